@@ -1,0 +1,39 @@
+# Confab in one image: web, bot host, workers and migrations differ by command alone.
+# The CPU build of PyTorch by default; for CUDA: --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu130
+
+FROM python:3.11-slim AS packages
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN python -m venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH
+COPY requirements.txt /tmp/
+# PyTorch first and alone: its index holds nothing else that is pinned, and its layer is the big one.
+RUN pip install --index-url "$TORCH_INDEX" "$(grep '^torch==' /tmp/requirements.txt)"
+RUN pip install --requirement /tmp/requirements.txt
+
+FROM python:3.11-slim
+# libgomp: OpenMP, for PyTorch and scikit-learn.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends libgomp1 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --uid 10001 --create-home confab \
+    && install --directory --owner confab /app /data
+COPY --from=packages /opt/venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    DJANGO_SETTINGS_MODULE=webapp.settings.production \
+    CONFAB_DATA_DIR=/data
+WORKDIR /app
+COPY --chown=confab . .
+USER confab
+# The key below signs nothing: collecting files needs settings that load, and is gone with this line.
+RUN CONFAB_SECRET_KEY=build-only CONFAB_HOSTS=localhost CONFAB_STATIC_DIR=/app/staticfiles \
+    python manage.py collectstatic --noinput --verbosity 0
+ENV CONFAB_STATIC_DIR=/app/staticfiles
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=4 \
+    CMD ["python", "docker/healthcheck.py", "http://127.0.0.1:8000"]
+CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--lifespan", "off", \
+     "--proxy-headers", "--no-access-log", "--ws-ping-interval", "20"]

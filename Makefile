@@ -1,0 +1,89 @@
+# Every command of the project. `make help` lists them.
+#
+#   make setup TORCH=cpu     the CPU build of PyTorch (on Linux the default index gives the CUDA build)
+#   make test PYTEST_ARGS="-k hybrid -x"
+#   HOST=0.0.0.0 PORT=9000 CONFAB_DATA_DIR=/srv/confab make run
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+# Made again only when a requirements file is newer than the last installation.
+STAMP := $(VENV)/.installed
+TORCH ?=
+TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
+
+PYTEST_ARGS ?=
+# Worker processes of pytest: one a core, four at most. 0 runs the tests in one process.
+PYTEST_WORKERS ?= auto
+# A file's tests stay together, for they share servers and a browser; the files' own order has the long ones first.
+PYTEST_BY_FILE := --dist loadfile --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(PYTEST_WORKERS) --maxprocesses 4 $(PYTEST_BY_FILE) $(PYTEST_ARGS)
+
+PACKAGES := chatbots evaluation webapp
+FORMATTED := $(PACKAGES) tests docker manage.py
+# Sized for the shared validation data; `make validate VALIDATE=full` takes every conversation.
+VALIDATE ?= quick
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format docs bench validate clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Make .venv and install what is pinned, if not done yet
+
+$(STAMP): requirements.txt requirements-dev.txt
+	@test -x $(PYTHON) || { \
+	  for candidate in python3.11 python3.12 python3.13 python3; do \
+	    "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && found="$$candidate" && break; \
+	  done; \
+	  test -n "$$found" || { echo "Confab needs Python 3.11 or later, and finds none on the PATH." >&2; exit 1; }; \
+	  echo "Making $(VENV) with $$($$found --version)"; \
+	  "$$found" -m venv $(VENV) || { rm -rf $(VENV); echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }; \
+	}
+ifeq ($(TORCH),cpu)
+	$(PYTHON) -m pip install --quiet --index-url $(TORCH_CPU_INDEX) "$$(grep '^torch==' requirements.txt)"
+endif
+	@echo "Installing the pinned requirements; the first time this takes a few minutes."
+	$(PYTHON) -m pip install --quiet --requirement requirements.txt --requirement requirements-dev.txt
+	@touch $@
+
+# One plain command each: make runs it without a shell between, so that signals reach it.
+run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
+	@$(PYTHON) manage.py serve --demo --worker
+
+# Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.
+test: setup ## The whole suite; again on PostgreSQL and Redis where both URLs are set
+	@failed=0; \
+	echo "== tests on the embedded defaults (SQLite, in memory)"; \
+	DATABASE_URL= REDIS_URL= $(PYTEST) || failed=1; \
+	if [ -n "$$DATABASE_URL" ] && [ -n "$$REDIS_URL" ]; then \
+	  echo "== the same tests on PostgreSQL and Redis"; \
+	  $(PYTEST) || failed=1; \
+	else \
+	  echo "== DATABASE_URL and REDIS_URL are not both set: not run on PostgreSQL and Redis"; \
+	fi; \
+	exit $$failed
+
+check: setup ## Format, lint, types, licences, stale catalogues
+	$(PYTHON) -m ruff format --check $(FORMATTED)
+	$(PYTHON) -m ruff check $(FORMATTED)
+	$(PYTHON) -m mypy $(PACKAGES)
+	$(PYTHON) -m tests.checks.licences
+	$(PYTHON) manage.py docs --check
+
+format: setup ## Format the code and mend what lint can mend
+	$(PYTHON) -m ruff format $(FORMATTED)
+	$(PYTHON) -m ruff check --fix $(FORMATTED)
+
+docs: setup ## Rebuild the catalogues in the READMEs from the code
+	$(PYTHON) manage.py docs
+
+bench: setup ## Throughput and memory, as ratios
+	$(PYTHON) -m tests.benchmarks
+
+validate: setup ## Import real rated conversations, fit the hybrid metric, print how well it predicts
+	$(PYTHON) -m tests.validation.validate --size $(VALIDATE)
+
+clean: ## Remove caches and collected files; .venv and var/ stay
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis staticfiles test-results
+	find $(FORMATTED) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,146 @@
+"""The contract of a bot, in three kinds: it computes in steps, it waits, or it answers whole.
+
+A bot keeps no memory of a conversation: the context is all it needs, so any process can answer any
+turn and answering again is safe. `chatbots/serving.py` drives every kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from chatbots.conversation import Conversation
+from chatbots.identity import Identity
+
+
+class BotError(Exception):
+    """A reply could not be made; the message says why, for the log and the researcher."""
+
+
+class Bot(Protocol):
+    """What every bot has. `name` is its id in commands, URLs and files."""
+
+    name: str
+    """The bot's id: what commands, studies and files call it."""
+    title: str
+    """Its name for people."""
+    kind: str
+    """The family shown in lists: rules, retrieval, control, transformers, endpoint, plug-in, …"""
+    is_control: bool
+    """A deliberately poor bot, drawn hollow and left out of rankings."""
+    capacity: int
+    """The most replies under way at once."""
+    deterministic: bool
+    """Same context and seed, same reply."""
+
+    @property
+    def description(self) -> str:
+        """One sentence for the catalogue."""
+        ...
+
+    @property
+    def identity(self) -> Identity:
+        """Known without loading weights."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Why the bot cannot be loaded here, or None. Cheap: loads nothing."""
+        ...
+
+    def load(self, device: str) -> None:
+        """Make ready to answer on `device` ("cpu", "cuda", "cuda:1"). Safe to call again."""
+        ...
+
+    def unload(self) -> None:
+        """Free memory. The bot can be loaded again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of one slot's reply. The pieces of a slot, joined, are the reply.
+
+    `done` closes the slot. An `error` closes it too and fails that reply alone.
+    """
+
+    slot: int
+    text: str = ""
+    done: bool = False
+    error: str | None = None
+
+
+class Generation(Protocol):
+    """One running batch, touched by its device's thread only."""
+
+    def admit(self, contexts: Sequence[Conversation]) -> list[int]:
+        """Encode newcomers and give each a slot number, never used before in this generation.
+
+        If it raises, the slots already running must be as they were: only the newcomers are tried
+        again, each alone.
+        """
+        ...
+
+    def step(self) -> list[Piece]:
+        """Advance all slots by one step; may give no piece for a slot that has nothing to show."""
+        ...
+
+    def cancel(self, slot: int) -> None:
+        """Free a slot; unknown or finished slots are ignored."""
+        ...
+
+
+@runtime_checkable
+class StepBot(Bot, Protocol):
+    """Computes: neural bots. `start` opens an empty running batch."""
+
+    def start(self) -> Generation: ...
+
+
+@runtime_checkable
+class StreamBot(Bot, Protocol):
+    """Waits: HTTP bots, on the event loop, no device thread."""
+
+    def stream(self, context: Conversation) -> AsyncIterator[str]: ...
+
+
+@runtime_checkable
+class WholeBot(Bot, Protocol):
+    """Rules, retrieval, 2019 plug-ins: whole replies, in a thread of its own."""
+
+    def answer(self, contexts: Sequence[Conversation]) -> list[str]: ...
+
+
+class BotDefaults:
+    """What most bots share; derive from it and set the class attributes."""
+
+    name: str = ""
+    title: str = ""
+    kind: str = "rules"
+    is_control: bool = False
+    capacity: int = 64
+    deterministic: bool = True
+    version: str = "1"
+
+    @property
+    def description(self) -> str:
+        """One sentence for the catalogue; a plain class attribute will do."""
+        return ""
+
+    @property
+    def params(self) -> dict:
+        """Everything that decides the replies, for the identity. No secrets."""
+        return {}
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.name, self.version, self.params)
+
+    def unavailable_reason(self) -> str | None:
+        return None
+
+    def load(self, device: str) -> None:
+        return None
+
+    def unload(self) -> None:
+        return None

@@ -1,0 +1,467 @@
+"""A rule-based bot in the manner of ELIZA, with a script of its own (`eliza.yaml`).
+
+Weizenbaum (1966), "ELIZA: A Computer Program for the Study of Natural Language Communication between Man
+and Machine", CACM 9(1): keywords have ranks, the best one found decides, its pattern takes the sentence
+apart, a template puts it together again with "my" and "your" changed over, and what was said earlier is
+taken up when nothing else comes to mind. Differences: the memory is read from the conversation, since a
+bot here keeps none; a template that was used in this conversation is not used again while there is
+another; and the script answers questions put to the bot instead of returning all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from chatbots.base import BotDefaults
+from chatbots.conversation import Conversation
+from chatbots.registry import register_bot
+
+SCRIPT = Path(__file__).with_name("eliza.yaml")
+
+_WEAK = 1
+"""Up to this rank a match may give way to something said earlier."""
+_LONG = 70
+"""Words from which on a text is "a lot at once"."""
+_MAX_GROUP = 9
+"""Words that may be quoted back; more would sound like an echo."""
+
+# --- reading what the participant wrote ---------------------------------------------------------------
+
+_CONTRACTIONS: tuple[tuple[str, str], ...] = (
+    (r"\bwon't\b|\bwont\b", "will not"),
+    (r"\bcan't\b|\bcant\b", "cannot"),
+    (r"\bshan't\b", "shall not"),
+    (r"\blet's\b", "let us"),
+    (r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should|must|need)n'?t\b", r"\1 not"),
+    (r"\b(i)'?m\b", r"\1 am"),
+    (r"\b(you|we|they)'re\b|\b(you)re\b", r"\1\2 are"),
+    (r"\b(i|you|we|they)'ve\b", r"\1 have"),
+    (r"\bive\b", "I have"),
+    (r"\b(i|you|he|she|it|we|they|that|there|who|what)'ll\b", r"\1 will"),
+    (r"\b(i|you|he|she|it|we|they|who)'d\b", r"\1 would"),
+    (r"\b(he|she|it|that|there|what|who|where|how|here|when|why)'s\b", r"\1 is"),
+    (r"\b(what|that|how|where)s\b", r"\1 is"),
+    (r"\bgonna\b", "going to"),
+    (r"\bwanna\b", "want to"),
+    (r"\bgotta\b", "got to"),
+    (r"\bu\b", "you"),
+    (r"\bur\b", "your"),
+    (r"\bthx\b|\bty\b|\btysm\b", "thanks"),
+)
+_CONTRACTED = [(re.compile(pattern, re.IGNORECASE), full) for pattern, full in _CONTRACTIONS]
+_SENTENCE = re.compile(r"[^.!?;:\n]+[.!?;:]*")
+_CLAUSE_END = re.compile(r",|\bbut\b|[()\"“”…]| - | – |—", re.IGNORECASE)
+_ASKS = re.compile(
+    r"^(?:but |and |so |ok |okay |then |hey |hi )?(?:(?:what|how|where|when|who|why|which) "
+    r"(?:is|are|do|does|did|can|could|would|will|should|was|were|have|has|about)\b"
+    r"|how (?:come|old|many|much|long|often)\b"
+    r"|(?:do|are|can|did|have|would|could|will|should) (?:you|i|we|they)\b|why$|what$)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    text: str
+    asks: bool
+
+
+def _spelt_out(text: str) -> str:
+    """Straight apostrophes, contractions in full, no shouting."""
+    text = re.sub("[’‘ʼ`]", "'", text)
+    if text.isupper() and len(text) > 4:
+        text = text.lower()
+    for pattern, full in _CONTRACTED:
+        text = pattern.sub(full, text)
+    return text
+
+
+def _clauses(text: str) -> list[_Clause]:
+    """Cut a text at sentence ends, commas and "but"; keep which parts ask something."""
+    clauses = []
+    for sentence in _SENTENCE.findall(_spelt_out(text)):
+        asks = "?" in sentence
+        for part in _CLAUSE_END.split(sentence):
+            part = re.sub(r"[^\w\s'-]", " ", part)
+            part = re.sub(r"\s+", " ", part).strip(" '-_")
+            if part:
+                clauses.append(_Clause(part, asks or bool(_ASKS.search(part))))
+    return clauses
+
+
+# --- turning the speaker round ------------------------------------------------------------------------
+
+_REFLECTED = {
+    "i": "you",
+    "me": "you",
+    "my": "your",
+    "mine": "yours",
+    "myself": "yourself",
+    "your": "my",
+    "yours": "mine",
+    "yourself": "myself",
+    "we": "you",
+    "us": "you",
+    "our": "your",
+    "ours": "yours",
+    "ourselves": "yourselves",
+}
+_BE_AFTER = {("i", "am"): "are", ("i", "was"): "were", ("you", "are"): "am", ("you", "were"): "was"}
+_SUBJECT_BEFORE = {
+    *("that", "if", "when", "because", "and", "what", "how", "why", "where", "think", "know"),
+    *(
+        "than",
+        "until",
+        "while",
+        "as",
+        "do",
+        "did",
+        "are",
+        "can",
+        "hope",
+        "wish",
+        "thought",
+        "whether",
+    ),
+}
+_TRAILING = re.compile(
+    r"(?: (?:and|or|so|too|though|lol|please|haha|then|today|now|right|also|as well|you know))+$",
+    re.I,
+)
+_SHORTENED = (
+    (r"\b(you|we|they) are (?=\w)", r"\1're "),
+    (r"\bI am (?=\w)", "I'm "),
+    (r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should) not\b", r"\1n't"),
+    (r"\bcan ?not\b", "can't"),
+    (r"\bwill not\b", "won't"),
+    (r"\b(it|that|he|she) is (?=\w)", r"\1's "),
+    (r"\b(you|we|they|I) have (?=(?:been|got|had|seen|done|lost|made)\b)", r"\1've "),
+)
+
+
+def reflected(text: str) -> str:
+    """A participant's words as seen from the other side: "my dog hates me" is "your dog hates you"."""
+    words = _TRAILING.sub("", text.strip()).split()
+    out = []
+    for i, word in enumerate(words):
+        lower = word.lower()
+        before = words[i - 1].lower() if i else ""
+        if (before, lower) in _BE_AFTER:
+            out.append(_BE_AFTER[before, lower])
+        elif lower == "you":
+            # "you" is both cases: a subject at the beginning and after a conjunction, else an object.
+            out.append(
+                "I" if i < len(words) - 1 and (i == 0 or before in _SUBJECT_BEFORE) else "me"
+            )
+        elif lower in _REFLECTED:
+            out.append(_REFLECTED[lower])
+        else:
+            out.append(word)
+    result = " ".join(out)
+    for pattern, short in _SHORTENED:
+        result = re.sub(pattern, short, result)
+    return result
+
+
+# --- the script ---------------------------------------------------------------------------------------
+
+_SLOT = re.compile(r"\{(\d)\}")
+_GOVERNS_NOUN = re.compile(r"\b(?:about|of|for|with|by|being|As for|favourite|on|your|up)[ ,]*$")
+_UNQUOTABLE = {
+    "that",
+    "this",
+    "it",
+    "so",
+    "to",
+    "you",
+    "your",
+    "i",
+    "not",
+    "me",
+    "there",
+    "one",
+    "some",
+}
+
+
+@dataclass(frozen=True)
+class _Template:
+    text: str
+
+    @cached_property
+    def shape(self) -> re.Pattern[str]:
+        """Matches every reply that this template has given."""
+        parts = _SLOT.split(self.text)[::2]
+        return re.compile(".+?".join(re.escape(part) for part in parts), re.IGNORECASE)
+
+    def filled(self, groups: Sequence[str | None]) -> str | None:
+        """The reply, or None where a group is missing or would not read well."""
+        text = self.text
+        for slot in _SLOT.finditer(self.text):
+            number = int(slot[1])
+            group = reflected(groups[number - 1] or "") if number <= len(groups) else ""
+            words = group.lower().split()
+            if (
+                not words
+                or len(words) > _MAX_GROUP
+                or (len(words) == 1 and words[0] in _UNQUOTABLE)
+            ):
+                return None
+            if words[0] == "to" and _GOVERNS_NOUN.search(self.text[: slot.start()]):
+                return None
+            text = text.replace(slot[0], group)
+        return text[0].upper() + text[1:]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    key: str
+    rank: int
+    patterns: tuple[re.Pattern[str], ...]
+    say: tuple[_Template, ...]
+    later: tuple[_Template, ...] = ()
+    question: bool = False
+    after_question: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    rule: _Rule
+    groups: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Script:
+    """The parsed script: rules from the highest rank down, and replies for special occasions."""
+
+    rules: tuple[_Rule, ...]
+    special: Mapping[str, tuple[_Template, ...]] = field(default_factory=dict)
+    foreign: frozenset[str] = frozenset()
+    english: frozenset[str] = frozenset()
+
+    def matches(self, text: str, after_question: bool) -> list[_Match]:
+        """Every rule that fits, best first; among equal ranks what was said last comes first."""
+        clauses = _clauses(text)[::-1]
+        found = []
+        for rule in self.rules:
+            if rule.after_question and not after_question:
+                continue
+            for clause in clauses:
+                if rule.question and not clause.asks:
+                    continue
+                hit = next((m for p in rule.patterns if (m := p.search(clause.text))), None)
+                if hit:
+                    found.append(_Match(rule, hit.groups()))
+                    break
+        return found
+
+
+@lru_cache(maxsize=1)
+def _script_text() -> str:
+    return SCRIPT.read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def script_read() -> Script:
+    """Parse and compile the script; done once per process."""
+    import yaml
+
+    data: dict[str, Any] = yaml.load(_script_text(), Loader=yaml.CSafeLoader)
+    words = {name: "|".join(map(re.escape, group)) for name, group in data["words"].items()}
+
+    def compiled(pattern: str) -> re.Pattern[str]:
+        return re.compile(re.sub(r"@(\w+)", lambda m: f"(?:{words[m[1]]})", pattern), re.IGNORECASE)
+
+    def templates(texts: Iterable[str]) -> tuple[_Template, ...]:
+        return tuple(_Template(text) for text in texts)
+
+    rules = [
+        _Rule(
+            key=rule["key"],
+            rank=rule["rank"],
+            patterns=tuple(compiled(pattern) for pattern in rule["match"]),
+            say=templates(rule["say"]),
+            later=templates(rule.get("later", ())),
+            question=rule.get("question", False),
+            after_question=rule.get("after_question", False),
+        )
+        for rule in data["rules"]
+    ]
+    rules.sort(key=lambda rule: -rule.rank)
+    return Script(
+        rules=tuple(rules),
+        special={name: templates(texts) for name, texts in data["special"].items()},
+        foreign=frozenset(data["languages"]["foreign"].split()),
+        english=frozenset(data["languages"]["english"].split()),
+    )
+
+
+# --- input without words ------------------------------------------------------------------------------
+
+_HAPPY = set("😀😃😄😁😆😅😂🤣🙂😊😇😉😎🥳🤩😺👍🎉☺😋😛😜🤗🙌✨")
+_SAD = set("😢😭😞😔😟🙁☹😕😣😖😫😩😿💔😥😓👎😡😠🤬😰😨😱🥺")
+_LOVE = set("❤😍🥰😘💕💖💗💙💚💛💜🧡😻💞💓🖤🤍💘")
+
+
+def _special_kind(script: Script, text: str) -> str | None:
+    """Which special replies fit a text that no rule should look at, or None."""
+    letters = [char for char in text if char.isalpha()]
+    if not letters:
+        for kind, signs in (("sad", _SAD), ("love", _LOVE), ("happy", _HAPPY)):
+            if any(char in signs for char in text):
+                return f"emoji_{kind}"
+        if any(ord(char) > 0x2190 for char in text):
+            return "emoji"
+        if re.search(r"[:;=]-?[)D]", text):
+            return "emoji_happy"
+        if re.search(r"[:;=]'?-?[(/|]", text):
+            return "emoji_sad"
+        return None if re.search(r"\d", text) else "empty"
+    if sum(char.isascii() or "À" <= char <= "ɏ" for char in letters) < len(letters) / 2:
+        return "foreign"
+    words = re.findall(r"[^\W\d_]+(?:['-][^\W\d_]+)*", text.lower())
+    n_foreign = sum(word in script.foreign for word in words)
+    if n_foreign >= max(1, 0.3 * len(words)) and n_foreign > sum(
+        word in script.english for word in words
+    ):
+        return "foreign"
+    if len(words) == 1 and re.search("[^aeiouyà-ÿ]{6}|^[^aeiouyà-ÿ]{5,}$", words[0]):
+        return "unreadable"
+    return None
+
+
+# --- the bot ------------------------------------------------------------------------------------------
+
+
+@register_bot
+class ElizaBot(BotDefaults):
+    """Listens, turns sentences round and asks back, by keyword rules."""
+
+    name = "eliza"
+    title = "Eliza (rules)"
+    description = (
+        "Keyword rules in the manner of Weizenbaum's ELIZA (1966), with a script of our own."
+    )
+    kind = "rules"
+    capacity = 256
+    version = "1"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"script": hashlib.sha256(_script_text().encode()).hexdigest()[:16]}
+
+    def load(self, device: str) -> None:
+        script_read()
+
+    def answer(self, contexts: Sequence[Conversation]) -> list[str]:
+        """One reply per context; see `reply`."""
+        return [reply(script_read(), context) for context in contexts]
+
+
+def reply(script: Script, context: Conversation) -> str:
+    """The script's reply to what the participant said since the bot's last turn."""
+    rng = random.Random(context.reply_seed)
+    said = _Said.of(context)
+    for candidates in _candidates(script, said, rng):
+        fresh = [text for text in candidates if text and text not in said.texts]
+        if fresh:
+            return rng.choice(fresh)
+    # Every template has been used: the ones that were used longest ago.
+    texts = [template.text for template in script.special["none"]]
+    last_used = {text: i for i, text in enumerate(said.bot_texts)}
+    return min(texts, key=lambda text: last_used.get(text, -1))
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A conversation as the rules see it."""
+
+    now: str
+    """What the participant said since the bot's last turn."""
+    before: tuple[str, ...]
+    """The participant's earlier turns, oldest first."""
+    bot_texts: tuple[str, ...]
+    texts: tuple[str, ...]
+    """Every turn, whoever spoke."""
+
+    @classmethod
+    def of(cls, context: Conversation) -> _Said:
+        turns = list(context.turns)
+        now: list[str] = []
+        while turns and turns[-1].speaker == "human":
+            now.insert(0, turns.pop().text)
+        return cls(
+            now="\n".join(now).strip(),
+            before=tuple(turn.text for turn in turns if turn.speaker == "human"),
+            bot_texts=tuple(turn.text for turn in turns if turn.speaker == "bot"),
+            texts=context.texts,
+        )
+
+    @property
+    def after_question(self) -> bool:
+        return bool(self.bot_texts) and "?" in self.bot_texts[-1]
+
+    def used(self, template: _Template) -> bool:
+        """Whether anybody has said it: in self-play the other side speaks from the same script."""
+        return any(template.shape.fullmatch(text) for text in self.texts)
+
+
+def _candidates(script: Script, said: _Said, rng: random.Random) -> Iterable[list[str | None]]:
+    """Lists of possible replies, the most fitting list first."""
+
+    def unused(
+        templates: Iterable[_Template], groups: Sequence[str | None] = ()
+    ) -> list[str | None]:
+        return [t.filled(groups) for t in templates if not said.used(t)]
+
+    if not said.now:
+        yield unused(script.special["empty" if said.texts else "opener"])
+    else:
+        special = _special_kind(script, said.now)
+        if special:
+            yield unused(script.special[special])
+            if special.startswith("emoji"):
+                yield unused(script.special["emoji"])
+        matches = script.matches(said.now, said.after_question)
+        top = matches[0].rule.rank if matches else 0
+        if (
+            _normal(said.now) in {_normal(text) for text in said.before}
+            and top < 9
+            and top != _WEAK
+            and " " in said.now
+        ):
+            yield unused(script.special["repeated"])
+        if len(said.now.split()) > _LONG and top < 6:
+            yield unused(script.special["long"])
+        strong = [match for match in matches if match.rule.rank > _WEAK]
+        for match in strong:
+            yield unused(match.rule.say, match.groups)
+        weak = [match for match in matches if match.rule.rank <= _WEAK]
+        if weak and rng.random() < 0.5:
+            yield unused(weak[0].rule.say, weak[0].groups)
+        # A short "ok" invites a change of subject; a whole sentence wants to be asked about.
+        if rng.random() < (0.8 if len(said.now.split()) < 3 else 0.25):
+            yield from _memories(script, said, unused)
+        for match in weak:
+            yield unused(match.rule.say, match.groups)
+    yield unused(script.special["none"])
+    yield from _memories(script, said, unused)
+
+
+def _memories(script: Script, said: _Said, unused: Any) -> Iterable[list[str | None]]:
+    """What may be taken up from earlier turns, the latest first, but not the one just answered."""
+    for text in reversed(said.before[:-1]):
+        for match in script.matches(text, after_question=False):
+            if match.rule.later:
+                yield unused(match.rule.later, match.groups)
+
+
+def _normal(text: str) -> str:
+    return re.sub(r"\W+", " ", text).strip().lower()

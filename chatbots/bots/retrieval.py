@@ -1,0 +1,449 @@
+"""A retrieval bot: answers with what somebody answered in the most similar situation of a corpus.
+
+Every pair of neighbouring utterances of the corpus is a situation (up to three utterances) and its
+reply. Situations are ranked by cosine similarity of sentence vectors (Reimers and Gurevych 2019), the
+last utterance weighing most and the two before it less, as the dual encoders of Henderson et al. (2017),
+"Efficient Natural Language Response Suggestion for Smart Reply", rank by message and reply. Without a
+sentence encoder the same ranking runs on TF-IDF vectors, and the bot's title and identity say so. Where nothing
+in the corpus fits, the bot says a word about what it heard and asks one of the corpus's opening
+questions, the one nearest to the subject.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chatbots.base import BotDefaults, BotError
+from chatbots.conversation import Conversation
+from chatbots.corpora.reader import EVERYDAY, Corpus, CorpusError, corpus_read
+from chatbots.encoders.cache import arrays_cached
+from chatbots.encoders.sentence import MINILM, EncoderError, LocalSentenceEncoder, encoder_get
+from chatbots.encoders.sentiment import vader_scores
+from chatbots.identity import Identity
+from chatbots.registry import register_bot
+
+log = logging.getLogger(__name__)
+
+CONTEXT_WEIGHTS = (0.65, 0.15, 0.08)
+"""Weights of the last utterance and of the two before it."""
+SHORT_WEIGHTS = (0.4, 0.34, 0.14)
+"""The same where the last utterance has one or two words: "yes" means what was asked before."""
+REPLY_WEIGHT = 0.12
+"""Weight of the similarity between the last utterance and the reply itself: keeps to the subject."""
+MISSING = 0.1
+"""Similarity given where the corpus's dialogue was younger than the conversation; that of two
+unrelated utterances, so that a dialogue's start is neither sought nor shunned."""
+SECOND_SPEAKER = 0.02
+"""Added to replies of the speaker who did not open the dialogue: who opens, tells; who answers, asks."""
+OTHER_MOOD = 0.05
+"""Taken off where one utterance asks and the other does not."""
+OTHER_SENTIMENT = 0.06
+"""Taken off per unit by which the sentiment (VADER, -1 to 1) of the utterance replied to differs: no
+congratulations on bad news."""
+GREETING = 0.15
+"""Added to replies to a greeting where the conversation begins with one; taken off once it is under way."""
+NEAR = 0.025
+"""Replies that are at most this much worse than the best are as good, and one of them is drawn."""
+N_NEAR = 3
+WEAK = {"sentence_encoder": 0.38, "tfidf": 0.2}
+"""Below this nothing in the corpus fits."""
+
+HEARD = {
+    "negative": ("I'm sorry to hear that.", "That can't be easy.", "Oh dear.", "That sounds hard."),
+    "positive": ("That sounds good.", "How nice!", "I'm glad to hear it.", "Lovely."),
+    "asked": (
+        "I honestly couldn't say.",
+        "Good question, I wish I knew.",
+        "You've got me there.",
+        "That one is too hard for me.",
+    ),
+    "short": ("All right.", "Fair enough.", "Okay then.", "Right."),
+    "neutral": (
+        "I hadn't thought of that.",
+        "That's new to me.",
+        "Is that so?",
+        "I see what you mean.",
+    ),
+}
+"""What the bot says about an utterance that nothing in the corpus fits."""
+ASK_ON = (
+    "What happened, exactly?",
+    "How are you coping with it?",
+    "Is there somebody you can talk to about it?",
+    "How long has that been going on?",
+)
+LINKS = (
+    "Let me ask you something else:",
+    "On another note:",
+    "I've been meaning to ask:",
+    "So tell me:",
+)
+
+
+_GREETING = re.compile(
+    r"(?:hi|hello|hey|hiya|good (?:morning|day|afternoon|evening)|nice to meet|how are you|how's it|what's up)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class _Index:
+    """The corpus as arrays: distinct texts, and candidates that point at them.
+
+    Attributes:
+        texts: U distinct utterances.
+        replies: (C,) text number of each candidate's reply.
+        contexts: (C, 3) text numbers of the utterances before it, the last one first; −1: none.
+        openers: (O,) text numbers of first utterances that ask something and greet nobody.
+        all_openers: (A,) text numbers of all first utterances that ask something.
+        second: (C,) whether the reply is the second speaker's.
+        asked: (C,) whether the utterance replied to ends in a question.
+        greets: (C,) whether it is the reply to a greeting.
+        sentiment: (C,) VADER's compound score of the utterance replied to.
+    """
+
+    texts: list[str]
+    replies: np.ndarray
+    contexts: np.ndarray
+    openers: np.ndarray
+    all_openers: np.ndarray
+    second: np.ndarray
+    asked: np.ndarray
+    greets: np.ndarray
+    sentiment: np.ndarray
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> _Index:
+        numbers: dict[str, int] = {}
+        replies: list[int] = []
+        contexts: list[list[int]] = []
+        second: list[bool] = []
+        asked: list[bool] = []
+        greets: list[bool] = []
+        openers: dict[int, None] = {}
+        for dialogue in corpus.dialogues:
+            turns = [numbers.setdefault(text, len(numbers)) for text in dialogue.turns]
+            if dialogue.turns[0].endswith("?"):
+                openers.setdefault(turns[0])
+            for i in range(1, len(turns)):
+                replies.append(turns[i])
+                second.append(i % 2 == 1)
+                greets.append(i == 1 and _greets(dialogue.turns[0]))
+                asked.append(dialogue.turns[i - 1].endswith("?"))
+                contexts.append([turns[i - k] if i >= k else -1 for k in (1, 2, 3)])
+        if not replies:
+            raise CorpusError("the corpus holds no dialogue of two utterances or more")
+        if not openers:
+            openers = dict.fromkeys(numbers[d.turns[0]] for d in corpus.dialogues)
+        sentiment = vader_scores(list(numbers))
+        texts = list(numbers)
+        subjects = [number for number in openers if not _GREETING.match(texts[number])]
+        return cls(
+            texts=texts,
+            replies=np.array(replies),
+            contexts=np.array(contexts),
+            openers=np.array(subjects or list(openers)),
+            all_openers=np.array(list(openers)),
+            second=np.array(second),
+            asked=np.array(asked),
+            greets=np.array(greets),
+            sentiment=sentiment[np.array(contexts)[:, 0]],
+        )
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The texts without capitals and punctuation, by which a repetition is known."""
+        return [_key(text) for text in self.texts]
+
+
+class _EncoderSpace:
+    """Similarity by sentence vectors; the corpus is encoded once per machine."""
+
+    def __init__(self, encoder: LocalSentenceEncoder, corpus: Corpus, texts: list[str]) -> None:
+        self._encoder = encoder
+        encoder.load()
+        cache = Identity(
+            "retrieval_corpus",
+            "1",
+            {"encoder": encoder.identity.as_dict(), "corpus": corpus.digest},
+        )
+        self._corpus = arrays_cached(cache, lambda: {"vectors": encoder.encode(texts)})["vectors"]
+
+    def similarity(self, texts: Sequence[str]) -> np.ndarray:
+        """Cosines of N texts with the U corpus texts: (N, U)."""
+        return self._encoder.encode(texts) @ self._corpus.T
+
+
+class _LexicalSpace:
+    """Similarity by TF-IDF of words and word pairs."""
+
+    def __init__(self, texts: list[str]) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        self._vectoriser = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+        self._corpus = self._vectoriser.fit_transform(texts)
+
+    def similarity(self, texts: Sequence[str]) -> np.ndarray:
+        """Cosines of N texts with the U corpus texts: (N, U)."""
+        return (self._vectoriser.transform(texts) @ self._corpus.T).toarray()
+
+
+@dataclass
+class _Loaded:
+    index: _Index
+    space: _EncoderSpace | _LexicalSpace
+    weak: float
+
+
+@register_bot
+@dataclass(eq=False, kw_only=True)
+class RetrievalBot(BotDefaults):
+    """The best-fitting reply of a dialogue corpus.
+
+    Args:
+        name: the bot's id.
+        title: its name for people; made from the ranking if empty.
+        corpus: a `.jsonl` file or a folder of them; the everyday corpus if empty.
+        encoder: `minilm`, a folder or a hub id; where it is missing, TF-IDF ranks.
+    """
+
+    name: str = "retrieval"
+    title: str = ""
+    corpus: str = ""
+    encoder: str = MINILM
+
+    kind = "retrieval"
+    capacity = 256
+    version = "1"
+
+    _loaded: _Loaded | None = field(default=None, init=False, repr=False)
+    _read: Corpus | None = field(default=None, init=False, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    # Of its own: lists and identities ask for the corpus while another thread loads for seconds.
+    _read_lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            self.title = (
+                "Retrieval" if self.ranking == "sentence_encoder" else "Retrieval (lexical)"
+            )
+
+    @property
+    def ranking(self) -> str:
+        """`sentence_encoder`, or `tfidf` where there is no encoder on this machine."""
+        missing = encoder_get(self.encoder).unavailable_reason()
+        return "sentence_encoder" if missing is None else "tfidf"
+
+    @property
+    def description(self) -> str:
+        """One or two sentences for the catalogue."""
+        base = "Answers with the best-fitting reply of a dialogue corpus, ranked by "
+        missing = encoder_get(self.encoder).unavailable_reason()
+        if missing is None:
+            return f"{base}the sentence encoder {self.encoder}."
+        return f"{base}shared words (TF-IDF), because the sentence encoder is missing: {missing}."
+
+    @property
+    def params(self) -> dict[str, Any]:
+        ranking = self.ranking
+        encoder = encoder_get(self.encoder).identity.as_dict() if ranking != "tfidf" else None
+        return {
+            "corpus": self._corpus_digest(),
+            "ranking": ranking,
+            "encoder": encoder,
+            "weights": [*CONTEXT_WEIGHTS, *SHORT_WEIGHTS, REPLY_WEIGHT],
+            "corrections": [SECOND_SPEAKER, OTHER_MOOD, OTHER_SENTIMENT, GREETING, MISSING],
+            "near": NEAR,
+            "weak": WEAK[ranking],
+        }
+
+    def unavailable_reason(self) -> str | None:
+        try:
+            self._corpus()
+        except CorpusError as error:
+            return str(error)
+        return None
+
+    def load(self, device: str) -> None:
+        with self._lock:
+            if self._loaded is not None:
+                return
+            try:
+                corpus = self._corpus()
+                index = _Index.of(corpus)
+                ranking = self.ranking
+                space: _EncoderSpace | _LexicalSpace
+                if ranking == "sentence_encoder":
+                    space = _EncoderSpace(encoder_get(self.encoder), corpus, index.texts)
+                else:
+                    log.warning("%s ranks by shared words only. %s", self.name, self.description)
+                    space = _LexicalSpace(index.texts)
+            except (CorpusError, EncoderError) as error:
+                raise BotError(f"{self.name} cannot be loaded: {error}") from error
+            self._loaded = _Loaded(index, space, WEAK[ranking])
+
+    def unload(self) -> None:
+        with self._lock:
+            self._loaded = None
+
+    def answer(self, contexts: Sequence[Conversation]) -> list[str]:
+        """One reply per context; all texts of the batch go through the encoder together."""
+        self.load("cpu")
+        loaded = self._loaded
+        assert loaded is not None
+        recent = [_utterances(context)[-1:-4:-1] for context in contexts]  # the last one first
+        texts = list(dict.fromkeys(text for group in recent for text in group))
+        rows = dict(zip(texts, loaded.space.similarity(texts), strict=True)) if texts else {}
+        return [
+            _choose(loaded, context, [rows[text] for text in group])
+            for context, group in zip(contexts, recent, strict=True)
+        ]
+
+    def _corpus(self) -> Corpus:
+        with self._read_lock:
+            if self._read is None:
+                self._read = corpus_read(Path(self.corpus) if self.corpus else EVERYDAY)
+            return self._read
+
+    def _corpus_digest(self) -> str | None:
+        try:
+            return self._corpus().digest
+        except CorpusError:
+            return None
+
+
+def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -> str:
+    """Pick a reply.
+
+    Args:
+        similar: for the last utterance and up to two before it, the (U,) similarities to the corpus.
+    """
+    index = loaded.index
+    rng = random.Random(context.reply_seed)
+    said = {_key(text) for text in context.texts}
+    said_numbers = [
+        number
+        for number, key in enumerate(index.keys)
+        if key in said or any(len(key) > 12 and key in text for text in said)
+    ]
+    if not similar:
+        return _sentence(index.texts[rng.choice(_unsaid(index.all_openers, said_numbers).tolist())])
+    last = _utterances(context)[-1]
+    scores, of_last = _scores(index, last, similar)
+    scores[np.isin(index.replies, said_numbers)] = -np.inf
+    # Equal replies of several situations count once; ties keep the corpus's order.
+    order = np.argsort(-scores, kind="stable")
+    best = scores[order[0]]
+    if max(best, of_last[order[0]]) < loaded.weak or best == -np.inf:
+        openers = _unsaid(index.openers, said_numbers)
+        nearest = openers[np.argsort(-np.round(similar[0][openers], 5), kind="stable")[:N_NEAR]]
+        return _change_of_subject(
+            last, context.texts, index.texts[rng.choice(nearest.tolist())], rng
+        )
+    near = list(
+        dict.fromkeys(int(index.replies[i]) for i in order[:50] if scores[i] >= best - NEAR)
+    )
+    return _sentence(index.texts[rng.choice(near[:N_NEAR])])
+
+
+def _scores(index: _Index, last: str, similar: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Score every candidate: (C,) over what the conversation has, and (C,) for the last utterance alone.
+
+    Weighted means of similarities. Rounded, so that the last bits of a matrix product, which depend on
+    the batch, decide nothing.
+    """
+    of_reply = similar[0][index.replies]
+    last_weights = CONTEXT_WEIGHTS[:1]
+    mood = SECOND_SPEAKER * index.second - OTHER_MOOD * (index.asked != last.endswith("?"))
+    mood = mood - OTHER_SENTIMENT * np.abs(index.sentiment - vader_scores([last])[0])
+    if len(similar) > 2:
+        mood = mood - GREETING * index.greets
+    elif _greets(last):
+        mood = mood + GREETING * index.greets
+
+    def mean(weights: Sequence[float]) -> np.ndarray:
+        total = REPLY_WEIGHT * of_reply
+        used = weights[: len(similar)]
+        for weight, row, numbers in zip(used, similar, index.contexts.T, strict=False):
+            total = total + weight * np.where(numbers >= 0, row[numbers], MISSING)
+        return total / (REPLY_WEIGHT + sum(used))
+
+    scores = mean(CONTEXT_WEIGHTS)
+    if len(last.split()) <= 2:
+        scores = np.maximum(scores, mean(SHORT_WEIGHTS))
+    return (
+        np.round(np.asarray(scores + mood, dtype=np.float64), 5),
+        np.round(np.asarray(mean(last_weights) + mood, dtype=np.float64), 5),
+    )
+
+
+def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random.Random) -> str:
+    """A word about the last utterance, then a question: about it where it is a sad one, else the opener."""
+    everything = "\n".join(texts)
+    sentiment = float(vader_scores([last])[0])
+    if last.endswith("?"):
+        mood = "asked"
+    elif len(last.split()) <= 2 and abs(sentiment) < 0.5:
+        mood = "short"
+    elif sentiment <= -0.3:
+        mood = "negative"
+    elif sentiment >= 0.4:
+        mood = "positive"
+    else:
+        mood = "neutral"
+    heard = _fresh(HEARD[mood], everything, rng)
+    if mood == "negative" and any(question not in everything for question in ASK_ON):
+        return f"{heard} {_fresh(ASK_ON, everything, rng)}"
+    return f"{heard} {_fresh(LINKS, everything, rng)} {_sentence(opener)}"
+
+
+def _fresh(phrases: Sequence[str], said: str, rng: random.Random) -> str:
+    """One of the phrases, if possible one that nobody has said yet."""
+    return rng.choice([phrase for phrase in phrases if phrase not in said] or list(phrases))
+
+
+def _sentence(text: str) -> str:
+    """With a capital letter: some of the corpus's speakers type without."""
+    return text[:1].upper() + text[1:]
+
+
+def _greets(text: str) -> bool:
+    """Whether a text greets and does little else."""
+    return len(text.split()) <= 5 and bool(_GREETING.match(text))
+
+
+def _unsaid(numbers: np.ndarray, said: list[int]) -> np.ndarray:
+    """The text numbers that have not been said; all of them once everything has."""
+    left = numbers[~np.isin(numbers, said)]
+    return left if len(left) else numbers
+
+
+def _utterances(context: Conversation) -> list[str]:
+    """The turns' texts, those of one speaker's run joined, blank ones left out."""
+    out: list[str] = []
+    speaker = None
+    for turn in context.turns:
+        text = turn.text.strip()
+        if not text:
+            continue
+        if turn.speaker == speaker:
+            out[-1] = f"{out[-1]} {text}"
+        else:
+            out.append(text)
+        speaker = turn.speaker
+    return out
+
+
+def _key(text: str) -> str:
+    """A text by which repetitions are known; signs only where there are no words."""
+    return re.sub(r"[\W_]+", " ", text).strip().lower() or text.strip()

@@ -1,0 +1,82 @@
+"""The values that everything exchanges: one utterance (`Turn`) and a whole `Conversation`.
+
+Frozen, so that a bot or a metric can keep or share one without fear. The database rows of `webapp`
+become these dataclasses in one place (`webapp/conversations/selectors.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from chatbots.identity import derive_seed
+
+Speaker = Literal["human", "bot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One utterance. In self-play both speakers are the bot: the opener's side is called "human"."""
+
+    speaker: Speaker
+    text: str
+    vote: int = 0
+
+    def __post_init__(self) -> None:
+        if self.speaker not in ("human", "bot"):
+            raise ValueError(f"speaker is {self.speaker!r}; it must be 'human' or 'bot'")
+        if self.vote not in (-1, 0, 1):
+            raise ValueError(f"vote is {self.vote!r}; it must be -1, 0 or 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Turns in order, numbered from 0, and the seed from which all randomness of its bot derives.
+
+    `offset` says how many turns a window has left out before the first one here, so that a reply's seed
+    does not depend on the window.
+    """
+
+    id: str
+    turns: tuple[Turn, ...] = ()
+    seed: int = 0
+    offset: int = 0
+
+    def with_turn(self, speaker: Speaker, text: str) -> Conversation:
+        """Return a copy with one more turn at the end."""
+        return replace(self, turns=(*self.turns, Turn(speaker, text)))
+
+    def last(self, n_turns: int | None) -> Conversation:
+        """Return a copy with the last `n_turns` turns only (all of them if None), same seeds."""
+        if n_turns is None or n_turns >= len(self.turns):
+            return self
+        cut = len(self.turns) - n_turns
+        return replace(self, turns=self.turns[cut:], offset=self.offset + cut)
+
+    @classmethod
+    def from_texts(
+        cls, texts: Iterable[str], *, id: str = "", seed: int = 0, first: Speaker = "human"
+    ) -> Conversation:
+        """Build an alternating conversation from its texts; `first` speaks turn 0."""
+        second: Speaker = "bot" if first == "human" else "human"
+        turns = tuple(Turn(first if i % 2 == 0 else second, t) for i, t in enumerate(texts))
+        return cls(id=id, turns=turns, seed=seed)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The utterances in order."""
+        return tuple(turn.text for turn in self.turns)
+
+    @property
+    def n_exchanges(self) -> int:
+        """How many human turns have been followed, directly, by a reply of the bot."""
+        return sum(
+            a.speaker == "human" and b.speaker == "bot"
+            for a, b in zip(self.turns, self.turns[1:], strict=False)
+        )
+
+    @property
+    def reply_seed(self) -> int:
+        """Seed of the next reply: depends on the conversation and the turn, not on the batch."""
+        return derive_seed(self.seed, "turn", self.offset + len(self.turns))

@@ -1,0 +1,1 @@
+"""Dialogue corpora: the everyday corpus written for this project, and its reader."""

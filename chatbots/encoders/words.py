@@ -1,0 +1,179 @@
+"""Static word vectors, distilled from the sentence encoder with model2vec.
+
+Word-level measures (average, extrema and greedy coherence) need one vector per word, whatever stands
+around it. model2vec (Tulkens and van Dongen 2024, "Model2Vec: Fast State-of-the-Art Static Embeddings")
+makes them in seconds: every word goes through the encoder alone, its token vectors are averaged, a PCA
+to 256 dimensions takes out what all words share, and smooth inverse frequency weights (Arora et al.
+2017, ICLR) make frequent words short, as word2vec's training does. The result is cached
+(`chatbots/encoders/cache.py`), so it is made once per machine.
+
+The vocabulary: the whole words that the encoder knows, the words of the everyday corpus, and the clitics
+into which tokenizers split contractions ("n't", "'re").
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from chatbots.corpora.reader import EVERYDAY, CorpusError, corpus_read
+from chatbots.encoders.cache import arrays_cached
+from chatbots.encoders.quiet import quiet_loading
+from chatbots.encoders.sentence import MINILM, LocalSentenceEncoder, encoder_folder, encoder_get
+from chatbots.identity import Identity
+from chatbots.imports import import_lock
+
+DIMENSION = 256
+SIF = 1e-4
+CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
+
+_WORD = re.compile(r"[a-zß-öø-ÿ]+(?:['-][a-zß-öø-ÿ]+)*")
+_NO_WORD = r"(?!(?:[a-zß-öø-ÿ]+|\[[A-Z]+\])$)"
+"""Tokens left out before the PCA: parts of words, digits, signs, other scripts. Special ones must stay."""
+_CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
+
+
+class WordVectors:
+    """Word vectors of one encoder; loaded at the first look-up. May be used from any thread.
+
+    Args:
+        encoder: the sentence encoder they are distilled from.
+    """
+
+    def __init__(self, encoder: LocalSentenceEncoder) -> None:
+        self._encoder = encoder
+        self._rows: dict[str, int] | None = None
+        self._vectors = np.zeros((0, DIMENSION), dtype=np.float32)
+        self._lock = threading.RLock()
+
+    @property
+    def identity(self) -> Identity:
+        """Encoder, distillation and vocabulary; known without loading."""
+        return Identity(
+            "word_vectors",
+            "1",
+            {
+                "encoder": self._encoder.identity.as_dict(),
+                "model2vec": metadata.version("model2vec"),
+                "dimension": DIMENSION,
+                "sif": SIF,
+                "corpus": _corpus_vocabulary()[0],
+            },
+        )
+
+    def unavailable_reason(self) -> str | None:
+        """Why they cannot be made here, or None. Cheap."""
+        return self._encoder.unavailable_reason()
+
+    def load(self) -> None:
+        """Read them from the cache, or distil them (some seconds). Safe to call again.
+
+        Raises:
+            EncoderError: if the encoder's files are not here.
+        """
+        with self._lock:
+            if self._rows is not None:
+                return
+            arrays = arrays_cached(self.identity, self._distil)
+            self._vectors = arrays["vectors"].astype(np.float32)
+            self._rows = {str(word): i for i, word in enumerate(arrays["words"])}
+
+    def _distil(self) -> Mapping[str, np.ndarray]:
+        folder = encoder_folder(self._encoder.source)
+        if self._encoder.source == MINILM:
+            self._encoder.load()  # compares the weights with their digest
+        with import_lock:
+            from model2vec.distill import distill_from_model
+            from transformers import AutoModel, AutoTokenizer
+
+        with quiet_loading("model2vec", "skeletoken"), _bar_on_terminals():
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            # MiniLM's tokenizer pads every text to 128 tokens, and model2vec would average the padding
+            # into the vector of each word that has more than one token.
+            tokenizer.backend_tokenizer.no_padding()
+            model = distill_from_model(
+                AutoModel.from_pretrained(folder, local_files_only=True),
+                tokenizer,
+                vocabulary=sorted(set(_corpus_vocabulary()[1]) - set(tokenizer.get_vocab())),
+                device="cpu",
+                pca_dims=DIMENSION,
+                sif_coefficient=SIF,
+                token_remove_pattern=_NO_WORD,
+                quantize_to="float32",
+            )
+        rows = model.tokenizer.get_vocab()
+        words = sorted(word for word in rows if _WORD.fullmatch(word) or word in CLITICS)
+        vectors = np.asarray(model.embedding, dtype=np.float32)[[rows[word] for word in words]]
+        # Half precision: three digits are more than a word's meaning has, and the file is half as long.
+        return {"words": np.array(words), "vectors": vectors.astype(np.float16)}
+
+    def lookup(self, token: str) -> np.ndarray | None:
+        """The vector of a token, or None if it is no known word.
+
+        Capital letters and curly apostrophes make no difference; punctuation has no vector.
+
+        Returns:
+            (256,) float32, not normalised, not to be written to.
+        """
+        self.load()
+        rows = self._rows or {}
+        row = rows.get(token)
+        if row is None:
+            row = rows.get(token.lower().translate(_CURLY))
+        return None if row is None else self._vectors[row]
+
+    def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
+        """`lookup` of each token."""
+        return [self.lookup(token) for token in tokens]
+
+    def matrix(self, tokens: Sequence[str]) -> np.ndarray:
+        """The vectors of the known ones among the tokens, in order: (n_known, 256) float32."""
+        known = [vector for vector in self.vectors(tokens) if vector is not None]
+        return np.stack(known) if known else np.zeros((0, DIMENSION), dtype=np.float32)
+
+    def __len__(self) -> int:
+        self.load()
+        return len(self._rows or {})
+
+    def __contains__(self, token: str) -> bool:
+        return self.lookup(token) is not None
+
+
+@lru_cache(maxsize=8)
+def word_vectors(source: str = MINILM) -> WordVectors:
+    """The word vectors of a sentence encoder, shared by everybody in this process."""
+    return WordVectors(encoder_get(source))
+
+
+@lru_cache(maxsize=1)
+def _corpus_vocabulary() -> tuple[str, tuple[str, ...]]:
+    """The everyday corpus's digest and its words with the clitics, sorted."""
+    try:
+        corpus = corpus_read(EVERYDAY)
+    except CorpusError:
+        return "", CLITICS
+    words = set(CLITICS)
+    for dialogue in corpus.dialogues:
+        for turn in dialogue.turns:
+            words.update(_WORD.findall(turn.lower().translate(_CURLY)))
+    return corpus.digest, tuple(sorted(words))
+
+
+@contextmanager
+def _bar_on_terminals() -> Iterator[None]:
+    """Show model2vec's progress bar only where standard error is a terminal."""
+    from model2vec.distill import inference
+
+    bar = inference.tqdm
+    inference.tqdm = partial(bar, disable=None)  # None: tqdm looks whether it is a terminal
+    try:
+        yield
+    finally:
+        inference.tqdm = bar

@@ -1,0 +1,147 @@
+"""Finding a transformers model on this machine, saying what is missing, and telling models apart.
+
+Loads no weights and no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from functools import lru_cache
+from pathlib import Path
+
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+)
+_CONFIG_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+_DOWNLOADED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
+_N_PROBES = 16
+_PROBE_BYTES = 4096
+
+
+def find_model(model: str, revision: str | None = None) -> Path | None:
+    """The folder of a model: a local one, or a hub id's in the local Hugging Face cache, or None."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if not _HUB_ID.fullmatch(model):
+        return None
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        config = try_to_load_from_cache(model, "config.json", revision=revision)
+    except ValueError:  # not a valid hub id
+        return None
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def is_local(model: str) -> bool:
+    """Whether `model` names a folder of this machine rather than a hub id."""
+    return Path(model).expanduser().is_dir() or not _HUB_ID.fullmatch(model)
+
+
+def missing_reason(model: str, revision: str | None, *, allow_download: bool) -> str | None:
+    """Why a model cannot be loaded here and what to do about it, or None."""
+    folder = find_model(model, revision)
+    if folder is not None:
+        reason = _incomplete_reason(folder)
+        if reason is None or is_local(model):
+            return reason
+    if is_local(model):
+        return f"there is no folder {model!r}; put the model there or correct the path"
+    if allow_download:
+        from huggingface_hub import constants
+
+        if not constants.HF_HUB_OFFLINE:
+            return None
+        return (
+            f"{model!r} is not downloaded yet, and HF_HUB_OFFLINE forbids it; unset that variable"
+        )
+    at = f" --revision {revision}" if revision else ""
+    return (
+        f"there is no folder {model!r} and no complete copy of that model in the Hugging Face cache; run "
+        f"`hf download {model}{at}` while online, or set `allow_download: true`"
+    )
+
+
+def fetch_model(model: str, revision: str | None, *, allow_download: bool) -> Path:
+    """The complete folder of a model, downloaded if need be and allowed.
+
+    Raises:
+        OSError: if it is not here and cannot be had.
+    """
+    folder = find_model(model, revision)
+    if folder is not None and _incomplete_reason(folder) is None:
+        return folder
+    reason = missing_reason(model, revision, allow_download=allow_download)
+    if reason is not None:
+        raise OSError(reason)
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(model, revision=revision, allow_patterns=list(_DOWNLOADED)))
+
+
+def model_digest(folder: Path) -> str:
+    """16 hexadecimal digits that differ when the model differs, without reading all its weights.
+
+    Of the configuration and tokenizer files all bytes; of each weight file its size, its header (names,
+    types and shapes of all tensors) and 16 blocks of 4 KiB spread over it, which differ between two
+    checkpoints of the same training.
+    """
+    files = [folder / name for name in _CONFIG_FILES]
+    files = sorted({*(f for f in files if f.is_file()), *folder.glob("*.safetensors")})
+    stamps = tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files)
+    return _digest(stamps)
+
+
+@lru_cache(maxsize=256)
+def _digest(stamps: tuple[tuple[str, int, int], ...]) -> str:
+    """Cached by name, size and time of change of the files."""
+    digest = hashlib.sha256()
+    for name, size, _ in stamps:
+        path = Path(name)
+        digest.update(f"{path.name}:{size}:".encode())
+        digest.update(_sample(path, size) if path.suffix == ".safetensors" else path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _sample(path: Path, size: int) -> bytes:
+    """Header and evenly spaced blocks of a safetensors file."""
+    with path.open("rb") as file:
+        length = file.read(8)
+        n_header = min(int.from_bytes(length, "little"), size)
+        parts = [length, file.read(n_header)]
+        for i in range(_N_PROBES):
+            at = 8 + n_header + i * (size - 8 - n_header) // _N_PROBES
+            file.seek(min(max(at, 0), size))
+            parts.append(file.read(_PROBE_BYTES))
+    return b"".join(parts)
+
+
+def _incomplete_reason(folder: Path) -> str | None:
+    if not (folder / "config.json").is_file():
+        return f"{folder} has no config.json, so it is not the folder of a transformers model"
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        shards = set(json.loads(index.read_text())["weight_map"].values())
+        lacking = sorted(name for name in shards if not (folder / name).is_file())
+        if lacking:
+            return (
+                f"{folder} lacks {len(lacking)} of {len(shards)} weight files, {lacking[0]} first"
+            )
+    elif not any(folder.glob("*.safetensors")):
+        pickled = any(folder.glob("*.bin"))
+        return f"{folder} has no .safetensors weights" + (
+            "; its .bin files are not loaded, because they can run code: convert them"
+            if pickled
+            else ""
+        )
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        return f"{folder} has no tokenizer (tokenizer.json or the like)"
+    return None

@@ -1,0 +1,277 @@
+"""What goes into a model and what comes out: `DialogueBatch`, `Targets`, `Terms`, `LossParts`.
+
+A batch holds B conversations of up to N utterances of up to T tokens. In training utterances 0 … n−2 of a
+conversation are read and utterances 1 … n−1 are predicted, so a conversation of one utterance adds nothing.
+To generate, all utterances are read, and none may be there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from chatbots.models.tokens import EOS, PAD
+
+MAX_TOKENS = 30
+"""Longest row of an utterance, `<eos>` included (Ghandeharioun et al. 2019, released code)."""
+
+
+@dataclass(frozen=True, eq=False)
+class DialogueBatch:
+    """Conversations as token ids, with the EI targets of their utterances where there are any.
+
+    Attributes:
+        utterances: (B, N, T) ids: tokens, `<eos>`, then `<pad>`; no `<sos>`.
+        lengths: (B, N) tokens of each, `<eos>` included; 0 where there is no utterance. The utterances of
+            a conversation come first, without a gap.
+        emotion: (B, N, K) emotion distribution of each utterance, or None.
+        sentence: (B, N, D) sentence embedding of each utterance, or None.
+    """
+
+    utterances: Tensor
+    lengths: Tensor
+    emotion: Tensor | None = None
+    sentence: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.utterances.dim() != 3:
+            raise ValueError(
+                f"utterances have shape {tuple(self.utterances.shape)}; (B, N, T) is wanted"
+            )
+        shape = self.utterances.shape[:2]
+        for name in ("lengths", "emotion", "sentence"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            n_dims = 2 if name == "lengths" else 3
+            if value.dim() != n_dims or value.shape[:2] != shape:
+                raise ValueError(
+                    f"{name} has shape {tuple(value.shape)}; it must begin with {tuple(shape)}, "
+                    f"as the utterances do, and have {n_dims} dimensions"
+                )
+
+    @classmethod
+    def from_ids(
+        cls,
+        conversations: Sequence[Sequence[Sequence[int]]],
+        *,
+        max_tokens: int = MAX_TOKENS,
+        emotion: Sequence[Tensor] | None = None,
+        sentence: Sequence[Tensor] | None = None,
+    ) -> DialogueBatch:
+        """Pad conversations, given as the ids of their utterances without `<eos>`.
+
+        Args:
+            conversations: the outer list may not be empty; a conversation and an utterance may.
+            max_tokens: an utterance keeps its first `max_tokens` − 1 ids and gets `<eos>`.
+            emotion: (n, K) for each conversation of n utterances.
+            sentence: (n, D) for each.
+        """
+        if not conversations:
+            raise ValueError("there is no conversation; a batch has at least one")
+        rows = [[[*u[: max_tokens - 1], EOS] for u in utterances] for utterances in conversations]
+        n_most = max(1, *(len(r) for r in rows))
+        t_most = max((len(u) for r in rows for u in r), default=1)
+        utterances = torch.full((len(rows), n_most, t_most), PAD)  # (B, N, T)
+        lengths = torch.zeros((len(rows), n_most), dtype=torch.long)  # (B, N)
+        for b, row in enumerate(rows):
+            for n, ids in enumerate(row):
+                utterances[b, n, : len(ids)] = torch.tensor(ids)
+                lengths[b, n] = len(ids)
+        return cls(utterances, lengths, _stacked(emotion, n_most), _stacked(sentence, n_most))
+
+    @property
+    def n_conversations(self) -> int:
+        """B"""
+        return self.utterances.shape[0]
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, N), true where there is an utterance."""
+        return self.lengths > 0
+
+    @property
+    def n_utterances(self) -> Tensor:
+        """(B,) utterances of each conversation."""
+        return self.mask.sum(1)
+
+    def to(self, device: torch.device | str) -> DialogueBatch:
+        """The same batch on another device."""
+        moved = {
+            name: value.to(device, non_blocking=True)
+            for name in ("utterances", "lengths", "emotion", "sentence")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(self, **moved)
+
+    @cached_property
+    def targets(self) -> Targets:
+        """The utterances to predict.
+
+        Raises:
+            ValueError: if no conversation has a second utterance.
+        """
+        mask = self.mask[:, 1:]  # (B, N-1): utterance t+1 is there, and so is t
+        if not bool(mask.any()):
+            raise ValueError(
+                "no conversation of the batch has two utterances, so there is no reply to learn; "
+                "leave such conversations out"
+            )
+        lengths = self.lengths[:, 1:][mask]  # (M,)
+        tokens = self.utterances[:, 1:][mask][:, : int(lengths.max())]  # (M, T')
+        return Targets(mask, tokens, lengths, mask.nonzero()[:, 0])
+
+    @property
+    def latest(self) -> tuple[Tensor, Tensor]:
+        """The last utterance of each conversation, (B, T), and its length, (B,).
+
+        A conversation that has not begun gives an empty utterance: `<eos>` alone.
+        """
+        n = self.n_utterances  # (B,)
+        rows = torch.arange(len(n), device=n.device)
+        tokens = self.utterances[rows, (n - 1).clamp_min(0)].clone()  # (B, T)
+        lengths = self.lengths[rows, (n - 1).clamp_min(0)].clone()  # (B,)
+        tokens[n == 0, 0] = EOS
+        lengths[n == 0] = 1
+        return tokens, lengths
+
+
+def _stacked(values: Sequence[Tensor] | None, n_most: int) -> Tensor | None:
+    """(n, D) each → (B, N, D), zeros where there is no utterance."""
+    if values is None:
+        return None
+    stacked = torch.zeros(len(values), n_most, values[0].shape[-1])
+    for row, value in zip(stacked, values, strict=True):
+        row[: len(value)] = value
+    return stacked
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The M utterances of a batch that are predicted, of all conversations one after the other.
+
+    Attributes:
+        mask: (B, N−1), true where utterance t+1 is predicted from utterances 0 … t. `x[:, :-1][mask]`
+            are the M inputs, `x[:, 1:][mask]` the M targets.
+        tokens: (M, T)
+        lengths: (M,) with `<eos>`.
+        conversation: (M,) the row of the batch each belongs to.
+    """
+
+    mask: Tensor
+    tokens: Tensor
+    lengths: Tensor
+    conversation: Tensor
+
+    def per_conversation(self, values: Tensor) -> Tensor:
+        """Sum (M,) values into their conversations: (B,)."""
+        zeros = values.new_zeros(self.mask.shape[0])
+        return zeros.index_add(0, self.conversation, values)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentNoise:
+    """The standard normal numbers behind the latent variables, given instead of drawn.
+
+    Attributes:
+        sentence: (B, N−1, Z) for z_t, one row per target.
+        conversation: (B, Z) for z_conv.
+    """
+
+    sentence: Tensor
+    conversation: Tensor
+
+    @classmethod
+    def draw(cls, batch: DialogueBatch, Z: int, generator: torch.Generator | None) -> LatentNoise:
+        """Draw z_conv's numbers, then z_t's. Without a generator: a ValueError."""
+        if generator is None:
+            raise ValueError("a variational model needs a generator (or the noise itself) to learn")
+        n_rows, n_utterances = batch.lengths.shape
+        conversation = torch.randn(n_rows, Z, generator=generator, device=generator.device)
+        sentence = torch.randn(
+            n_rows, n_utterances - 1, Z, generator=generator, device=generator.device
+        )
+        device = batch.utterances.device
+        return cls(sentence.to(device), conversation.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The parts of a batch's objective, conversation by conversation.
+
+    Attributes:
+        nll: (B,) −log p of the target tokens given the latents, nats, summed over tokens.
+        kl: (B,) KL divergence of all latents, nats; 0 without latents.
+        log_ratio: (B,) log p(z) − log q(z) at the drawn latents: −nll + log_ratio is one importance sample
+            of log p(x), whose mean of exponentials bounds the perplexity (Burda et al. 2016).
+        bow: (B,) bag-of-words loss, nats; 0 without that head.
+        emotion, sentence: () losses of the EI heads, means over the n input utterances; 0 without them.
+        ei: () the same two, weighted and added.
+        n_tokens: target tokens, `<eos>` included.
+        n_inputs: n.
+    """
+
+    nll: Tensor
+    kl: Tensor
+    log_ratio: Tensor
+    bow: Tensor
+    emotion: Tensor
+    sentence: Tensor
+    ei: Tensor
+    n_tokens: int
+    n_inputs: int
+
+    @classmethod
+    def of_words_alone(cls, nll: Tensor, targets: Targets) -> Terms:
+        """The terms of a model without latents and heads, from the (M,) −log p of its targets."""
+        per_conversation = targets.per_conversation(nll)  # (B,)
+        zeros = torch.zeros_like(per_conversation)
+        zero = zeros.sum()
+        n_tokens = int(targets.lengths.sum())
+        return cls(
+            per_conversation, zeros, zeros, zeros, zero, zero, zero, n_tokens, len(targets.lengths)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LossParts:
+    """What one batch costs. Sums are over the batch, means over its input utterances; all are ().
+
+    Attributes:
+        tokens_nll: sum over target tokens, nats.
+        n_tokens: how many, `<eos>` included: exp(tokens_nll / n_tokens) is the perplexity.
+        kl: sum, nats, not weighted.
+        bow: sum, nats.
+        emotion: mean cross-entropy of the emotion head, nats, not weighted.
+        sentence: mean squared error of the sentence head, not weighted.
+        n_inputs: utterances the two means are over.
+        total: what is minimised: tokens_nll + β·kl + bow + w_emo·emotion + w_inf·sentence.
+    """
+
+    tokens_nll: Tensor
+    n_tokens: int
+    kl: Tensor
+    bow: Tensor
+    emotion: Tensor
+    sentence: Tensor
+    n_inputs: int
+    total: Tensor
+
+    @classmethod
+    def of(cls, terms: Terms, kl_weight: float) -> LossParts:
+        """Add the conversations up."""
+        nll, kl, bow = terms.nll.sum(), terms.kl.sum(), terms.bow.sum()
+        return cls(
+            tokens_nll=nll,
+            n_tokens=terms.n_tokens,
+            kl=kl,
+            bow=bow,
+            emotion=terms.emotion,
+            sentence=terms.sentence,
+            n_inputs=terms.n_inputs,
+            total=nll + kl_weight * kl + bow + terms.ei,
+        )

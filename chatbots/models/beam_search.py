@@ -1,0 +1,316 @@
+"""Beam search for the networks of `chatbots/models`, many replies at once, each apart from the others.
+
+`BeamSearch` is the bookkeeping between two steps of a running batch; `beam_search` drives it to the end.
+
+The search of the paper's released code read the state of another conversation, or of an older message, into a
+row: it laid the copies of a batch out in blocks and indexed them as neighbours. Here `repeat` puts each
+conversation's rows next to each other, as the search counts them; a test swaps the last message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from chatbots.decoding import NgramBan, S, Stepper, forbid
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One reply that beam search found.
+
+    Attributes:
+        tokens: without the end token.
+        ended: whether it said the end token; else it was cut at the longest length.
+        log_probability: of the tokens and, if ended, the end token, under the model, nats.
+        score: what hypotheses are ranked by: `log_probability` over the length penalty.
+    """
+
+    tokens: tuple[int, ...]
+    ended: bool
+    log_probability: float
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamSettings:
+    """How to search.
+
+    Attributes:
+        beam: hypotheses kept; 1 is greedy.
+        max_tokens: a reply's longest, the end token counted.
+        end: token that ends a reply.
+        length_penalty: α of ((5 + length) / 6)^α, Wu et al. (2016), Eq. 14, that log-probabilities are divided
+            by; 0: none; larger favours longer replies. The end token counts.
+        min_tokens: the end token is forbidden before so many others; 1 keeps replies from being empty.
+        forbidden: tokens never said. Probabilities of the others stay as the model gives them.
+        no_repeat_ngram: no sequence of so many tokens twice in a hypothesis; 0: off.
+    """
+
+    beam: int
+    max_tokens: int
+    end: int
+    length_penalty: float = 0.0
+    min_tokens: int = 0
+    forbidden: tuple[int, ...] = ()
+    no_repeat_ngram: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("beam", 1), ("max_tokens", 1), ("length_penalty", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be {least} or more")
+        if self.end in self.forbidden:
+            raise ValueError(f"forbidden holds {self.end}, the token that ends a reply")
+
+    def penalty(self, length: int) -> float:
+        """What the log-probability of a hypothesis of so many tokens is divided by."""
+        return ((5 + length) / 6) ** self.length_penalty
+
+    def hypothesis(self, tokens: tuple[int, ...], ended: bool, log_p: float) -> Hypothesis:
+        """With its score."""
+        return Hypothesis(tokens, ended, log_p, log_p / self.penalty(len(tokens) + ended))
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One reply being searched: `beam` rows, of which those alive come first."""
+
+    number: int
+    alive: list[tuple[tuple[int, ...], float]]
+    ended: list[Hypothesis] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What to do after a step: `state.select(rows)`, then `step(tokens, …)`.
+
+    `finished` has the hypotheses, best first, of the slots that left.
+    """
+
+    rows: list[int]
+    tokens: list[int]
+    finished: dict[int, list[Hypothesis]]
+
+
+class BeamSearch:
+    """Beam search for many replies at once, each a slot of `beam` rows next to each other.
+
+    At each step all one-token extensions of a slot's hypotheses compete. Of the `beam` best, those that end
+    are kept as finished; the `beam` best that do not end live on. A slot leaves when no living hypothesis
+    can still beat a full set of finished ones, when none lives, or at `max_tokens`. Newcomers are admitted between
+    steps, and no slot sees another.
+    """
+
+    def __init__(self, settings: BeamSettings) -> None:
+        self._settings = settings
+        self._slots: list[_Slot] = []
+        self._n_admitted = 0
+
+    @property
+    def n_slots(self) -> int:
+        """Replies under way; the next logits have `beam` rows for each."""
+        return len(self._slots)
+
+    def admit(self, n: int) -> list[int]:
+        """Open n slots behind those there are: join `newcomers.repeat(beam)` to the state, read `<sos>`.
+
+        Returns:
+            Their numbers, never used before.
+        """
+        numbers = list(range(self._n_admitted, self._n_admitted + n))
+        self._slots += [_Slot(number, [((), 0.0)]) for number in numbers]
+        self._n_admitted += n
+        return numbers
+
+    def cancel(self, number: int) -> list[int]:
+        """Close a slot, if it is there.
+
+        Returns:
+            The rows that remain, for `state.select`; input tokens go by the same rows.
+        """
+        beam = self._settings.beam
+        rows = [
+            i * beam + j
+            for i, slot in enumerate(self._slots)
+            if slot.number != number
+            for j in range(beam)
+        ]
+        self._slots = [slot for slot in self._slots if slot.number != number]
+        return rows
+
+    def advance(self, logits: Tensor) -> Advance:
+        """Take up the logits of the last step, (n_slots · beam, V); they are overwritten."""
+        settings, beam = self._settings, self._settings.beam
+        if len(logits) != len(self._slots) * beam:
+            raise ValueError(
+                f"{len(logits)} rows for {len(self._slots)} slots of {beam}; "
+                "select the rows that the last step named"
+            )
+        if not self._slots:
+            return Advance([], [], {})
+        log_total = logits.logsumexp(-1, keepdim=True)  # (R, 1)
+        by_row = (self._banned(slot, j) for slot in self._slots for j in range(beam))
+        forbid(logits, settings.forbidden, by_row)
+        # One extension more than hypotheses: one of them may be the end.
+        values, tokens = logits.topk(min(beam + 1, logits.shape[-1]), dim=-1)  # (R, K)
+        so_far = torch.tensor(
+            [log_p for slot in self._slots for log_p in self._log_probabilities(slot)],
+            dtype=torch.float64,
+        ).to(logits.device)[:, None]  # (R, 1)
+        total = (so_far + (values - log_total).double()).view(
+            len(self._slots), -1
+        )  # (slots, beam·K)
+        best, places = total.topk(min(2 * beam, total.shape[-1]), dim=-1)
+        said = tokens.view(len(self._slots), -1).gather(-1, places)
+        parents = places // values.shape[-1]
+        rows: list[int] = []
+        inputs: list[int] = []
+        finished: dict[int, list[Hypothesis]] = {}
+        staying: list[_Slot] = []
+        candidates = zip(best.tolist(), parents.tolist(), said.tolist(), strict=True)
+        for i, (slot, (log_ps, origins, words)) in enumerate(
+            zip(self._slots, candidates, strict=True)
+        ):
+            before = slot.alive
+            alive = self._extend(slot, log_ps, origins, words)
+            if self._is_over(slot):
+                finished[slot.number] = self._ranked(slot, before)
+                continue
+            staying.append(slot)
+            alive += alive[:1] * (beam - len(alive))  # rows that count for nothing
+            rows += [i * beam + origin for origin, _ in alive]
+            inputs += [word for _, word in alive]
+        self._slots = staying
+        return Advance(rows, inputs, finished)
+
+    def _banned(self, slot: _Slot, row: int) -> set[int]:
+        """Tokens that one hypothesis may not say next."""
+        if row >= len(slot.alive):
+            return set()
+        said = slot.alive[row][0]
+        banned: set[int] = set()
+        if self._settings.no_repeat_ngram:
+            ban = NgramBan(self._settings.no_repeat_ngram)
+            for token in said:
+                ban.add(token)
+            banned |= ban.forbidden()
+        if len(said) < self._settings.min_tokens:
+            banned.add(self._settings.end)
+        return banned
+
+    def _log_probabilities(self, slot: _Slot) -> list[float]:
+        """Of a slot's rows; −inf where no hypothesis lives."""
+        dead = self._settings.beam - len(slot.alive)
+        return [log_p for _, log_p in slot.alive] + [-torch.inf] * dead
+
+    def _extend(
+        self, slot: _Slot, log_ps: list[float], origins: list[int], words: list[int]
+    ) -> list[tuple[int, int]]:
+        """Move a slot on by its best extensions, best first.
+
+        Returns:
+            Row of origin and token of each hypothesis that lives on.
+        """
+        settings = self._settings
+        alive: list[tuple[tuple[int, ...], float]] = []
+        steps: list[tuple[int, int]] = []
+        for rank, (log_p, origin, word) in enumerate(zip(log_ps, origins, words, strict=True)):
+            if log_p == -torch.inf:
+                break
+            said = slot.alive[origin][0]
+            if word == settings.end:
+                if rank < settings.beam:
+                    slot.ended.append(settings.hypothesis(said, True, log_p))
+            elif len(alive) < settings.beam:
+                alive.append(((*said, word), log_p))
+                steps.append((origin, word))
+        slot.alive = alive
+        slot.ended.sort(key=lambda h: -h.score)
+        del slot.ended[settings.beam :]
+        return steps
+
+    def _is_over(self, slot: _Slot) -> bool:
+        """Whether going on cannot change a slot's result."""
+        settings = self._settings
+        if not slot.alive or len(slot.alive[0][0]) >= settings.max_tokens:
+            return True
+        if len(slot.ended) < settings.beam:
+            return False
+        # More tokens only lower a log-probability; the longest reply has the mildest penalty.
+        reachable = slot.alive[0][1] / settings.penalty(settings.max_tokens)
+        return slot.ended[-1].score >= reachable
+
+    def _ranked(self, slot: _Slot, before: list[tuple[tuple[int, ...], float]]) -> list[Hypothesis]:
+        """Ended hypotheses, best first, then those that were cut, up to `beam`."""
+        left = slot.alive or ([] if slot.ended else before)  # everything was forbidden: cut there
+        cut = [self._settings.hypothesis(said, False, log_p) for said, log_p in left]
+        cut.sort(key=lambda h: -h.score)
+        return [*slot.ended, *cut][: self._settings.beam]
+
+
+def beam_search(
+    model: Stepper[S], state: S, settings: BeamSettings, *, start: int
+) -> list[list[Hypothesis]]:
+    """Search the replies of all rows to the end.
+
+    Args:
+        state: as encoded, R rows.
+        start: first token read, `<sos>`.
+
+    Returns:
+        For each row up to `beam` hypotheses, best first.
+    """
+    search = BeamSearch(settings)
+    numbers = search.admit(state.n_rows)
+    state = state.repeat(settings.beam)
+    tokens = [start] * state.n_rows
+    found: dict[int, list[Hypothesis]] = {}
+    while search.n_slots:
+        logits, state = model.step(torch.tensor(tokens, device=model.device), state)
+        move = search.advance(logits)
+        found |= move.finished
+        state, tokens = state.select(move.rows), move.tokens
+    return [found[number] for number in numbers]
+
+
+def pick_hypothesis(
+    hypotheses: Sequence[Hypothesis],
+    uniform: float,
+    *,
+    rule: Literal["best", "priority", "length"] = "best",
+    unknown: int | None = None,
+) -> Hypothesis:
+    """Choose the reply among a search's results, best first.
+
+    Args:
+        uniform: number in [0, 1) that draws.
+        rule: "best", the first; or as the released code of Ghandeharioun et al. (2019), which draws among
+            the hypotheses that are not empty and have at most two unknown words (among all, evenly, if
+            there is none): "priority", rank j of n with probability (n − 1 − j) / (n (n − 1) / 2);
+            "length", in proportion to the number of tokens.
+        unknown: the unknown word's token.
+    """
+    if rule == "best":
+        return hypotheses[0]
+    if rule not in ("priority", "length"):
+        raise ValueError(f"rule is {rule!r}; it must be 'best', 'priority' or 'length'")
+    fit = [h for h in hypotheses if h.tokens and h.tokens.count(unknown) <= 2]
+    if not fit:
+        return hypotheses[int(uniform * len(hypotheses))]
+    if len(fit) == 1:
+        return fit[0]
+    weights = (
+        [len(fit) - 1 - j for j in range(len(fit))]
+        if rule == "priority"
+        else [len(h.tokens) for h in fit]
+    )
+    target = uniform * sum(weights)
+    for hypothesis, weight in zip(fit, weights, strict=True):
+        if target < weight:
+            return hypothesis
+        target -= weight
+    return fit[-1]

@@ -1,0 +1,125 @@
+"""The models by name, and their configs from plain values: what YAML files and checkpoint manifests hold.
+
+    config = config_read("vhcr", {"V": 8000, "H_e": 256, "ei": {"K": 28, "D": 384}})
+    model = model_build(config, seed=7)
+    config_write(config)        # back to plain values, defaults included
+
+Importing this loads no torch; reading a config does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import types
+import typing
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from chatbots.registry import nearest_names
+
+if TYPE_CHECKING:
+    from chatbots.models.dialogue_model import DialogueModel
+
+MODELS = {
+    "hred": "chatbots.models.hred:HRED",
+    "vhred": "chatbots.models.vhred:VHRED",
+    "vhcr": "chatbots.models.vhcr:VHCR",
+    "seq2seq": "chatbots.models.seq2seq:Seq2Seq",
+    "transformer": "chatbots.models.transformer:Transformer",
+}
+"""Name to module and class; the config is the class's name and "Config"."""
+
+
+class ConfigError(ValueError):
+    """A config is wrong; the message names the key and what is allowed."""
+
+
+def config_read(name: str, values: Mapping[str, Any]) -> Any:
+    """The config of the model called `name`.
+
+    Args:
+        values: by the names of the config's fields; those left out keep their defaults.
+
+    Raises:
+        ConfigError: an unknown model or key (with the nearest right one), a value of the wrong kind or
+            out of range, or a missing key.
+    """
+    if name not in MODELS:
+        raise ConfigError(f"model is {name!r}; it must be one of {', '.join(MODELS)}")
+    return _read(_classes(name)[1], values, "")
+
+
+def config_write(config: Any) -> dict[str, Any]:
+    """Plain JSON values that `config_read` turns into an equal config."""
+    return dataclasses.asdict(config)
+
+
+def model_name(config: Any) -> str:
+    """The name of the model a config is of."""
+    for name, place in MODELS.items():
+        if type(config).__name__ == place.partition(":")[2] + "Config":
+            return name
+    raise ConfigError(f"{type(config).__name__} is the config of no model here")
+
+
+def model_build(config: Any, seed: int) -> DialogueModel:
+    """A model with fresh weights, the same for the same seed; other random numbers are left as they were.
+
+    Args:
+        seed: 0 … 2^63 − 1.
+    """
+    import torch
+
+    build = _classes(model_name(config))[0]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build(config)
+
+
+def _classes(name: str) -> tuple[Any, Any]:
+    """The model's class and its config's."""
+    module_name, _, class_name = MODELS[name].partition(":")
+    module = importlib.import_module(module_name)
+    return getattr(module, class_name), getattr(module, f"{class_name}Config")
+
+
+def _read(cls: Any, values: Mapping[str, Any], path: str) -> Any:
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{path.rstrip('.') or 'the config'} is {values!r}; keys are wanted")
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    for key in values:
+        if key not in fields:
+            near = [name for name in fields if name.lower() == str(key).lower()]
+            near = near or nearest_names(str(key), list(fields), limit=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise ConfigError(f"{path}{key} is no key here; {hint}Allowed: {', '.join(fields)}")
+    missing = [
+        f.name for f in fields.values() if f.default is dataclasses.MISSING and f.name not in values
+    ]
+    if missing:
+        raise ConfigError(f"{path}{missing[0]} is missing")
+    kinds = typing.get_type_hints(cls)
+    read = {key: _value(kinds[key], value, f"{path}{key}") for key, value in values.items()}
+    try:
+        return cls(**read)
+    except ValueError as error:
+        raise ConfigError(f"{path}{error}") from None
+
+
+def _value(kind: Any, value: Any, path: str) -> Any:
+    """One value, checked against its field's type."""
+    if isinstance(kind, types.UnionType):
+        if value is None:
+            return None
+        kind = next(k for k in typing.get_args(kind) if k is not type(None))
+    if dataclasses.is_dataclass(kind):
+        return _read(kind, value, f"{path}.")
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    words = {bool: "true or false", int: "a whole number", float: "a number"}
+    raise ConfigError(f"{path} is {value!r}; {words[kind]} is wanted")

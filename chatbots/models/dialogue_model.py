@@ -1,0 +1,131 @@
+"""What every dialogue model here offers: a loss for training and a stateless, stepwise decoder.
+
+state = model.encode_context(batch, seeds)      # rows: the conversations
+logits, state = model.step(tokens, state)       # first tokens: <sos>
+state = state.select(rows)                      # drop, double, reorder
+state = type(state).join([state, newcomers])    # admit
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from chatbots.models.batch import DialogueBatch, LatentNoise, LossParts, Terms
+from chatbots.models.layers import WordDrop
+from chatbots.models.seeds import ReplySeeds
+from chatbots.models.state import DecoderState
+
+
+class DialogueModel(nn.Module, ABC):
+    """A network that predicts an utterance from those before it."""
+
+    compat_word_drop_per_step = False
+    """Word drop as in the released code; a config may switch it on."""
+
+    @abstractmethod
+    def terms(
+        self,
+        batch: DialogueBatch,
+        *,
+        word_drop: WordDrop,
+        sentence_drop: float,
+        generator: torch.Generator | None,
+        noise: LatentNoise | None,
+    ) -> Terms:
+        """The parts of the objective, conversation by conversation."""
+
+    @abstractmethod
+    def encode_context(
+        self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()
+    ) -> DecoderState:
+        """Read all utterances of each conversation; the state its next one is decoded from.
+
+        Args:
+            seeds: one per conversation; looked at by models with latent variables.
+
+        Raises:
+            RuntimeError: if the model is in training mode.
+        """
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Read one token per row, (R,), and give the logits of the next, (R, V), with the new state."""
+
+    def loss(
+        self,
+        batch: DialogueBatch,
+        *,
+        kl_weight: float = 1.0,
+        word_drop: float = 0.0,
+        sentence_drop: float = 0.0,
+        generator: torch.Generator | None = None,
+        noise: LatentNoise | None = None,
+    ) -> LossParts:
+        """The cost of a batch, teacher forced.
+
+        Args:
+            kl_weight: β of the KL term.
+            word_drop: share of the decoder's input words replaced by `<unk>`; in training mode only.
+            sentence_drop: share of the utterances hidden from VHCR's context; in training mode only.
+            generator: of the latents and of what is dropped.
+            noise: the latents' numbers, instead of drawing them.
+
+        Raises:
+            ValueError: no reply to learn in the batch, an EI target missing, no generator where one is
+                needed, or a drop the model does not have.
+        """
+        return LossParts.of(
+            self.terms(
+                batch,
+                word_drop=WordDrop(
+                    word_drop if self.training else 0.0, generator, self.compat_word_drop_per_step
+                ),
+                sentence_drop=sentence_drop,
+                generator=generator,
+                noise=noise,
+            ),
+            kl_weight,
+        )
+
+    @torch.no_grad()
+    def importance_samples(
+        self,
+        batch: DialogueBatch,
+        n_samples: int,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Importance samples of log p(conversation), drawn from the posterior: (n_samples, B), nats.
+
+        The log of their mean exponential bounds log p from below. (The released code takes the mean for
+        a whole batch as one sample: sum over B first.) Without latents all samples are equal.
+        """
+        samples = []
+        for _ in range(n_samples):
+            terms = self.terms(
+                batch, word_drop=WordDrop(), sentence_drop=0.0, generator=generator, noise=None
+            )
+            samples.append(terms.log_ratio - terms.nll)  # (B,)
+        return torch.stack(samples)
+
+    @property
+    def n_parameters(self) -> int:
+        """All trained numbers; shared ones count once."""
+        return sum(p.numel() for p in self.parameters())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    def refuse_training_mode(self) -> None:
+        """Generating with dropout on would only make the bot worse.
+
+        Raises:
+            RuntimeError: call `eval()` first.
+        """
+        if self.training:
+            raise RuntimeError("the model is in training mode; call eval() before it generates")

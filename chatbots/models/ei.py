@@ -1,0 +1,163 @@
+"""EI regularisation: emotion and sentence-embedding distillation into the context RNN.
+
+Ghandeharioun et al. (2019), section 3.2. Two small heads read c_t, the context after utterance t, and
+must tell that utterance's emotion distribution (DeepMoji's there) and its sentence embedding (InferSent's,
+reduced by PCA). Each can stand alone. They are not needed to generate.
+
+Input-only variant: emotion and embedding of each utterance are read by the context RNN beside its encoding;
+the heads are trained as a diagnostic on a detached context, and teach it nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from chatbots.models.batch import DialogueBatch
+from chatbots.models.layers import FeedForward
+
+
+@dataclass(frozen=True, kw_only=True)
+class EIConfig:
+    """Which heads, how large, how much they weigh (Table 9 of the paper).
+
+    Attributes:
+        emotion, sentence: which of the two.
+        K: emotions of the emotion encoder (DeepMoji: 64).
+        D: size of the sentence embedding that is distilled.
+        e, s: hidden units of the emotion and the sentence head.
+        w_emo, w_inf: weights of their losses.
+        input_only: read emotion and embedding as input instead of distilling them.
+        compat_relu_emotion: as the released code, a ReLU on the emotion logits too.
+        compat_input_only_attached: as the released VHCR, input-only heads do send gradients back.
+    """
+
+    emotion: bool = True
+    sentence: bool = True
+    K: int = 64
+    D: int = 4096
+    e: int = 128
+    s: int = 4000
+    w_emo: float = 25.0
+    w_inf: float = 25_000.0
+    input_only: bool = False
+    compat_relu_emotion: bool = False
+    compat_input_only_attached: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.emotion or self.sentence):
+            raise ValueError("emotion and sentence are both false; one head at least is wanted")
+        for name in ("K", "D", "e", "s"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        for name in ("w_emo", "w_inf"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+
+    @property
+    def input_width(self) -> int:
+        """How many numbers each utterance is read with beside its encoding."""
+        return (self.emotion * self.K + self.sentence * self.D) if self.input_only else 0
+
+
+def input_width(config: EIConfig | None) -> int:
+    """The same, 0 without EI."""
+    return config.input_width if config else 0
+
+
+def with_inputs(h: Tensor, batch: DialogueBatch, config: EIConfig | None) -> Tensor:
+    """What the context RNN reads of each utterance.
+
+    Args:
+        h: (B, N, 2H_e)
+
+    Returns:
+        (B, N, 2H_e), or (B, N, 2H_e + K + D) for the input-only variant: [h_t; emotion; embedding].
+
+    Raises:
+        ValueError: the batch lacks what is to be read.
+    """
+    if config is None or not config.input_only:
+        return h
+    extras = [h]
+    if config.emotion:
+        extras.append(_targets(batch, "emotion", config.K).to(h.dtype))
+    if config.sentence:
+        extras.append(_targets(batch, "sentence", config.D).to(h.dtype))
+    return torch.cat(extras, dim=-1)
+
+
+def _targets(batch: DialogueBatch, name: str, width: int) -> Tensor:
+    """The batch's (B, N, width) emotions or embeddings."""
+    value: Tensor | None = getattr(batch, name)
+    if value is None or value.shape[-1] != width:
+        got = "none" if value is None else f"of width {value.shape[-1]}"
+        raise ValueError(f"the model needs {name} targets of width {width}; the batch has {got}")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class EILosses:
+    """The heads' losses, each (): means over the input utterances, and their weighted sum."""
+
+    emotion: Tensor
+    sentence: Tensor
+    weighted: Tensor
+
+
+class EIHeads(nn.Module):
+    """The two heads over contexts of size C."""
+
+    def __init__(self, config: EIConfig, C: int) -> None:
+        super().__init__()
+        self.config = config
+        self.emotion: FeedForward | None = None
+        self.sentence: FeedForward | None = None
+        if config.emotion:
+            self.emotion = FeedForward(
+                C,
+                config.K,
+                n_layers=2,
+                hidden=config.e,
+                activation=nn.ReLU,
+                last=config.compat_relu_emotion,
+            )
+        if config.sentence:
+            self.sentence = FeedForward(
+                C, config.D, n_layers=2, hidden=config.s, activation=nn.ReLU, last=False
+            )
+
+    def forward(self, c: Tensor, batch: DialogueBatch) -> EILosses:
+        """Compare what the heads tell with the targets of the utterances just read.
+
+        Args:
+            c: (n, C), contexts of the n input utterances, in the order of `batch.targets.mask`.
+
+        Raises:
+            ValueError: a target is missing.
+        """
+        config = self.config
+        if config.input_only and not config.compat_input_only_attached:
+            c = c.detach()
+        mask = batch.targets.mask  # (B, N-1)
+        emotion = sentence = c.new_zeros((), dtype=torch.float32)
+        if self.emotion is not None:
+            p = _targets(batch, "emotion", config.K)[:, :-1][mask].float()  # (n, K)
+            logits = self.emotion(c).float()  # (n, K)
+            # −(1/n) Σ_t Σ_k p_k log softmax(logits)_k
+            emotion = -(p * F.log_softmax(logits, dim=-1)).sum(-1).mean()
+        if self.sentence is not None:
+            wanted = _targets(batch, "sentence", config.D)[:, :-1][mask].float()  # (n, D)
+            sentence = F.mse_loss(self.sentence(c).float(), wanted)
+        return EILosses(emotion, sentence, config.w_emo * emotion + config.w_inf * sentence)
+
+
+def ei_losses(heads: EIHeads | None, c: Tensor, batch: DialogueBatch) -> EILosses:
+    """The heads' losses; zeros without heads."""
+    if heads is not None:
+        return heads(c, batch)
+    zero = c.new_zeros((), dtype=torch.float32)
+    return EILosses(zero, zero, zero)

@@ -1,0 +1,130 @@
+"""HRED, the hierarchical recurrent encoder-decoder.
+
+Serban et al. (2016), "Building End-To-End Dialogue Systems Using Generative Hierarchical Neural Network
+Models"; sizes and details as in Ghandeharioun et al. (2019), with its EI heads.
+
+    (1) h_t = [forward last; backward last] of a bi-GRU over utterance t       encoder
+    (2) c_t = GRU(c_{t−1}, h_t)                                                context
+    (3) h_0 = tanh(W c_t + b)                                                  decoder's first state
+    (4) p(word | words before) = softmax(W' GRU(h, previous word) + b')        decoder
+    (5) loss = −Σ_t log p(utterance t+1 | utterances 0 … t) + EI heads' losses on c_t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
+from chatbots.models.dialogue_model import DialogueModel
+from chatbots.models.ei import EIConfig, EIHeads, ei_losses, input_width, with_inputs
+from chatbots.models.layers import (
+    ContextRNN,
+    ReplyDecoder,
+    UtteranceEncoder,
+    WordDrop,
+    initialise,
+)
+from chatbots.models.seeds import ReplySeeds
+from chatbots.models.state import DecoderState, HiddenState
+from chatbots.models.tokens import PAD
+
+
+@dataclass(frozen=True, kw_only=True)
+class HREDConfig:
+    """Sizes of an HRED.
+
+    Attributes:
+        V: words of the vocabulary, special ones included.
+        E: embedding.
+        H_e: encoder's hidden units per direction.
+        H_d: decoder's hidden units.
+        C: context.
+        dropout: probability, on embedded words and the decoder's output.
+        ei: the EI heads, or None.
+        compat_inert_dropout: as the released code, where dropout has no effect.
+        compat_word_drop_per_step: as the released code, one coin per step for the whole batch.
+    """
+
+    V: int
+    E: int = 500
+    H_e: int = 1000
+    H_d: int = 1000
+    C: int = 1000
+    dropout: float = 0.2
+    ei: EIConfig | None = None
+    compat_inert_dropout: bool = False
+    compat_word_drop_per_step: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("E", "H_e", "H_d", "C"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        if self.V < 5:
+            raise ValueError(f"V is {self.V}; the 4 special tokens and a word make 5")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it must be from 0 to below 1")
+
+    @property
+    def p(self) -> float:
+        """The dropout that has an effect."""
+        return 0.0 if self.compat_inert_dropout else self.dropout
+
+    @property
+    def W(self) -> int:
+        """Width of an encoded utterance with what is read beside it: 2H_e, input-only 2H_e + K + D."""
+        return 2 * self.H_e + input_width(self.ei)
+
+
+class HRED(DialogueModel):
+    """Hierarchical encoder-decoder without latent variables."""
+
+    def __init__(self, config: HREDConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.compat_word_drop_per_step = config.compat_word_drop_per_step
+        embedding = nn.Embedding(config.V, config.E, padding_idx=PAD)
+        self.encoder = UtteranceEncoder(embedding, config.H_e, config.p)
+        self.context = ContextRNN(config.W, config.C)
+        self.decoder = ReplyDecoder(embedding, config.C, config.H_d, config.p)
+        self.ei = EIHeads(config.ei, config.C) if config.ei else None
+        initialise(self)
+
+    def terms(
+        self,
+        batch: DialogueBatch,
+        *,
+        word_drop: WordDrop,
+        sentence_drop: float,
+        generator: torch.Generator | None,
+        noise: LatentNoise | None,
+    ) -> Terms:
+        if sentence_drop:
+            raise ValueError(f"sentence_drop is {sentence_drop}; HRED has none, give 0")
+        targets = batch.targets
+        x = self._read(batch)  # (B, N, W), (1)
+        c = self.context(x[:, :-1])[targets.mask]  # (M, C), (2)
+        h_0 = self.decoder.start(c)  # (M, H_d), (3)
+        nll = self.decoder.nll(h_0, targets, word_drop)  # (M,), (4)
+        ei = ei_losses(self.ei, c, batch)
+        terms = Terms.of_words_alone(nll, targets)
+        return replace(terms, emotion=ei.emotion, sentence=ei.sentence, ei=ei.weighted)  # (5)
+
+    @torch.no_grad()
+    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> HiddenState:
+        self.refuse_training_mode()
+        c = self.context.last(self._read(batch), batch.n_utterances)  # (B, C)
+        return HiddenState(self.decoder.start(c))  # (B, H_d)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, HiddenState]:
+        assert isinstance(state, HiddenState)
+        return self.decoder.step(tokens, state)
+
+    def _read(self, batch: DialogueBatch) -> Tensor:
+        """The encoded utterances with what is read beside them: (B, N, W)."""
+        h = self.encoder(batch.utterances, batch.lengths)  # (B, N, 2H_e)
+        return with_inputs(h, batch, self.config.ei)

@@ -1,0 +1,311 @@
+"""The parts HRED, VHRED and VHCR are made of.
+
+Serban et al. (2016, HRED; 2017, VHRED), Park et al. (2018, VHCR), whose released code sets the details:
+one layer and GRUs everywhere, a bidirectional encoder, the context only in the decoder's first state.
+
+Dropout follows Zaremba et al. (2014): on embedded tokens and on the decoder's output, never on a recurrent
+connection. (In the released code it was passed to single-layer GRUs only, where it does nothing: the
+config's `compat_inert_dropout` repeats that.) It draws from torch's global generator, as torch.nn does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from chatbots.models.batch import Targets
+from chatbots.models.state import HiddenState
+from chatbots.models.tokens import PAD, SOS, UNK
+
+_MIN_VARIANCE = 1e-8
+"""Below it softplus rounds to 0, whose logarithm would be −∞."""
+
+
+def initialise(model: nn.Module) -> None:
+    """Set every GRU's recurrent matrix orthogonal and its update gate's bias_hh to 2: it starts by keeping.
+
+    The rest keeps PyTorch's defaults.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.GRU):
+            for name, parameter in module.named_parameters():
+                if name.startswith("weight_hh"):
+                    nn.init.orthogonal_(parameter)  # the whole (3H, H) block
+                elif name.startswith("bias_hh"):
+                    third = parameter.shape[0] // 3  # gates in the order r, z, n
+                    with torch.no_grad():
+                        parameter[third : 2 * third] = 2.0
+
+
+class FeedForward(nn.Sequential):
+    """FF(a→b; n layers, hidden h, activation): the activation after every layer, the last included.
+
+    Args:
+        last: whether the last layer has the activation too.
+    """
+
+    def __init__(
+        self,
+        a: int,
+        b: int,
+        *,
+        n_layers: int = 1,
+        hidden: int = 0,
+        activation: type[nn.Module] = nn.Tanh,
+        last: bool = True,
+    ) -> None:
+        widths = [a, *[hidden] * (n_layers - 1), b]
+        parts: list[nn.Module] = []
+        for i in range(n_layers):
+            parts.append(nn.Linear(widths[i], widths[i + 1]))
+            if last or i < n_layers - 1:
+                parts.append(activation())
+        super().__init__(*parts)
+
+
+class UtteranceEncoder(nn.Module):
+    """A bidirectional GRU over an utterance's words: h_t = [forward last; backward last].
+
+    Args:
+        embedding: V × E, shared with the decoder.
+    """
+
+    def __init__(self, embedding: nn.Embedding, H_e: int, dropout: float) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.dropout = nn.Dropout(dropout)
+        self.rnn = nn.GRU(embedding.embedding_dim, H_e, batch_first=True, bidirectional=True)
+
+    def forward(self, utterances: Tensor, lengths: Tensor) -> Tensor:
+        """Encode the utterances of a batch; zeros where there is none.
+
+        Args:
+            utterances: (B, N, T)
+            lengths: (B, N)
+
+        Returns:
+            (B, N, 2H_e)
+        """
+        there = lengths > 0  # (B, N)
+        width = 2 * self.rnn.hidden_size
+        encoded = self.embedding.weight.new_zeros(*lengths.shape, width)  # (B, N, 2H_e)
+        if not bool(there.any()):
+            return encoded
+        words = self.dropout(self.embedding(utterances[there]))  # (M, T, E)
+        h = last_states(self.rnn, words, lengths[there])  # (M, 2H_e)
+        encoded[there] = h.to(encoded.dtype)
+        return encoded
+
+
+def last_states(rnn: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
+    """The last states of a bidirectional GRU, by the true lengths: [forward; backward].
+
+    Args:
+        inputs: (M, T, ·)
+        lengths: (M,), none of them 0.
+
+    Returns:
+        (M, 2H)
+    """
+    packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    _, h = rnn(packed)  # (2, M, H)
+    return torch.cat([h[0], h[1]], dim=-1)
+
+
+def one_step(rnn: nn.GRU, inputs: Tensor, hidden: Tensor) -> Tensor:
+    """One step of a one-layer GRU: (R, ·), (R, H) → (R, H). Cheaper than a sequence of length 1."""
+    weights = rnn.all_weights[0]  # in the order of gru_cell's arguments
+    return torch.gru_cell(inputs, hidden, *weights)
+
+
+class ContextRNN(nn.Module):
+    """A GRU over encoded utterances; c_t is its output after reading utterance t.
+
+    Args:
+        width: of one encoded utterance and whatever is read with it.
+        C: size of the context.
+    """
+
+    def __init__(self, width: int, C: int) -> None:
+        super().__init__()
+        self.rnn = nn.GRU(width, C, batch_first=True)
+
+    def forward(self, inputs: Tensor, initial: Tensor | None = None) -> Tensor:
+        """Read (B, N, width) from the first state (B, C) (zeros if None) on: (B, N, C).
+
+        It only looks back, so padding at the end changes nothing before it.
+        """
+        outputs, _ = self.rnn(inputs, None if initial is None else initial[None].contiguous())
+        return outputs
+
+    def last(self, inputs: Tensor, n_utterances: Tensor, initial: Tensor | None = None) -> Tensor:
+        """c after the last utterance, (B, C); the first state where there is none."""
+        if initial is None:
+            initial = inputs.new_zeros(inputs.shape[0], self.rnn.hidden_size)  # (B, C)
+        outputs = torch.cat([initial[:, None], self(inputs, initial)], dim=1)  # (B, 1+N, C)
+        rows = torch.arange(outputs.shape[0], device=outputs.device)
+        return outputs[rows, n_utterances]
+
+
+@dataclass(frozen=True)
+class WordDrop:
+    """Replace the decoder's input words by `<unk>`, in training (Bowman et al. 2016).
+
+    Attributes:
+        rate: probability; each word for itself, `<sos>` never.
+        generator: what the coins come from.
+        compat_per_step: as the released code: one coin per step for the whole batch, `<sos>` included.
+    """
+
+    rate: float = 0.0
+    generator: torch.Generator | None = None
+    compat_per_step: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 1:
+            raise ValueError(f"word_drop is {self.rate}; a probability from 0 to 1 is wanted")
+        if self.rate and self.generator is None:
+            raise ValueError("word drop needs a generator")
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """(M, T) ids, the first of each row `<sos>` → (M, T) ids."""
+        if not self.rate:
+            return inputs
+        dropped = coins(self.rate, inputs.shape, self.generator, inputs.device)  # (M, T)
+        if self.compat_per_step:
+            dropped = dropped[:1].expand_as(inputs)
+        else:
+            dropped = dropped & (inputs != SOS) & (inputs != PAD)
+        return inputs.masked_fill(dropped, UNK)
+
+
+def coins(
+    rate: float,
+    shape: tuple[int, ...] | torch.Size,
+    generator: torch.Generator | None,
+    device: torch.device,
+) -> Tensor:
+    """Booleans that are true with probability `rate`, drawn where the generator lives."""
+    if generator is None:
+        raise ValueError("random numbers need a generator")
+    return (torch.rand(shape, generator=generator, device=generator.device) < rate).to(device)
+
+
+class ReplyDecoder(nn.Module):
+    """A GRU that begins at h_0 = tanh(W [context; latents] + b) and says one word per step.
+
+    Logits are linear in its state, with a bias; the projection is not tied to the embedding.
+
+    Args:
+        embedding: V × E; the encoder's own.
+        width: of what h_0 is made of.
+    """
+
+    def __init__(self, embedding: nn.Embedding, width: int, H_d: int, dropout: float) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.start = FeedForward(width, H_d)
+        self.rnn = nn.GRU(embedding.embedding_dim, H_d, batch_first=True)
+        self.dropout = nn.Dropout(dropout)
+        self.project = nn.Linear(H_d, embedding.num_embeddings)
+
+    def nll(self, h_0: Tensor, targets: Targets, word_drop: WordDrop) -> Tensor:
+        """−log p of each target, teacher forced.
+
+        Args:
+            h_0: (M, H_d)
+
+        Returns:
+            (M,) nats, summed over the target's tokens.
+        """
+        inputs = word_drop(shifted(targets.tokens, targets.lengths))  # (M, T)
+        words = self.dropout(self.embedding(inputs))  # (M, T, E)
+        states, _ = self.rnn(words, h_0[None].contiguous())  # (M, T, H_d)
+        return tokens_nll(lambda there: self.project(self.dropout(states[there])), targets)
+
+    def step(self, tokens: Tensor, state: HiddenState) -> tuple[Tensor, HiddenState]:
+        """Read one token per row: (R,) → logits (R, V) and the next state. No dropout."""
+        h = one_step(self.rnn, self.embedding(tokens), state.hidden)  # (R, H_d)
+        return self.project(h), HiddenState(h)
+
+
+def shifted(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """What the decoder reads to say `tokens`: `<sos>` and all but the last. (M, T) → (M, T).
+
+    Pads stand where the target has none to say.
+    """
+    inputs = torch.full_like(tokens, SOS)
+    inputs[:, 1:] = tokens[:, :-1]
+    positions = torch.arange(tokens.shape[1], device=tokens.device)  # (T,)
+    return inputs.masked_fill(positions >= lengths[:, None], PAD)
+
+
+def tokens_nll(logits_at, targets: Targets) -> Tensor:
+    """Cross-entropy per target, of the positions that hold a token only.
+
+    Args:
+        logits_at: given a mask (M, T), returns the logits of its P true positions, (P, V).
+
+    Returns:
+        (M,) nats
+    """
+    positions = torch.arange(targets.tokens.shape[1], device=targets.tokens.device)  # (T,)
+    there = positions < targets.lengths[:, None]  # (M, T)
+    logits = logits_at(there).float()  # (P, V)
+    nll = F.cross_entropy(logits, targets.tokens[there], reduction="none")  # (P,)
+    return nll.new_zeros(there.shape[0]).index_add(0, there.nonzero()[:, 0], nll)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """A diagonal normal distribution per row: mean and variance, each (M, Z)."""
+
+    mean: Tensor
+    variance: Tensor
+
+    def sample(self, noise: Tensor) -> Tensor:
+        """z = μ + √var · ε for standard normal ε, (M, Z): Kingma and Welling (2014)."""
+        return self.mean + self.variance.sqrt() * noise
+
+    def kl(self, other: Gaussian) -> Tensor:
+        """KL(self ‖ other), summed over Z: (M,) nats.
+
+        ½ Σ (log var_p − log var_q + (var_q + (μ_q − μ_p)²) / var_p − 1)
+        """
+        gap = self.variance + (self.mean - other.mean) ** 2
+        terms = other.variance.log() - self.variance.log() + gap / other.variance - 1
+        return 0.5 * terms.sum(-1)
+
+    def log_density(self, z: Tensor) -> Tensor:
+        """log of the density at z, (M, Z) → (M,)."""
+        quadratic = (z - self.mean) ** 2 / self.variance
+        log_two_pi = 1.8378770664093453
+        return -0.5 * (log_two_pi + self.variance.log() + quadratic).sum(-1)
+
+    @classmethod
+    def standard(cls, like: Tensor) -> Gaussian:
+        """N(0, I) of a tensor's shape."""
+        return cls(torch.zeros_like(like), torch.ones_like(like))
+
+
+class GaussianLayer(nn.Module):
+    """A distribution over z from features: g = FF(width→C); μ = W g + b; var = softplus(W' g + b').
+
+    Softplus gives the variance; its root scales the noise.
+    """
+
+    def __init__(self, width: int, C: int, Z: int, *, n_layers: int) -> None:
+        super().__init__()
+        self.features = FeedForward(width, C, n_layers=n_layers, hidden=C)
+        self.mean = nn.Linear(C, Z)
+        self.variance = nn.Linear(C, Z)
+
+    def forward(self, *inputs: Tensor) -> Gaussian:
+        """Tensors (M, ·), joined in this order, → the distribution of (M, Z), in single precision."""
+        g = self.features(torch.cat(inputs, dim=-1))  # (M, C)
+        variance = F.softplus(self.variance(g).float()).clamp_min(_MIN_VARIANCE)  # (M, Z)
+        return Gaussian(self.mean(g).float(), variance)

@@ -1,0 +1,233 @@
+"""Transformer encoder-decoder: a single-turn baseline that answers the latest utterance alone.
+
+Vaswani et al. (2017), "Attention Is All You Need", from the layers of torch.nn, normalised before each
+part and once more at the end (Xiong et al. 2020: no warm-up is needed). Embedding of both sides and output
+projection are one matrix (their section 3.4).
+
+To generate, keys and values of the words so far are kept, so a step costs one word. The cache is filled from the
+weights of torch.nn's own layers; a test holds the two ways together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
+from chatbots.models.dialogue_model import DialogueModel
+from chatbots.models.layers import WordDrop, shifted, tokens_nll
+from chatbots.models.seeds import ReplySeeds
+from chatbots.models.state import DecoderState
+from chatbots.models.tokens import PAD
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """Sizes of a Transformer, in the paper's names.
+
+    Attributes:
+        V: words of the vocabulary, special ones included.
+        d_model: width of a position; even, and a multiple of `n_heads`.
+        n_heads: h in the paper.
+        n_layers: N in the paper, of encoder and decoder each.
+        d_ff: inner width of the feed-forward part.
+        dropout: P_drop; draws from torch's global generator.
+    """
+
+    V: int
+    d_model: int = 256
+    n_heads: int = 4
+    n_layers: int = 3
+    d_ff: int = 1024
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("d_model", "n_heads", "n_layers", "d_ff"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        if self.d_model % self.n_heads or self.d_model % 2:
+            raise ValueError(
+                f"d_model is {self.d_model}; it must be even and a multiple of n_heads, {self.n_heads}"
+            )
+        if self.V < 5:
+            raise ValueError(f"V is {self.V}; the 4 special tokens and a word make 5")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it must be from 0 to below 1")
+
+
+@dataclass(frozen=True, eq=False)
+class CacheState(DecoderState):
+    """What the decoder has computed so far. Rows may be at different words."""
+
+    n_said: Tensor  # (R,) words read by the decoder
+    keys: Tensor  # (R, layers, L, d_model), the first n_said of L hold
+    values: Tensor  # (R, layers, L, d_model)
+    memory_keys: Tensor  # (R, layers, S, d_model)
+    memory_values: Tensor  # (R, layers, S, d_model)
+    there: Tensor  # (R, S), false where the memory is filled up
+
+
+class Transformer(DialogueModel):
+    """Encoder-decoder of attention layers, from one utterance to the next."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        sizes: dict[str, Any] = {
+            "d_model": config.d_model,
+            "nhead": config.n_heads,
+            "dim_feedforward": config.d_ff,
+            "dropout": config.dropout,
+            "batch_first": True,
+            "norm_first": True,
+        }
+        self.embedding = nn.Embedding(config.V, config.d_model, padding_idx=PAD)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(**sizes),
+            config.n_layers,
+            norm=nn.LayerNorm(config.d_model),
+            enable_nested_tensor=False,
+        )
+        self.decoder = nn.TransformerDecoder(
+            nn.TransformerDecoderLayer(**sizes), config.n_layers, norm=nn.LayerNorm(config.d_model)
+        )
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)  # torch.nn.TransformerEncoder repeats one draw
+        nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)  # its scale: section 3.4
+        with torch.no_grad():
+            self.embedding.weight[PAD].zero_()
+
+    def terms(
+        self,
+        batch: DialogueBatch,
+        *,
+        word_drop: WordDrop,
+        sentence_drop: float,
+        generator: torch.Generator | None,
+        noise: LatentNoise | None,
+    ) -> Terms:
+        if sentence_drop:
+            raise ValueError(f"sentence_drop is {sentence_drop}; Transformer has none, give 0")
+        targets = batch.targets
+        memory, there = self._encode(
+            batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask]
+        )
+        inputs = word_drop(shifted(targets.tokens, targets.lengths))  # (M, T)
+        n_steps = inputs.shape[1]
+        ahead = torch.ones(n_steps, n_steps, dtype=torch.bool, device=inputs.device).triu(1)
+        states = self.decoder(
+            self.dropout(self._embedded(inputs, torch.arange(n_steps, device=inputs.device))),
+            memory,
+            tgt_mask=ahead,
+            tgt_is_causal=True,
+            memory_key_padding_mask=~there,
+        )  # (M, T, d_model)
+        nll = tokens_nll(lambda said: self._logits(states[said]), targets)  # (M,)
+        return Terms.of_words_alone(nll, targets)
+
+    @torch.no_grad()
+    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> CacheState:
+        self.refuse_training_mode()
+        memory, there = self._encode(*batch.latest)  # (R, S, d_model), (R, S)
+        d = self.config.d_model
+        keys, values = [], []
+        for layer in self.decoder.layers:
+            weight, bias = layer.multihead_attn.in_proj_weight, layer.multihead_attn.in_proj_bias
+            keys.append(F.linear(memory, weight[d : 2 * d], bias[d : 2 * d]))
+            values.append(F.linear(memory, weight[2 * d :], bias[2 * d :]))
+        nothing = memory.new_zeros(len(memory), self.config.n_layers, 0, d)
+        return CacheState(
+            n_said=torch.zeros(len(memory), dtype=torch.long, device=memory.device),
+            keys=nothing,
+            values=nothing,
+            memory_keys=torch.stack(keys, dim=1),
+            memory_values=torch.stack(values, dim=1),
+            there=there,
+        )
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, CacheState]:
+        assert isinstance(state, CacheState)
+        d = self.config.d_model
+        now = state.n_said  # (R,)
+        rows = torch.arange(len(now), device=now.device)
+        n_wide = int(now.max()) + 1  # L
+        keys = _wide(state.keys, n_wide)  # (R, layers, L, d_model), a copy
+        values = _wide(state.values, n_wide)
+        so_far = torch.arange(n_wide, device=now.device) <= now[:, None]  # (R, L)
+        x = self._embedded(tokens[:, None], now[:, None])[:, 0]  # (R, d_model)
+        for i, layer in enumerate(self.decoder.layers):
+            own = layer.self_attn
+            query, key, value = F.linear(
+                layer.norm1(x), own.in_proj_weight, own.in_proj_bias
+            ).chunk(3, dim=-1)  # (R, d_model) each
+            keys[rows, i, now], values[rows, i, now] = key, value
+            x = x + own.out_proj(self._attended(query, keys[:, i], values[:, i], so_far))
+            cross = layer.multihead_attn
+            query = F.linear(layer.norm2(x), cross.in_proj_weight[:d], cross.in_proj_bias[:d])
+            x = x + cross.out_proj(
+                self._attended(
+                    query, state.memory_keys[:, i], state.memory_values[:, i], state.there
+                )
+            )
+            x = x + layer.linear2(layer.activation(layer.linear1(layer.norm3(x))))
+        assert self.decoder.norm is not None
+        return self._logits(self.decoder.norm(x)), replace(
+            state, n_said=now + 1, keys=keys, values=values
+        )
+
+    def _encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read M utterances, (M, T): memory (M, S, d_model) and where it is one (M, S)."""
+        tokens = tokens[:, : int(lengths.max())]  # (M, S)
+        positions = torch.arange(tokens.shape[1], device=tokens.device)  # (S,)
+        there = positions < lengths[:, None]  # (M, S)
+        words = self.dropout(self._embedded(tokens, positions))  # (M, S, d_model)
+        return self.encoder(words, src_key_padding_mask=~there), there
+
+    def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Words and their places: ids of any shape → (…, d_model)."""
+        d = self.config.d_model
+        return self.embedding(tokens) * math.sqrt(d) + sinusoids(positions, d).to(
+            self.embedding.weight.dtype
+        )
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """(…, d_model) → (…, V)"""
+        return F.linear(states, self.embedding.weight)
+
+    def _attended(self, query: Tensor, keys: Tensor, values: Tensor, there: Tensor) -> Tensor:
+        """One query per row, several heads: (R, d_model), (R, L, d_model) ×2, (R, L) → (R, d_model)."""
+        n_rows, n_heads = len(query), self.config.n_heads
+
+        def split(x: Tensor) -> Tensor:
+            return x.view(n_rows, -1, n_heads, x.shape[-1] // n_heads).transpose(1, 2)
+
+        out = F.scaled_dot_product_attention(
+            split(query[:, None]), split(keys), split(values), attn_mask=there[:, None, None]
+        )  # (R, heads, 1, d_head)
+        return out.reshape(n_rows, -1)
+
+
+def sinusoids(positions: Tensor, d_model: int) -> Tensor:
+    """Position encoding of section 3.5: any shape → (…, d_model), single precision.
+
+    Even columns sin(pos / 10000^(2i/d_model)), odd ones the cosine.
+    """
+    exponents = torch.arange(0, d_model, 2, device=positions.device) / d_model  # (d_model / 2,)
+    angles = positions[..., None] / 10_000**exponents  # (…, d_model / 2)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
+def _wide(cache: Tensor, n_wide: int) -> Tensor:
+    """A copy of (R, layers, L, d_model) with `n_wide` places, zeros in the new ones."""
+    if cache.shape[2] >= n_wide:
+        return cache[:, :, :n_wide].clone()
+    return F.pad(cache, (0, 0, 0, n_wide - cache.shape[2]))

@@ -1,0 +1,211 @@
+"""VHCR, VHRED with a latent variable per conversation on top.
+
+Park, Cho and Kim (2018), "A Hierarchical Latent Structure for Variational Conversation Modeling"; sizes and
+details as in Ghandeharioun et al. (2019), with its EI heads.
+
+    (1) h_t and the words: as in HRED
+    (2) q(z_conv | x) = N(μ, var) from a bi-GRU over all h_t;  p(z_conv) = N(0, I)
+    (3) c_t = GRU(c_{t−1}, [h_t; z_conv]),  c_{−1} = tanh(W z_conv + b)
+    (4) p(z_t | past, z_conv) = N(μ, var) from [c_t; z_conv]
+    (5) q(z_t | x, z_conv) = N(μ, var) from [c_t; h_{t+1}; z_conv]
+    (6) h_0 = tanh(W [c_t; z_t; z_conv] + b)
+    (7) loss = −log p(x | z) + KL(z_conv) + Σ_t KL(z_t)
+
+Utterance drop hides utterances from the context RNN behind a learned vector, so that the model
+needs z_conv. Here each utterance has a coin of its own, in training only, and the inference network always sees
+what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from chatbots.identity import derive_seed
+from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
+from chatbots.models.dialogue_model import DialogueModel
+from chatbots.models.ei import EIHeads, ei_losses, with_inputs
+from chatbots.models.hred import HREDConfig
+from chatbots.models.layers import (
+    ContextRNN,
+    FeedForward,
+    Gaussian,
+    GaussianLayer,
+    ReplyDecoder,
+    UtteranceEncoder,
+    WordDrop,
+    coins,
+    initialise,
+    last_states,
+)
+from chatbots.models.seeds import ReplySeeds, standard_normal
+from chatbots.models.state import DecoderState, HiddenState
+from chatbots.models.tokens import PAD
+
+
+@dataclass(frozen=True, kw_only=True)
+class VHCRConfig(HREDConfig):
+    """Sizes of a VHCR.
+
+    Attributes:
+        Z: each of the two latent variables.
+        infer_z_conv: generate with z_conv inferred from the context (as the corpus evaluation of the
+            released code) instead of drawn from N(0, I). It then changes as the conversation grows; drawn, it
+            is the same at every reply.
+        compat_redraw_z_conv: as the released code in chat and self-play, z_conv anew for every reply.
+        compat_sentence_drop: as the released code, one coin per position for the whole batch, outside
+            training too, and the network that infers z_conv is shown the hole.
+    """
+
+    Z: int = 100
+    infer_z_conv: bool = False
+    compat_redraw_z_conv: bool = False
+    compat_sentence_drop: bool = False
+
+    def __post_init__(self) -> None:
+        HREDConfig.__post_init__(self)
+        if self.Z < 1:
+            raise ValueError(f"Z is {self.Z}; it must be 1 or more")
+        if self.infer_z_conv and self.compat_redraw_z_conv:
+            raise ValueError("infer_z_conv and compat_redraw_z_conv exclude each other")
+
+
+class VHCR(DialogueModel):
+    """Hierarchical encoder-decoder with z_conv for the conversation and z_t for every utterance."""
+
+    def __init__(self, config: VHCRConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.compat_word_drop_per_step = config.compat_word_drop_per_step
+        C, Z, W = config.C, config.Z, config.W
+        embedding = nn.Embedding(config.V, config.E, padding_idx=PAD)
+        self.encoder = UtteranceEncoder(embedding, config.H_e, config.p)
+        self.inference = nn.GRU(W, C, batch_first=True, bidirectional=True)
+        self.z_conv_posterior = GaussianLayer(2 * C, C, Z, n_layers=2)
+        self.context_start = FeedForward(Z, C)
+        self.context = ContextRNN(W + Z, C)
+        self.prior = GaussianLayer(C + Z, C, Z, n_layers=1)
+        self.posterior = GaussianLayer(C + W + Z, C, Z, n_layers=2)
+        self.decoder = ReplyDecoder(embedding, C + 2 * Z, config.H_d, config.p)
+        self.dropped_utterance = nn.Parameter(torch.randn(W))
+        self.ei = EIHeads(config.ei, C) if config.ei else None
+        initialise(self)
+
+    def terms(
+        self,
+        batch: DialogueBatch,
+        *,
+        word_drop: WordDrop,
+        sentence_drop: float,
+        generator: torch.Generator | None,
+        noise: LatentNoise | None,
+    ) -> Terms:
+        targets = batch.targets
+        noise = noise or LatentNoise.draw(batch, self.config.Z, generator)
+        x = self._read(batch)  # (B, N, W), (1)
+        seen = self._sentence_dropped(x, sentence_drop, generator)  # (B, N, W)
+
+        inferred = self._infer(seen if self.config.compat_sentence_drop else x, batch.n_utterances)
+        z_conv = inferred.sample(noise.conversation)  # (B, Z), (2)
+        standard = Gaussian.standard(z_conv)
+        replies = (batch.n_utterances > 1).float()  # (B,), 0: nothing to explain
+        kl_conv = inferred.kl(standard) * replies
+        ratio_conv = (standard.log_density(z_conv) - inferred.log_density(z_conv)) * replies
+
+        z_conv = z_conv.to(x.dtype)
+        c = self._contexts(seen[:, :-1], z_conv)[targets.mask]  # (M, C), (3)
+        zc = z_conv[targets.conversation]  # (M, Z)
+        prior = self.prior(c, zc)  # (M, Z), (4)
+        posterior = self.posterior(c, x[:, 1:][targets.mask], zc)  # (M, Z), (5)
+        z = posterior.sample(noise.sentence[targets.mask])  # (M, Z)
+        h_0 = self.decoder.start(torch.cat([c, z.to(c.dtype), zc], dim=-1))  # (M, H_d), (6)
+        nll = targets.per_conversation(self.decoder.nll(h_0, targets, word_drop))  # (B,)
+        ratio = targets.per_conversation(prior.log_density(z) - posterior.log_density(z))  # (B,)
+        ei = ei_losses(self.ei, c, batch)
+        return Terms(
+            nll=nll,
+            kl=kl_conv + targets.per_conversation(posterior.kl(prior)),  # (7)
+            log_ratio=ratio_conv + ratio,
+            bow=torch.zeros_like(nll),
+            emotion=ei.emotion,
+            sentence=ei.sentence,
+            ei=ei.weighted,
+            n_tokens=int(targets.lengths.sum()),
+            n_inputs=len(c),
+        )
+
+    @torch.no_grad()
+    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> HiddenState:
+        self.refuse_training_mode()
+        if len(seeds) != batch.n_conversations:
+            raise ValueError(f"{len(seeds)} seeds for {batch.n_conversations} conversations")
+        config, n_utterances = self.config, batch.n_utterances
+        x = self._read(batch)  # (B, N, W)
+        # z_conv's own numbers come from the conversation: the same at each of its replies.
+        redraw = config.compat_redraw_z_conv
+        of_conversation = [
+            derive_seed(s.sentence, "z_conv") if redraw else s.conversation for s in seeds
+        ]
+        z_conv = standard_normal(of_conversation, config.Z, x.device)  # (B, Z)
+        if config.infer_z_conv:
+            z_conv = self._infer(x, n_utterances).sample(z_conv)
+        z_conv = z_conv.to(x.dtype)
+        c = self._contexts(x, z_conv, n_utterances)  # (B, C)
+        noise = standard_normal([s.sentence for s in seeds], config.Z, x.device)
+        z = self.prior(c, z_conv).sample(noise).to(x.dtype)  # (B, Z)
+        return HiddenState(self.decoder.start(torch.cat([c, z, z_conv], dim=-1)))  # (B, H_d)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, HiddenState]:
+        assert isinstance(state, HiddenState)
+        return self.decoder.step(tokens, state)
+
+    def _read(self, batch: DialogueBatch) -> Tensor:
+        """The encoded utterances with what is read beside them: (B, N, W)."""
+        h = self.encoder(batch.utterances, batch.lengths)  # (B, N, 2H_e)
+        return with_inputs(h, batch, self.config.ei)
+
+    def _sentence_dropped(
+        self, x: Tensor, rate: float, generator: torch.Generator | None
+    ) -> Tensor:
+        """Utterances as the context RNN sees them: (B, N, W) → (B, N, W)."""
+        if not 0 <= rate <= 1:
+            raise ValueError(f"sentence_drop is {rate}; a probability from 0 to 1 is wanted")
+        compat = self.config.compat_sentence_drop
+        if not rate or not (self.training or compat):
+            return x
+        n_rows, n_utterances, _ = x.shape
+        dropped = coins(rate, (1 if compat else n_rows, n_utterances), generator, x.device)
+        dropped[:, -1] = False  # the batch's last position is read by the inference network only
+        return torch.where(dropped[:, :, None], self.dropped_utterance.to(x.dtype), x)
+
+    def _infer(self, x: Tensor, n_utterances: Tensor) -> Gaussian:
+        """q(z_conv): (B, N, W) → (B, Z); N(0, I) where nothing was said yet."""
+        begun = n_utterances > 0  # (B,)
+        last = x.new_zeros(x.shape[0], 2 * self.config.C)  # (B, 2C)
+        if bool(begun.any()):
+            states = last_states(self.inference, x[begun], n_utterances[begun])
+            last[begun] = states.to(last.dtype)
+        inferred = self.z_conv_posterior(last)
+        standard = Gaussian.standard(inferred.mean)
+        return Gaussian(
+            torch.where(begun[:, None], inferred.mean, standard.mean),
+            torch.where(begun[:, None], inferred.variance, standard.variance),
+        )
+
+    def _contexts(self, x: Tensor, z_conv: Tensor, n_utterances: Tensor | None = None) -> Tensor:
+        """c_t after each utterance, (B, N, C), or after the last of `n_utterances`, (B, C).
+
+        Args:
+            x: (B, N, W)
+            z_conv: (B, Z)
+        """
+        initial = self.context_start(z_conv)  # (B, C)
+        beside = z_conv[:, None].expand(-1, x.shape[1], -1)  # (B, N, Z)
+        inputs = torch.cat([x, beside], dim=-1)  # (B, N, W+Z)
+        if n_utterances is None:
+            return self.context(inputs, initial)
+        return self.context.last(inputs, n_utterances, initial)

@@ -1,0 +1,152 @@
+"""VHRED, HRED with a latent variable per utterance.
+
+Serban et al. (2017), "A Hierarchical Latent Variable Encoder-Decoder Model for Generating Dialogues"; sizes
+and details as in Ghandeharioun et al. (2019), with its EI heads.
+
+    (1) h_t, c_t and the words: as in HRED
+    (2) p(z_t | past) = N(μ, var) from c_t                                     prior
+    (3) q(z_t | past, utterance t+1) = N(μ, var) from [c_t; h_{t+1}]           posterior
+    (4) h_0 = tanh(W [c_t; z_t] + b)                                           decoder's first state
+    (5) loss = −log p(utterance t+1 | z_t) + KL(q ‖ p)                         the bound, with its sign turned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from chatbots.models.batch import DialogueBatch, LatentNoise, Targets, Terms
+from chatbots.models.dialogue_model import DialogueModel
+from chatbots.models.ei import EIHeads, ei_losses, with_inputs
+from chatbots.models.hred import HREDConfig
+from chatbots.models.layers import (
+    ContextRNN,
+    FeedForward,
+    GaussianLayer,
+    ReplyDecoder,
+    UtteranceEncoder,
+    WordDrop,
+    initialise,
+)
+from chatbots.models.seeds import ReplySeeds, standard_normal
+from chatbots.models.state import DecoderState, HiddenState
+from chatbots.models.tokens import EOS, PAD
+
+
+@dataclass(frozen=True, kw_only=True)
+class VHREDConfig(HREDConfig):
+    """Sizes of a VHRED.
+
+    Attributes:
+        Z: latent variable of an utterance.
+        bow: train z_t to tell the reply's words, too (Zhao et al. 2017).
+    """
+
+    Z: int = 100
+    bow: bool = False
+
+    def __post_init__(self) -> None:
+        HREDConfig.__post_init__(self)
+        if self.Z < 1:
+            raise ValueError(f"Z is {self.Z}; it must be 1 or more")
+
+
+class VHRED(DialogueModel):
+    """Hierarchical encoder-decoder with z_t for every utterance."""
+
+    def __init__(self, config: VHREDConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.compat_word_drop_per_step = config.compat_word_drop_per_step
+        C, Z = config.C, config.Z
+        embedding = nn.Embedding(config.V, config.E, padding_idx=PAD)
+        self.encoder = UtteranceEncoder(embedding, config.H_e, config.p)
+        self.context = ContextRNN(config.W, C)
+        self.prior = GaussianLayer(C, C, Z, n_layers=2)
+        self.posterior = GaussianLayer(C + config.W, C, Z, n_layers=2)
+        self.decoder = ReplyDecoder(embedding, C + Z, config.H_d, config.p)
+        self.bow = BagOfWords(config.V, Z, config.H_d) if config.bow else None
+        self.ei = EIHeads(config.ei, C) if config.ei else None
+        initialise(self)
+
+    def terms(
+        self,
+        batch: DialogueBatch,
+        *,
+        word_drop: WordDrop,
+        sentence_drop: float,
+        generator: torch.Generator | None,
+        noise: LatentNoise | None,
+    ) -> Terms:
+        if sentence_drop:
+            raise ValueError(f"sentence_drop is {sentence_drop}; VHRED has none, give 0")
+        targets = batch.targets
+        noise = noise or LatentNoise.draw(batch, self.config.Z, generator)
+        x = self._read(batch)  # (B, N, W), (1)
+        c = self.context(x[:, :-1])[targets.mask]  # (M, C), (1)
+        prior = self.prior(c)  # (M, Z), (2)
+        posterior = self.posterior(c, x[:, 1:][targets.mask])  # (M, Z), (3)
+        z = posterior.sample(noise.sentence[targets.mask])  # (M, Z)
+        h_0 = self.decoder.start(torch.cat([c, z.to(c.dtype)], dim=-1))  # (M, H_d), (4)
+        nll = self.decoder.nll(h_0, targets, word_drop)  # (M,)
+        bow = self.bow(z.to(c.dtype), targets) if self.bow else torch.zeros_like(nll)  # (M,)
+        ei = ei_losses(self.ei, c, batch)
+        return Terms(
+            nll=targets.per_conversation(nll),
+            kl=targets.per_conversation(posterior.kl(prior)),  # (5)
+            log_ratio=targets.per_conversation(prior.log_density(z) - posterior.log_density(z)),
+            bow=targets.per_conversation(bow),
+            emotion=ei.emotion,
+            sentence=ei.sentence,
+            ei=ei.weighted,
+            n_tokens=int(targets.lengths.sum()),
+            n_inputs=len(c),
+        )
+
+    @torch.no_grad()
+    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> HiddenState:
+        self.refuse_training_mode()
+        if len(seeds) != batch.n_conversations:
+            raise ValueError(f"{len(seeds)} seeds for {batch.n_conversations} conversations")
+        c = self.context.last(self._read(batch), batch.n_utterances)  # (B, C)
+        noise = standard_normal([s.sentence for s in seeds], self.config.Z, c.device)  # (B, Z)
+        z = self.prior(c).sample(noise).to(c.dtype)  # (B, Z)
+        return HiddenState(self.decoder.start(torch.cat([c, z], dim=-1)))  # (B, H_d)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, HiddenState]:
+        assert isinstance(state, HiddenState)
+        return self.decoder.step(tokens, state)
+
+    def _read(self, batch: DialogueBatch) -> Tensor:
+        """The encoded utterances with what is read beside them: (B, N, W)."""
+        h = self.encoder(batch.utterances, batch.lengths)  # (B, N, 2H_e)
+        return with_inputs(h, batch, self.config.ei)
+
+
+class BagOfWords(nn.Module):
+    """z must tell which words the reply has, in any order: Zhao et al. (2017).
+
+    Loss: n · KL(the reply's own bag ‖ p), the n words without `<eos>`: 0 if the bag is told exactly.
+    """
+
+    def __init__(self, V: int, Z: int, H_d: int) -> None:
+        super().__init__()
+        self.features = FeedForward(Z, H_d)
+        self.project = nn.Linear(H_d, V)
+
+    def forward(self, z: Tensor, targets: Targets) -> Tensor:
+        """(M, Z) → (M,) nats."""
+        log_p = F.log_softmax(self.project(self.features(z)).float(), dim=-1)  # (M, V)
+        words = (targets.tokens != PAD) & (targets.tokens != EOS)  # (M, T)
+        # Each word stands for its share of the bag: its own count over n.
+        same = (targets.tokens[:, :, None] == targets.tokens[:, None, :]) & words[:, None, :]
+        count = same.sum(-1)  # (M, T)
+        n = words.sum(-1, keepdim=True).clamp_min(1)  # (M, 1)
+        log_bag = (count.clamp_min(1) / n).log()  # (M, T)
+        told = log_p.gather(-1, targets.tokens)  # (M, T)
+        return ((log_bag - told) * words).sum(-1)

@@ -1,0 +1,144 @@
+"""What a language model is given of a conversation: token ids, by chat template or in a plain format.
+
+The one who speaks next is the assistant, the other one the user: in a live chat the bot and the participant,
+in self-play whoever's turn it is. Blank turns are left out, neighbouring turns of one speaker are joined.
+
+**Chat template**, where the tokenizer has one: the system prompt, then the turns as messages. Templates
+want the user to begin, so a leading turn of the assistant's is dropped. An empty conversation becomes
+the one user message `OPENING`.
+
+**Plain**, as DialoGPT was trained (Zhang et al., 2020): every turn followed by the separator, which is the
+tokenizer's end token unless told otherwise; a system prompt stands before as if it were a turn. An empty
+conversation is the separator alone. A model with an encoder gets the turns with separators between
+them only, as BlenderBot and BART expect.
+
+Oldest turns go first when a conversation is longer than the window or the model can hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from chatbots.conversation import Conversation
+
+OPENING = "Hello!"
+"""What the user is made to say when nobody has said anything, for chat templates."""
+
+
+class Prompts:
+    """Makes token ids of conversations.
+
+    Args:
+        tokenizer: of transformers.
+        system_prompt: stands first; may be empty.
+        window: most turns looked at; 0: all.
+        max_tokens: most token ids given to the model.
+        separator: between turns of the plain format; None: the tokenizer's end token.
+        for_encoder: the ids are an encoder's input.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        system_prompt: str,
+        window: int,
+        max_tokens: int,
+        separator: str | None,
+        for_encoder: bool,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._system_prompt = system_prompt.strip()
+        self._window = window
+        self._max_tokens = max_tokens
+        self._separator = separator if separator is not None else (tokenizer.eos_token or "\n")
+        self._for_encoder = for_encoder
+        self.has_template = bool(getattr(tokenizer, "chat_template", None))
+        special = [text for text in tokenizer.all_special_tokens if text]
+        # What people type must not end a turn or begin one in the model's eyes.
+        self._special = re.compile("|".join(map(re.escape, special))) if special else None
+        self._system_in_user = self.has_template and not self._takes_system()
+
+    def encode(self, context: Conversation) -> list[int]:
+        """Token ids of a conversation: at least one, at most `max_tokens`."""
+        turns = self._turns(context)
+        while True:
+            ids = self._with_template(turns) if self.has_template else self._plain(turns)
+            if len(ids) <= self._max_tokens or len(turns) <= 1:
+                break
+            # Halve what is far too long, for the sake of very long conversations.
+            turns = turns[max(1, len(turns) // 2 if len(ids) > 2 * self._max_tokens else 1) :]
+        if not ids:
+            ids = [self._fallback_token()]
+        if len(ids) > self._max_tokens:  # one turn alone is too long: keep its end
+            ids = ids[-self._max_tokens :]
+        return ids
+
+    def _turns(self, context: Conversation) -> list[tuple[str, str]]:
+        """(role, text) of the turns in the window; the last speaker is the user."""
+        turns = context.turns[-self._window :] if self._window else context.turns
+        joined: list[tuple[str, str]] = []
+        for turn in turns:
+            text = self._special.sub(" ", turn.text) if self._special else turn.text
+            text = text.strip()
+            if not text:
+                continue
+            role = "user" if turn.speaker == context.turns[-1].speaker else "assistant"
+            if joined and joined[-1][0] == role:
+                text = f"{joined.pop()[1]}\n{text}"
+            joined.append((role, text))
+        return joined
+
+    def _with_template(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+        messages = [{"role": role, "content": text} for role, text in turns]
+        if messages and messages[0]["role"] == "assistant":
+            messages = messages[1:]
+        if not messages:
+            messages = [{"role": "user", "content": OPENING}]
+        if self._system_prompt and self._system_in_user:
+            first = messages[0]["content"]
+            messages[0] = {"role": "user", "content": f"{self._system_prompt}\n\n{first}"}
+        elif self._system_prompt:
+            messages = [{"role": "system", "content": self._system_prompt}, *messages]
+        return self._apply(messages)
+
+    def _apply(self, messages: list[dict[str, str]]) -> list[int]:
+        # Models that can think aloud first are told not to; other templates ignore the option.
+        encoded = self._tokenizer.apply_chat_template(
+            messages,
+            add_generation_prompt=True,
+            tokenize=True,
+            return_dict=True,
+            enable_thinking=False,
+        )
+        return list(encoded["input_ids"])
+
+    def _takes_system(self) -> bool:
+        """Whether the template has a place for a system prompt; some refuse it, some forget it."""
+        try:
+            user = [{"role": "user", "content": "a"}]
+            with_system = self._apply([{"role": "system", "content": "b"}, *user])
+            return with_system != self._apply(user)
+        except Exception:  # whatever a template's author raises
+            return False
+
+    def _plain(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+        texts = [text for _, text in turns]
+        if self._system_prompt:
+            texts.insert(0, self._system_prompt)
+        if self._for_encoder:
+            return list(self._tokenizer(self._separator.join(texts))["input_ids"])
+        text = self._separator.join([*texts, ""]) or self._separator
+        ids = list(self._tokenizer(text)["input_ids"])
+        end = self._tokenizer.eos_token_id
+        if end is not None and ids[-2:] == [end, end]:  # a tokenizer that adds its own
+            ids.pop()
+        return ids
+
+    def _fallback_token(self) -> int:
+        for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
+            if (token := getattr(self._tokenizer, name, None)) is not None:
+                return token
+        return 0

@@ -1,0 +1,144 @@
+"""Registries that find what they list: one file in a folder, one decorated class in the file.
+
+`Registry` serves bots here, metrics in `evaluation` and protocols and exporters in `webapp`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from rapidfuzz import process
+
+from chatbots.base import Bot
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+class UnknownName(KeyError):
+    """A name nobody registered; the message offers the nearest ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def nearest_names(name: str, names: list[str], limit: int = 3) -> list[str]:
+    """The names most like `name`, best first."""
+    return [match for match, _, _ in process.extract(name, names, limit=limit, score_cutoff=50)]
+
+
+class Registry(Generic[T]):
+    """Names to objects, found by importing every module of a package folder once.
+
+    Args:
+        what: the word for one entry in error messages ("bot", "metric").
+        package: dotted name of the folder to look into.
+    """
+
+    def __init__(self, what: str, package: str) -> None:
+        self.what = what
+        self.package = package
+        self._entries: dict[str, T] = {}
+        self._searched = False
+
+    def register(self, make: Callable[[], T]) -> None:
+        """Add one entry, called under its `name` attribute."""
+        self.add(make())
+
+    def add(self, entry: T) -> T:
+        """Add a ready-made entry (a configured bot, say). A name used twice is refused."""
+        name: str = entry.name  # type: ignore[attr-defined]
+        if not name:
+            raise ValueError(f"a {self.what} without a name: {entry!r}")
+        if name in self._entries:
+            raise ValueError(f"two {self.what}s are called {name!r}; names must be unique")
+        self._entries[name] = entry
+        return entry
+
+    def discard(self, name: str) -> None:
+        """Take an entry out, if it is there (configuration reloads, tests)."""
+        self._entries.pop(name, None)
+
+    def search(self) -> None:
+        """Import every module of the folder, so that their decorators run."""
+        if self._searched:
+            return
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
+        self._searched = True  # only now: a file that cannot be imported must not go unnoticed
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        self.search()
+        return sorted(self._entries)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter([self._entries[name] for name in self.names()])
+
+    def __contains__(self, name: object) -> bool:
+        self.search()
+        return name in self._entries
+
+    def get(self, name: str) -> T:
+        """The entry called `name`.
+
+        Raises:
+            UnknownName: with the nearest names.
+        """
+        self.search()
+        try:
+            return self._entries[name]
+        except KeyError:
+            near = nearest_names(name, list(self._entries))
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise UnknownName(f"there is no {self.what} called {name!r}{hint}") from None
+
+
+bots: Registry[Bot] = Registry("bot", "chatbots.bots")
+
+
+def register_bot(cls: C) -> C:
+    """Class decorator: makes one bot of the class (no arguments) and lists it."""
+    bots.register(cls)
+    return cls
+
+
+def bot_list() -> list[Bot]:
+    """Every registered bot, by name. Loads nothing."""
+    return list(bots)
+
+
+def bot_get(name: str) -> Bot:
+    """The bot called `name`, not loaded.
+
+    Raises:
+        UnknownName: with the nearest names.
+    """
+    return bots.get(name)
+
+
+def bot_load(name: str, device: str = "cpu") -> Bot:
+    """The bot called `name`, ready to answer.
+
+    Raises:
+        UnknownName: with the nearest names.
+        BotError: if it cannot be loaded, with the reason.
+    """
+    from chatbots.base import BotError
+
+    bot = bot_get(name)
+    reason = bot.unavailable_reason()
+    if reason is not None:
+        raise BotError(f"{name} cannot be loaded: {reason}")
+    bot.load(device)
+    return bot
+
+
+def plugins_import(modules: list[str]) -> None:
+    """Import modules from outside (`CONFAB_PLUGINS`), whose decorators register bots and metrics."""
+    for module in modules:
+        importlib.import_module(module)

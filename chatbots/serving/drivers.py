@@ -1,0 +1,356 @@
+"""Drivers: what one bot is asked next. One per bot of the step and the whole kind.
+
+A driver has no thread. `submit` and `cancel` may be called from any thread; `turn` is called over and
+over by the one thread that may touch the bot, and does one piece of work: one step, or one `answer`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from chatbots.base import BotError, Generation, Piece, StepBot, WholeBot
+from chatbots.serving.request import Event, Request, describe
+
+Guard = Callable[[], AbstractContextManager[None]]
+"""Put around every call of a bot, so that one that never returns is noticed (`workers.py`)."""
+
+
+class Abandoned(BaseException):
+    """Raised inside a thread that has been given up: it must touch nothing more."""
+
+
+class Driver(Protocol):
+    """What a worker thread needs to know of a driver."""
+
+    n_running: int
+
+    def submit(self, request: Request) -> None: ...
+    def cancel(self, request: Request) -> None: ...
+    def due_in(self, now: float, batch_wait_s: float) -> float | None: ...
+    def turn(self, guard: Guard = nullcontext) -> list[Event]: ...
+    def drop_running(self, reason: str) -> list[Event]: ...
+    def drop_all(self, reason: str) -> list[Event]: ...
+
+
+class _Queues:
+    """What both drivers share: who waits, and who is to be tried once more alone."""
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise BotError(f"has a capacity of {capacity}; it must be 1 or more")
+        self.capacity = capacity
+        self.n_running = 0
+        self._lock = threading.Lock()
+        self._waiting: deque[Request] = deque()
+        self._alone: deque[Request] = deque()
+
+    def submit(self, request: Request) -> None:
+        """Queue a request."""
+        with self._lock:
+            self._waiting.append(request)
+
+    def _forget(self, request: Request) -> bool:
+        """Take a request out of the queues; False if it stood in none."""
+        for queue in (self._waiting, self._alone):
+            if request in queue:
+                queue.remove(request)
+                return True
+        return False
+
+    def _wait_left(self, now: float, batch_wait_s: float) -> float | None:
+        """Seconds until a first batch should start; None if nobody waits."""
+        if self._alone or len(self._waiting) >= self.capacity:
+            return 0.0
+        if not self._waiting:
+            return None
+        return max(0.0, self._waiting[0].queued_at + batch_wait_s - now)
+
+    def _pop_waiting(self, n: int) -> list[Request]:
+        with self._lock:
+            return [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
+
+    def _pop_alone(self) -> Request | None:
+        with self._lock:
+            return self._alone.popleft() if self._alone else None
+
+    def _again(self, requests: Iterable[Request], exc: BaseException) -> list[Event]:
+        """Each once more alone; who had its second try fails."""
+        events = []
+        for request in requests:
+            if request.closed:
+                continue
+            if request.tries > 1:
+                events.append(Event(request, error=describe(exc)))
+                continue
+            request.restart()
+            with self._lock:
+                self._alone.append(request)
+        return events
+
+    def _drop_queues(self, reason: str) -> list[Event]:
+        with self._lock:
+            dropped = [*self._alone, *self._waiting]
+            self._alone.clear()
+            self._waiting.clear()
+        return [Event(request, error=reason) for request in dropped]
+
+
+class _Batch:
+    """A generation and who has which slot of it."""
+
+    def __init__(self, generation: Generation) -> None:
+        self.generation = generation
+        self.slots: dict[int, Request] = {}
+
+
+class StepDriver(_Queues):
+    """Drives a `StepBot`: newcomers join between steps, up to its capacity.
+
+    There is one running batch, and beside it at most one conversation that is tried once more alone,
+    after the batch it was in raised. When `admit` raises, only the newcomers are concerned: the batch
+    they were to join goes on.
+    """
+
+    def __init__(self, bot: StepBot) -> None:
+        super().__init__(bot.capacity)
+        self.bot = bot
+        self._main: _Batch | None = None
+        self._solo: _Batch | None = None
+        self._gone: list[Request] = []
+        self._joining: list[Request] = []
+        self._news: list[Event] = []
+
+    def cancel(self, request: Request) -> None:
+        """Forget a waiting request at once, free the slot of a running one before the next step."""
+        request.closed = True
+        with self._lock:
+            if not self._forget(request):
+                self._gone.append(request)
+
+    def due_in(self, now: float, batch_wait_s: float) -> float | None:
+        """Seconds until `turn` has something to do; None if nothing is in sight."""
+        if self._main or self._solo or self._gone:
+            return 0.0
+        with self._lock:
+            return self._wait_left(now, batch_wait_s)
+
+    def turn(self, guard: Guard = nullcontext) -> list[Event]:
+        """Free slots, admit newcomers, advance every batch by one step."""
+        # Kept on the driver, so that a call that never returns does not take the others' news along.
+        self._news = self._free_gone(guard)
+        self._news += self._admit_alone(guard)
+        self._news += self._admit_waiting(guard)
+        for batch in (self._main, self._solo):
+            if batch is not None:
+                self._news += self._step(batch, guard)
+        self._count()
+        news, self._news = self._news, []
+        return news
+
+    def drop_running(self, reason: str) -> list[Event]:
+        """Give up the running batches, for a bot that never came back from a call."""
+        batches = [batch for batch in (self._main, self._solo) if batch]
+        concerned = [r for batch in batches for r in batch.slots.values()] + self._joining
+        news = self._news
+        self._main = self._solo = None
+        self._gone, self._joining, self._news = [], [], []
+        self._count()
+        return news + [Event(request, error=reason) for request in concerned]
+
+    def drop_all(self, reason: str) -> list[Event]:
+        """Give up the waiting ones too."""
+        return self.drop_running(reason) + self._drop_queues(reason)
+
+    def _count(self) -> None:
+        self.n_running = sum(len(batch.slots) for batch in (self._main, self._solo) if batch)
+
+    def _free_gone(self, guard: Guard) -> list[Event]:
+        with self._lock:
+            gone, self._gone = self._gone, []
+        events = []
+        for request in gone:
+            for batch in (self._main, self._solo):
+                slot = (
+                    next((s for s, r in batch.slots.items() if r is request), None)
+                    if batch
+                    else None
+                )
+                if batch is None or slot is None:
+                    continue
+                del batch.slots[slot]
+                try:
+                    with guard():
+                        batch.generation.cancel(slot)
+                except Abandoned:
+                    raise
+                except BaseException as exc:
+                    events += self._broken(batch, exc)
+                self._drop_if_empty(batch)
+        return events
+
+    def _admit_alone(self, guard: Guard) -> list[Event]:
+        n_main = len(self._main.slots) if self._main else 0
+        if self._solo or n_main >= self.capacity:
+            return []
+        request = self._pop_alone()
+        if request is None:
+            return []
+        self._solo = _Batch(None)  # type: ignore[arg-type]  # started below
+        return self._admit(self._solo, [request], guard)
+
+    def _admit_waiting(self, guard: Guard) -> list[Event]:
+        n_main = len(self._main.slots) if self._main else 0
+        kept_free = 1 if self._solo or self._alone else 0
+        newcomers = self._pop_waiting(self.capacity - n_main - kept_free)
+        if not newcomers:
+            return []
+        if self._main is None:
+            self._main = _Batch(None)  # type: ignore[arg-type]  # started below
+        return self._admit(self._main, newcomers, guard)
+
+    def _admit(self, batch: _Batch, newcomers: list[Request], guard: Guard) -> list[Event]:
+        self._joining = newcomers
+        try:
+            with guard():
+                if batch.generation is None:
+                    batch.generation = self.bot.start()
+                slots = batch.generation.admit([request.context for request in newcomers])
+            if len(slots) != len(newcomers):
+                raise BotError(f"gave {len(slots)} slots to {len(newcomers)} conversations")
+        except Abandoned:
+            raise
+        except BaseException as exc:
+            self._joining = []
+            self._drop_if_empty(batch)
+            return self._again(newcomers, exc)
+        self._joining = []
+        batch.slots.update(zip(slots, newcomers, strict=True))
+        self._count()
+        return []
+
+    def _step(self, batch: _Batch, guard: Guard) -> list[Event]:
+        events: list[Event] = []
+        try:
+            with guard():
+                pieces = batch.generation.step()
+            for piece in pieces:
+                events += self._piece(batch, piece, guard)
+        except Abandoned:
+            raise
+        except BaseException as exc:
+            return events + self._broken(batch, exc)
+        self._drop_if_empty(batch)
+        return events
+
+    def _piece(self, batch: _Batch, piece: Piece, guard: Guard) -> list[Event]:
+        ends = piece.done or piece.error is not None
+        request = batch.slots.get(piece.slot)
+        if request is None:  # a slot of an `admit` that raised half-way: nobody waits for it
+            if not ends:
+                with guard():
+                    batch.generation.cancel(piece.slot)
+            return []
+        try:
+            if piece.error is not None:
+                raise BotError(piece.error)
+            text = request.take(piece.text)
+            if piece.done:
+                request.finish()
+        except BotError as exc:
+            del batch.slots[piece.slot]
+            if not ends:
+                with guard():
+                    batch.generation.cancel(piece.slot)
+            return [Event(request, error=describe(exc))]
+        if piece.done:
+            del batch.slots[piece.slot]
+        return [Event(request, text, piece.done)] if text or piece.done else []
+
+    def _broken(self, batch: _Batch, exc: BaseException) -> list[Event]:
+        """A batch whose generation cannot be trusted any more."""
+        concerned = list(batch.slots.values())
+        batch.slots.clear()
+        self._drop_if_empty(batch)
+        return self._again(concerned, exc)
+
+    def _drop_if_empty(self, batch: _Batch) -> None:
+        """An empty generation is let go, and with it the memory it holds."""
+        if batch.slots:
+            return
+        if batch is self._main:
+            self._main = None
+        elif batch is self._solo:
+            self._solo = None
+
+
+class WholeDriver(_Queues):
+    """Drives a `WholeBot`: those who wait are answered together, up to its capacity."""
+
+    def __init__(self, bot: WholeBot) -> None:
+        super().__init__(bot.capacity)
+        self.bot = bot
+        self._running: list[Request] = []
+
+    def cancel(self, request: Request) -> None:
+        """Forget a waiting request; the answer to a running one will find nobody."""
+        request.closed = True
+        with self._lock:
+            self._forget(request)
+
+    def due_in(self, now: float, batch_wait_s: float) -> float | None:
+        """Seconds until `turn` has something to do; None if nothing is in sight."""
+        with self._lock:
+            return self._wait_left(now, batch_wait_s)
+
+    def turn(self, guard: Guard = nullcontext) -> list[Event]:
+        """One `answer` call: for one who is tried alone, else for all who wait."""
+        alone = self._pop_alone()
+        batch = [alone] if alone else self._pop_waiting(self.capacity)
+        if not batch:
+            return []
+        self._running = batch
+        self.n_running = len(batch)
+        try:
+            with guard():
+                texts = self.bot.answer([request.context for request in batch])
+            self._check(texts, len(batch))
+        except Abandoned:
+            raise
+        except BaseException as exc:
+            return self._again(batch, exc)
+        finally:
+            # An abandoned thread must not overwrite what its successor has written.
+            if self._running is batch:
+                self._running = []
+                self.n_running = 0
+        return [self._event(request, text) for request, text in zip(batch, texts, strict=True)]
+
+    def drop_running(self, reason: str) -> list[Event]:
+        """Give up the call under way."""
+        batch, self._running, self.n_running = self._running, [], 0
+        return [Event(request, error=reason) for request in batch]
+
+    def drop_all(self, reason: str) -> list[Event]:
+        """Give up the waiting ones too."""
+        return self.drop_running(reason) + self._drop_queues(reason)
+
+    @staticmethod
+    def _check(texts: Sequence[str], n: int) -> None:
+        if isinstance(texts, str) or len(texts) != n:
+            got = "a text" if isinstance(texts, str) else f"{len(texts)} replies"
+            raise BotError(f"gave {got} to {n} conversations; it must be a list of {n}")
+
+    @staticmethod
+    def _event(request: Request, text: object) -> Event:
+        try:
+            if not isinstance(text, str):
+                raise BotError(f"gave a reply of type {type(text).__name__}; it must be text")
+            fresh = request.take(text)
+            request.finish()
+        except BotError as exc:
+            return Event(request, error=describe(exc))
+        return Event(request, fresh, done=True)

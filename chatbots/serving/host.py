@@ -1,0 +1,380 @@
+"""`BotHost`: many conversations in front, loaded bots behind. Plain asyncio, no Django.
+
+Step bots share one thread for the device, whole-reply bots have a thread each, stream bots run on the
+event loop: a bot that fails or hangs never holds up another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from chatbots import registry
+from chatbots.base import Bot, BotError
+from chatbots.conversation import Conversation
+from chatbots.serving.drivers import Driver, StepDriver
+from chatbots.serving.request import BotBusy, Event, Request, describe
+from chatbots.serving.streams import StreamPump
+from chatbots.serving.synchronous import driver_for
+from chatbots.serving.workers import Shift, Worker, in_daemon_thread
+
+log = logging.getLogger(__name__)
+
+MOST_HUNG_THREADS = 3
+"""A bot that has left so many threads hanging is declared unavailable."""
+
+RETRY_LOAD_S = 30.0
+"""A bot that could not be loaded is tried again by `stream` after this time; by `load` at once."""
+
+CLOSE_WAIT_S = 5.0
+"""`close` waits so long for the calls under way."""
+
+State = Literal["not loaded", "loading", "ready", "unavailable"]
+
+
+@dataclass(eq=False)
+class _Lane:
+    """One bot, and all that the host knows of it. Touched on the event loop only."""
+
+    bot: Bot
+    state: State = "not loaded"
+    reason: str | None = None
+    failed_at: float | None = None
+    """When loading failed; None for a bot that is unavailable because it hangs."""
+    loading: asyncio.Task[None] | None = None
+    driver: Driver | None = None
+    pump: StreamPump | None = None
+    worker: Worker | None = None
+    hung: list[Shift] = field(default_factory=list)
+    n_open: int = 0
+    n_replies: int = 0
+    n_failures: int = 0
+    n_timeouts: int = 0
+    n_refused: int = 0
+    n_cancelled: int = 0
+    sum_reply_s: float = 0.0
+
+    @property
+    def n_running(self) -> int:
+        source = self.driver or self.pump
+        return min(source.n_running, self.n_open) if source else 0
+
+    @property
+    def n_waiting(self) -> int:
+        return self.n_open - self.n_running
+
+
+class BotHost:
+    """Keeps bots in memory and answers many conversations at once.
+
+    Belongs to the event loop on which it is first used.
+
+    Args:
+        get_bot: finds a bot by its id; raises `KeyError` for an unknown one.
+        device: where step bots compute: "cpu", "cuda", "cuda:1".
+        batch_wait_ms: how long the first request of a batch waits for others to share it. Newcomers
+            join a batch that is running between two of its steps, without a wait.
+        reply_timeout_s: the longest a reply may take, counted from the call of `stream`, so that it is
+            what a person waits: loading the bot and queueing included. A request that times out in the
+            queue costs the bot nothing. The same time bounds a single call of a bot (`step`, `answer`).
+        queue_limit: most requests per bot that wait for a place; one more is refused with `BotBusy`.
+    """
+
+    def __init__(
+        self,
+        *,
+        get_bot: Callable[[str], Bot] = registry.bot_get,
+        device: str = "cpu",
+        batch_wait_ms: float = 5.0,
+        reply_timeout_s: float = 60.0,
+        queue_limit: int = 512,
+    ) -> None:
+        self.device = device
+        self.reply_timeout_s = reply_timeout_s
+        self.queue_limit = queue_limit
+        self._get_bot = get_bot
+        self._batch_wait_s = batch_wait_ms / 1000
+        self._lanes: dict[str, _Lane] = {}
+        self._of_driver: dict[Driver, _Lane] = {}
+        self._inboxes: dict[Request, asyncio.Queue[Event]] = {}
+        self._device_worker: Worker | None = None
+        self._closed = False
+
+    async def load(self, bot_id: str) -> None:
+        """Make a bot ready; loads it once however many ask, in a thread.
+
+        Raises:
+            BotError: if there is no such bot or it cannot be loaded, with the reason.
+        """
+        lane = self._lane(bot_id)
+        if lane.state != "ready":
+            await self._load(lane)
+        if lane.state != "ready":
+            raise BotError(f"{bot_id} is unavailable: {lane.reason}")
+
+    async def stream(self, bot_id: str, context: Conversation) -> AsyncIterator[str]:
+        """The reply to a context, in pieces as they come to exist; joined they are the reply.
+
+        Closing the generator or cancelling its task frees the bot's slot at once.
+
+        Raises:
+            BotError: if the bot is unknown, cannot be loaded, fails, gives a blank reply or takes longer
+                than `reply_timeout_s`.
+            BotBusy: if its queue is full.
+        """
+        lane = self._lane(bot_id)
+        if lane.n_waiting >= self.queue_limit:
+            lane.n_refused += 1
+            raise BotBusy(f"{bot_id} is busy: {lane.n_waiting} others are waiting for it")
+        asked_at = time.monotonic()
+        deadline = asyncio.get_running_loop().time() + self.reply_timeout_s
+        lane.n_open += 1
+        request = Request(context)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._make_ready(lane)
+            inbox = self._submit(lane, request)
+            done = False
+            while not done:
+                async with asyncio.timeout_at(deadline):
+                    event = await inbox.get()
+                text, done = self._gather(event, inbox)
+                if text:
+                    yield text
+            lane.n_replies += 1
+            lane.sum_reply_s += time.monotonic() - asked_at
+        except TimeoutError:
+            lane.n_timeouts += 1
+            lane.n_failures += 1
+            late = "" if request in self._inboxes else "loading "
+            raise BotError(f"{bot_id}: {late}took longer than {self.reply_timeout_s:g} s") from None
+        except BotError as exc:
+            lane.n_failures += 1
+            raise BotError(f"{bot_id}: {exc}") from exc.__cause__
+        except (asyncio.CancelledError, GeneratorExit):
+            lane.n_cancelled += 1
+            raise
+        finally:
+            lane.n_open -= 1
+            if request in self._inboxes:
+                self._let_go(lane, request)
+
+    def load_numbers(self) -> dict[str, dict[str, Any]]:
+        """What every bot that was asked for is doing, by its id.
+
+        `state`, `reason` (why it is unavailable), `capacity`, and counts: `waiting`, `running`, `replies`,
+        `failures` (of them `timeouts`), `refused` (queue full), `cancelled` (the asker went away),
+        `hung_threads`; `mean_reply_s` is None before the first reply.
+        """
+        return {
+            bot_id: {
+                "state": lane.state,
+                "reason": lane.reason,
+                "capacity": lane.bot.capacity,
+                "waiting": lane.n_waiting,
+                "running": lane.n_running,
+                "replies": lane.n_replies,
+                "failures": lane.n_failures,
+                "timeouts": lane.n_timeouts,
+                "refused": lane.n_refused,
+                "cancelled": lane.n_cancelled,
+                "hung_threads": sum(shift.alive for shift in lane.hung),
+                "mean_reply_s": lane.sum_reply_s / lane.n_replies if lane.n_replies else None,
+            }
+            for bot_id, lane in sorted(self._lanes.items())
+        }
+
+    async def close(self) -> None:
+        """Fail what is under way, end the threads, unload the bots. Waits a few seconds at most."""
+        if self._closed:
+            return
+        self._closed = True
+        self._deliver([Event(r, error="the bot host is closing") for r in self._inboxes])
+        lanes = list(self._lanes.values())
+        workers = {lane.worker for lane in lanes if lane.worker is not None}
+        for worker in workers:
+            worker.stop()
+        await asyncio.gather(*(lane.pump.stop(CLOSE_WAIT_S) for lane in lanes if lane.pump))
+
+        def end() -> None:
+            deadline = time.monotonic() + CLOSE_WAIT_S
+            for worker in workers:
+                worker.join(max(0.0, deadline - time.monotonic()))
+            for lane in lanes:
+                if lane.state == "ready" and not any(shift.alive for shift in lane.hung):
+                    _quietly(lane.bot.unload)
+
+        try:
+            async with asyncio.timeout(2 * CLOSE_WAIT_S):
+                await in_daemon_thread("close bot host", end)
+        except TimeoutError:
+            log.warning("the bot host closed while a bot was still computing or unloading")
+        for lane in lanes:
+            lane.state = "not loaded"
+
+    # Loading.
+
+    def _lane(self, bot_id: str) -> _Lane:
+        if self._closed:
+            raise BotError("the bot host is closed")
+        lane = self._lanes.get(bot_id)
+        if lane is None:
+            try:
+                bot = self._get_bot(bot_id)
+            except (KeyError, BotError) as exc:
+                raise BotError(str(exc)) from exc
+            lane = self._lanes[bot_id] = _Lane(bot)
+        return lane
+
+    async def _make_ready(self, lane: _Lane) -> None:
+        """For `stream`: load, unless that failed a moment ago.
+
+        Raises:
+            BotError: with the reason.
+        """
+        if lane.state == "unavailable":
+            failed_at = lane.failed_at
+            if failed_at is None or time.monotonic() - failed_at < RETRY_LOAD_S:
+                raise BotError(f"is unavailable: {lane.reason}")
+        if lane.state != "ready":
+            await self._load(lane)
+        if lane.state != "ready":
+            raise BotError(f"is unavailable: {lane.reason}")
+
+    async def _load(self, lane: _Lane) -> None:
+        """Wait for the one load under way, or begin it. The outcome is the lane's state."""
+        if lane.loading is None:
+            lane.state = "loading"
+            lane.loading = asyncio.get_running_loop().create_task(self._load_once(lane))
+        await asyncio.shield(lane.loading)
+
+    async def _load_once(self, lane: _Lane) -> None:
+        def load() -> None:
+            reason = lane.bot.unavailable_reason()
+            if reason is not None:
+                raise BotError(reason)
+            lane.bot.load(self.device)
+
+        try:
+            lane.hung = [shift for shift in lane.hung if shift.alive]
+            if len(lane.hung) >= MOST_HUNG_THREADS:
+                raise BotError(_hanging(len(lane.hung)))
+            await in_daemon_thread(f"load {lane.bot.name}", load)
+            self._open(lane)
+        except Exception as exc:
+            lane.state, lane.reason = "unavailable", describe(exc)
+            lane.failed_at = time.monotonic()
+            log.warning("%s cannot be loaded: %s", lane.bot.name, lane.reason)
+        else:
+            lane.state, lane.reason, lane.failed_at = "ready", None, None
+        finally:
+            lane.loading = None
+
+    def _open(self, lane: _Lane) -> None:
+        """Give a loaded bot its driver, and the driver its thread."""
+        driver = driver_for(lane.bot)
+        if driver is None:
+            lane.pump = StreamPump(lane.bot, self._deliver)  # type: ignore[arg-type]
+            return
+        if isinstance(driver, StepDriver):
+            if self._device_worker is None:
+                self._device_worker = self._worker(f"bots on {self.device}")
+            lane.worker = self._device_worker
+        else:
+            lane.worker = self._worker(f"bot {lane.bot.name}")
+        lane.driver = driver
+        self._of_driver[driver] = lane
+        lane.worker.add(driver)
+
+    def _worker(self, name: str) -> Worker:
+        return Worker(
+            name,
+            asyncio.get_running_loop(),
+            self._deliver,
+            batch_wait_s=self._batch_wait_s,
+            hang_s=self.reply_timeout_s,
+            on_hang=self._bot_hangs,
+        )
+
+    def _bot_hangs(self, driver: Driver, shift: Shift) -> None:
+        """A thread of this bot was abandoned; too many, and the bot is offered to nobody."""
+        lane = self._of_driver[driver]
+        lane.hung = [old for old in lane.hung if old.alive] + [shift]
+        n_hung = len(lane.hung)
+        log.error("%s hangs: a call took longer than %g s", lane.bot.name, self.reply_timeout_s)
+        if n_hung < MOST_HUNG_THREADS:
+            return
+        lane.state, lane.reason, lane.failed_at = "unavailable", _hanging(n_hung), None
+        assert lane.worker is not None
+        lane.worker.remove(driver)
+        if lane.worker is not self._device_worker:
+            lane.worker.stop()
+        self._deliver(driver.drop_all(f"is unavailable: {lane.reason}"))
+        del self._of_driver[driver]
+        lane.driver = lane.worker = None
+
+    # Requests.
+
+    def _submit(self, lane: _Lane, request: Request) -> asyncio.Queue[Event]:
+        if self._closed:
+            raise BotError("the bot host is closed")
+        inbox = self._inboxes[request] = asyncio.Queue()
+        if lane.pump is not None:
+            lane.pump.submit(request)
+        else:
+            assert lane.driver is not None
+            assert lane.worker is not None
+            lane.driver.submit(request)
+            lane.worker.wake()
+        return inbox
+
+    def _let_go(self, lane: _Lane, request: Request) -> None:
+        """Nobody waits for this request any more: free its place, if it still has one."""
+        del self._inboxes[request]
+        if request.closed:
+            return
+        request.closed = True
+        if lane.pump is not None:
+            lane.pump.cancel(request)
+        elif lane.driver is not None and lane.worker is not None:
+            lane.driver.cancel(request)
+            lane.worker.wake()
+
+    def _deliver(self, events: list[Event]) -> None:
+        for event in events:
+            request = event.request
+            if request.closed:
+                continue
+            self._inboxes[request].put_nowait(event)
+            request.closed = event.done or event.error is not None
+
+    @staticmethod
+    def _gather(event: Event, inbox: asyncio.Queue[Event]) -> tuple[str, bool]:
+        """Join what has arrived since; returns its text and whether the reply is complete.
+
+        Raises:
+            BotError: if the reply failed.
+        """
+        text = ""
+        while True:
+            if event.error is not None:
+                raise BotError(event.error)
+            text += event.text
+            if event.done or inbox.empty():
+                return text, event.done
+            event = inbox.get_nowait()
+
+
+def _hanging(n_hung: int) -> str:
+    return f"it hangs: {n_hung} of its calls have not come back"
+
+
+def _quietly(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception:
+        log.exception("a bot could not be unloaded")

@@ -1,0 +1,226 @@
+"""Workers: the threads that bots compute in, and what happens when a bot never comes back.
+
+A worker is a thread that takes turns among drivers: one worker per device for all step bots, one for
+each whole-reply bot. Python cannot stop a thread, so a thread whose bot has been in one call for too
+long is abandoned: a new one takes over its drivers, and the old one, should it ever come back, touches
+nothing and ends. Threads are daemons: a hanging bot must not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from chatbots.base import BotError
+from chatbots.serving.drivers import Abandoned, Driver
+from chatbots.serving.request import Event, describe
+
+log = logging.getLogger(__name__)
+
+DeliverEvents = Callable[[list[Event]], None]
+
+
+class Shift:
+    """One thread's time in a worker."""
+
+    def __init__(self) -> None:
+        self.abandoned = False
+        self.call: tuple[Driver, float] | None = None
+        """The driver whose bot is being called, and since when."""
+        self.thread: threading.Thread | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.thread is not None and self.thread.is_alive()
+
+
+class Worker:
+    """A thread that takes turns among drivers, replaced when a bot hangs.
+
+    Args:
+        name: of the thread, for debuggers.
+        loop: the event loop that events are handed to; all methods are called on it.
+        deliver: called on the loop with the events of a turn.
+        batch_wait_s: how long a first request waits for others to share its batch.
+        hang_s: a bot that is in one call for longer hangs.
+        on_hang: called on the loop with the driver whose bot hangs and the abandoned shift; the driver
+            has given up what was running.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        deliver: DeliverEvents,
+        *,
+        batch_wait_s: float,
+        hang_s: float,
+        on_hang: Callable[[Driver, Shift], None],
+    ) -> None:
+        self._name = name
+        self._loop = loop
+        self._deliver = deliver
+        self._batch_wait_s = batch_wait_s
+        self._hang_s = hang_s
+        self._on_hang = on_hang
+        self._changed = threading.Condition()
+        self._drivers: list[Driver] = []
+        self._stopped = False
+        self._shift: Shift | None = None
+        self._watch: asyncio.TimerHandle | None = None
+
+    def add(self, driver: Driver) -> None:
+        """Take turns with this driver too."""
+        with self._changed:
+            self._drivers.append(driver)
+
+    def remove(self, driver: Driver) -> None:
+        """Take no more turns with this driver."""
+        with self._changed:
+            if driver in self._drivers:
+                self._drivers.remove(driver)
+
+    def wake(self) -> None:
+        """Say that a driver has work; starts the thread and the watch if need be."""
+        with self._changed:
+            if self._stopped:
+                return
+            if self._shift is None:
+                self._start_shift()
+            self._changed.notify_all()
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._hang_s, self._look)
+
+    def stop(self) -> None:
+        """End the thread after the call it is in."""
+        if self._watch is not None:
+            self._watch.cancel()
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the thread to end; blocks."""
+        if self._shift is not None and self._shift.thread is not None:
+            self._shift.thread.join(timeout_s)
+
+    def _start_shift(self) -> None:
+        shift = Shift()
+        shift.thread = threading.Thread(
+            target=self._run, args=(shift,), name=self._name, daemon=True
+        )
+        self._shift = shift
+        shift.thread.start()
+
+    # In the thread.
+
+    def _run(self, shift: Shift) -> None:
+        while True:
+            due = self._wait_for_work(shift)
+            if not due:
+                return
+            for driver in due:
+                try:
+                    events = driver.turn(partial(self._guard, shift, driver))
+                except Abandoned:
+                    return
+                except Exception as exc:  # a mistake in a driver: no conversation may wait for ever
+                    log.exception("a driver failed")
+                    events = driver.drop_all(describe(exc))
+                if events and not self._hand_over(events):
+                    return
+
+    def _wait_for_work(self, shift: Shift) -> list[Driver]:
+        """The drivers with something to do, in turn; empty when the thread is to end."""
+        with self._changed:
+            while not (self._stopped or shift.abandoned):
+                now = time.monotonic()
+                waits = [(d, d.due_in(now, self._batch_wait_s)) for d in self._drivers]
+                due = [driver for driver, wait in waits if wait is not None and wait <= 0]
+                if due:
+                    return due
+                self._changed.wait(min((w for _, w in waits if w is not None), default=None))
+        return []
+
+    @contextlib.contextmanager
+    def _guard(self, shift: Shift, driver: Driver) -> Iterator[None]:
+        with self._changed:
+            if shift.abandoned:
+                raise Abandoned
+            shift.call = (driver, time.monotonic())
+        try:
+            yield
+        finally:
+            with self._changed:
+                shift.call = None
+                abandoned = shift.abandoned
+            if abandoned:
+                raise Abandoned
+
+    def _hand_over(self, events: list[Event]) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(self._deliver, events)
+        except RuntimeError:  # the loop is closed: nobody is left to tell
+            return False
+        return True
+
+    # On the event loop.
+
+    def _look(self) -> None:
+        """Abandon the thread if its bot hangs; look again when that could next be so."""
+        self._watch = None
+        hung: Driver | None = None
+        with self._changed:
+            shift = self._shift
+            if self._stopped or shift is None:
+                return
+            call = shift.call
+            now = time.monotonic()
+            if call is not None and now - call[1] >= self._hang_s:
+                hung = call[0]
+                shift.abandoned = True
+                self._shift = None
+        if hung is not None:
+            self._deliver(hung.drop_running(f"took longer than {self._hang_s:g} s"))
+            self._on_hang(hung, shift)
+            self.wake()
+            return
+        if call is not None:
+            self._watch = self._loop.call_later(call[1] + self._hang_s - now, self._look)
+        elif any(d.due_in(now, self._batch_wait_s) is not None for d in self._drivers):
+            self._watch = self._loop.call_later(self._hang_s, self._look)
+
+
+async def in_daemon_thread(name: str, work: Callable[[], None]) -> None:
+    """Run in a daemon thread of its own and wait: a pool's threads would keep a hung process alive."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def settle(exc: BaseException | None) -> None:
+        if future.done():
+            return
+        if exc is None:
+            future.set_result(None)
+        else:
+            future.set_exception(exc)
+
+    def main() -> None:
+        failure: BaseException | None = None
+        try:
+            work()
+        except Exception as exc:
+            failure = exc
+        except BaseException as exc:  # sys.exit() in a plug-in, say
+            failure = BotError(describe(exc))
+        try:
+            loop.call_soon_threadsafe(settle, failure)
+        except RuntimeError:  # the loop is closed
+            return
+
+    threading.Thread(target=main, name=name, daemon=True).start()
+    await future

@@ -1,0 +1,333 @@
+"""The running batch of a `TransformersBot`: slots, their tokens, and the text that comes of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+)
+
+from chatbots.base import BotError, Piece
+from chatbots.conversation import Conversation
+from chatbots.decoding import NgramBan, choose, penalise_repetition, uniform_numbers
+from chatbots.detokenise import GrowingText
+from chatbots.encoders.quiet import quiet_loading
+from chatbots.model_files import fetch_model
+from chatbots.prompts import Prompts
+from chatbots.transformers_batch import LanguageModel, Rows
+
+if TYPE_CHECKING:
+    from chatbots.bots.transformers_bot import TransformersBot
+
+log = logging.getLogger(__name__)
+
+_UNKNOWN_LENGTH = 1024
+"""Context tokens for models that name no limit, or a larger one."""
+
+_CLEAN_UP_STEPS = 8
+"""Rows that are gone are dropped after so many steps at the latest."""
+
+
+class LoadedModel:
+    """A loaded model and what goes with it."""
+
+    def __init__(
+        self,
+        bot: TransformersBot,
+        language_model: LanguageModel,
+        tokenizer: Any,
+        stop_tokens: set[int],
+        forced_first: int | None,
+    ) -> None:
+        self.language_model = language_model
+        self.tokenizer = tokenizer
+        self.stop_tokens = stop_tokens
+        self.forced_first = forced_first
+        self.prompts = Prompts(
+            tokenizer,
+            system_prompt=bot.system_prompt,
+            window=bot.window,
+            max_tokens=_context_limit(bot, language_model.model.config),
+            separator=bot.separator,
+            for_encoder=language_model.has_encoder,
+        )
+        self.stops = bot.stop
+        if bot.separator and not self.prompts.has_template:
+            self.stops = (*bot.stop, bot.separator)
+        n_logits = language_model.model.get_output_embeddings().weight.shape[0]
+        forbidden = {i for i in tokenizer.all_special_ids if i not in stop_tokens}
+        forbidden |= set(range(len(tokenizer), n_logits))  # rows that no text belongs to
+        self.forbidden = torch.zeros(n_logits)
+        self.forbidden[[i for i in forbidden if i < n_logits]] = -torch.inf
+        self.forbidden = self.forbidden.to(language_model.device)
+        self.stop_index = torch.tensor(sorted(stop_tokens), device=language_model.device)
+
+
+def load_model(bot: TransformersBot, device: str) -> LoadedModel:
+    folder = fetch_model(bot.model, bot.revision, allow_download=bot.allow_download)
+    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    config = AutoConfig.from_pretrained(folder, **safely)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
+    factory = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+    dtype = bot.dtype if bot.dtype == "auto" else getattr(torch, bot.dtype)
+    with quiet_loading():
+        model: Any = factory.from_pretrained(folder, dtype=dtype, use_safetensors=True, **safely)
+    model = model.to(device).eval()
+    settings = model.generation_config or GenerationConfig.from_model_config(config)
+    ends = settings.eos_token_id
+    stop_tokens = {ends} if isinstance(ends, int) else set(ends or ())
+    if tokenizer.eos_token_id is not None:
+        stop_tokens.add(tokenizer.eos_token_id)
+    template = tokenizer.chat_template
+    if isinstance(template, str):  # marks of a new turn end a reply too
+        marks = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
+        stop_tokens |= {token for text, token in marks if text and text in template}
+    start_token = settings.decoder_start_token_id
+    if start_token is None:
+        start_token = settings.bos_token_id
+    pad_token = tokenizer.pad_token_id
+    language_model = LanguageModel(
+        model,
+        pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
+        start_token=start_token if start_token is not None else 0,
+        n_positions=_n_positions(config),
+    )
+    with torch.inference_mode():
+        if not language_model.check():
+            log.warning(
+                "%s: rows of different lengths influence each other in %s, so its conversations are "
+                "computed one by one",
+                bot.name,
+                type(model).__name__,
+            )
+    return LoadedModel(bot, language_model, tokenizer, stop_tokens, settings.forced_bos_token_id)
+
+
+def _context_limit(bot: TransformersBot, config: Any) -> int:
+    """Most tokens of context: what is asked for and what the model can hold beside the reply."""
+    holds = _n_positions(config)
+    wanted = bot.max_context_tokens or _UNKNOWN_LENGTH
+    if holds is None:
+        return wanted
+    room = holds if config.is_encoder_decoder else holds - bot.max_new_tokens
+    if room < 1 or bot.max_new_tokens >= holds:
+        raise BotError(
+            f"max_new_tokens is {bot.max_new_tokens}; {bot.model} holds {holds} tokens in all, context included"
+        )
+    return min(wanted, room)
+
+
+def _n_positions(config: Any) -> int | None:
+    """How many positions a model knows; None where it does not say."""
+    text_config = config.get_text_config()
+    named = (getattr(text_config, key, None) for key in ("max_position_embeddings", "n_positions"))
+    return next((n for n in named if isinstance(n, int) and n > 0), None)
+
+
+class _Slot:
+    """One reply under way."""
+
+    def __init__(
+        self, number: int, prompt: list[int], uniforms: list[float], text: GrowingText
+    ) -> None:
+        self.number = number
+        self.prompt = prompt
+        self.uniforms = uniforms
+        self.text = text
+        self.tokens: list[int] = []
+        self.ban: NgramBan | None = None
+        self.gone = False
+        """Finished or cancelled; its row is dropped with the next ones."""
+
+
+class _Batch:
+    """Rows of the model and whose they are: row i belongs to `slots[i]`."""
+
+    def __init__(self, rows: Rows, slots: list[_Slot], seen: torch.Tensor | None) -> None:
+        self.rows = rows
+        self.slots = slots
+        self.seen = seen  # (B, V), tokens that the repetition penalty touches
+
+    @property
+    def n_gone(self) -> int:
+        return sum(slot.gone for slot in self.slots)
+
+
+class SlotGeneration:
+    """The running batch; see `chatbots.base.Generation`.
+
+    One batch normally; one per row for a model whose rows may not be mixed.
+    """
+
+    def __init__(self, bot: TransformersBot, ready: LoadedModel) -> None:
+        self._bot = bot
+        self._ready = ready
+        self._model = ready.language_model
+        self._batches: list[_Batch] = []
+        self._newcomers: list[_Slot] = []
+        self._slots: dict[int, _Slot] = {}
+        self._n_slots = 0
+        self._n_steps = 0
+
+    def admit(self, contexts: Sequence[Conversation]) -> list[int]:
+        bot = self._bot
+        slots: list[_Slot] = []
+        for context in contexts:
+            number = self._n_slots + len(slots)
+            prompt = self._ready.prompts.encode(context)
+            uniforms = uniform_numbers(context.reply_seed, bot.max_new_tokens)
+            slot = _Slot(number, prompt, uniforms, GrowingText(self._ready.stops))
+            if bot.no_repeat_ngram_size:
+                slot.ban = NgramBan(bot.no_repeat_ngram_size)
+            slots.append(slot)
+        self._n_slots += len(slots)
+        self._newcomers += slots
+        self._slots |= {slot.number: slot for slot in slots}
+        return [slot.number for slot in slots]
+
+    def cancel(self, slot: int) -> None:
+        if slot in self._slots:
+            self._slots.pop(slot).gone = True
+
+    def step(self) -> list[Piece]:
+        """Every running row moves on by a token; newcomers get their first."""
+        with torch.inference_mode():
+            pieces: list[Piece] = []
+            for batch in self._advance():
+                pieces += self._choose(*batch)
+            return pieces
+
+    def _advance(self) -> list[tuple[_Batch, torch.Tensor]]:
+        """Forward passes: batches with the logits of their next tokens, (B, V)."""
+        newcomers = [slot for slot in self._newcomers if not slot.gone]
+        self._newcomers = []
+        self._n_steps += 1
+        now = bool(newcomers) or self._n_steps % _CLEAN_UP_STEPS == 0
+        running = [b for batch in self._batches if (b := self._shrunk(batch, now)) is not None]
+        results = [
+            (batch, self._model.step(batch.rows, [slot.tokens[-1] for slot in batch.slots]))
+            for batch in running
+        ]
+        for indices in self._model.prefill_batches([slot.prompt for slot in newcomers]):
+            slots = [newcomers[i] for i in indices]
+            rows, logits = self._model.prefill([slot.prompt for slot in slots])
+            batch = _Batch(rows, slots, self._seen(slots, logits))
+            if results and self._model.mergeable:
+                old, old_logits = results[0]
+                seen = None if old.seen is None else torch.cat([old.seen, batch.seen])  # type: ignore[list-item]
+                merged = _Batch(self._model.merge(old.rows, rows), old.slots + slots, seen)
+                results[0] = (merged, torch.cat([old_logits, logits]))
+            else:
+                results.append((batch, logits))
+        self._batches = [batch for batch, _ in results]
+        return results
+
+    def _shrunk(self, batch: _Batch, now: bool) -> _Batch | None:
+        """Without rows that are gone; few may stay for a few steps, because a copy costs too."""
+        if batch.n_gone == len(batch.slots):
+            return None
+        if batch.n_gone and (now or batch.n_gone * 8 >= len(batch.slots)):
+            kept = [i for i, slot in enumerate(batch.slots) if not slot.gone]
+            batch.rows = self._model.keep(batch.rows, kept)
+            batch.slots = [batch.slots[i] for i in kept]
+            if batch.seen is not None:
+                batch.seen = batch.seen[kept]
+        return batch
+
+    def _seen(self, slots: list[_Slot], logits: torch.Tensor) -> torch.Tensor | None:
+        if self._bot.repetition_penalty == 1:
+            return None
+        seen = torch.zeros(logits.shape, dtype=torch.bool)
+        if not self._model.has_encoder:
+            for row, slot in enumerate(slots):
+                seen[row, slot.prompt] = True
+        return seen.to(logits.device)
+
+    def _choose(self, batch: _Batch, logits: torch.Tensor) -> list[Piece]:
+        bot, slots = self._bot, batch.slots
+        finite = logits.amax(-1).isfinite()
+        logits = self._filtered(batch, logits)
+        uniforms = [slot.uniforms[len(slot.tokens)] if not slot.gone else 0.0 for slot in slots]
+        chosen = choose(
+            logits, uniforms, temperature=bot.temperature, top_k=bot.top_k, top_p=bot.top_p
+        )
+        # One copy to the host per step; a row of NaN is told by −1.
+        tokens = torch.where(finite, chosen, -1).tolist()
+        if batch.seen is not None:
+            batch.seen[torch.arange(len(slots), device=chosen.device), chosen] = True
+        alive = []
+        for slot, token in zip(slots, tokens, strict=True):
+            if slot.gone:
+                slot.tokens[-1:] = [max(token, 0)]
+                continue
+            first = not slot.tokens and self._ready.forced_first is not None
+            slot.tokens.append(self._ready.forced_first if first else token)  # type: ignore[arg-type]
+            if slot.ban is not None:
+                slot.ban.add(slot.tokens[-1])
+            alive.append(slot)
+        return self._pieces(alive)
+
+    def _filtered(self, batch: _Batch, logits: torch.Tensor) -> torch.Tensor:
+        """Logits after penalty and prohibitions, (B, V)."""
+        bot, slots = self._bot, batch.slots
+        if batch.seen is not None:
+            logits = penalise_repetition(logits, batch.seen, bot.repetition_penalty)
+        logits = logits + self._ready.forbidden
+        early = [row for row, s in enumerate(slots) if len(s.tokens) < bot.min_new_tokens]
+        if early:
+            rows = torch.tensor(early, device=logits.device)
+            logits[rows[:, None], self._ready.stop_index] = -torch.inf
+        if bot.no_repeat_ngram_size:
+            pairs = [
+                (row, token)
+                for row, slot in enumerate(slots)
+                if slot.ban is not None
+                for token in slot.ban.forbidden()
+            ]
+            if pairs:
+                index = torch.tensor(pairs, device=logits.device)
+                logits[index[:, 0], index[:, 1]] = -torch.inf
+        return logits
+
+    def _pieces(self, slots: list[_Slot]) -> list[Piece]:
+        """What the newest token of every slot brings to light."""
+        ready, pieces = self._ready, []
+        ended = [slot.tokens[-1] in ready.stop_tokens for slot in slots]
+        for slot, at_end in zip(slots, ended, strict=True):
+            if at_end:
+                slot.tokens.pop()
+        broken = [bool(slot.tokens) and slot.tokens[-1] < 0 for slot in slots]
+        texts = self._decoded(
+            [[] if bad else slot.tokens for slot, bad in zip(slots, broken, strict=True)]
+        )
+        for slot, text, at_end, bad in zip(slots, texts, ended, broken, strict=True):
+            if bad:
+                pieces.append(Piece(slot.number, error="the model computed no numbers (NaN)"))
+                self._finish(slot)
+            elif at_end or len(slot.tokens) >= self._bot.max_new_tokens:
+                pieces.append(Piece(slot.number, slot.text.end(text), done=True))
+                self._finish(slot)
+            else:
+                piece, stopped = slot.text.grow(text)
+                if stopped:
+                    self._finish(slot)
+                if piece or stopped:
+                    pieces.append(Piece(slot.number, piece, done=stopped))
+        return pieces
+
+    def _decoded(self, tokens: list[list[int]]) -> list[str]:
+        return self._ready.tokenizer.batch_decode(tokens, skip_special_tokens=True)
+
+    def _finish(self, slot: _Slot) -> None:
+        slot.gone = True
+        if not slot.tokens or slot.tokens[-1] < 0:
+            slot.tokens[-1:] = [self._model.pad_token]  # its row may run on for a few steps
+        self._slots.pop(slot.number, None)

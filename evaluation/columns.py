@@ -1,0 +1,51 @@
+"""`Column`: what one number means. The data dictionary of exports and pages is made of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["turn", "conversation"]
+Direction = Literal["higher", "lower", "neither"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a metric's table.
+
+    Args:
+        name: unique among all metrics within its level, lower case with underscores, e.g.
+            `sentiment_user`. Where a name stands at both levels, the conversation's value is the mean
+            over its turns that have one.
+        level: a value per turn (stored at the turn it describes) or per conversation.
+        title: for people, e.g. "Sentiment, participant".
+        unit: what is counted ("words", "cosine", "1"); 1 for a pure number.
+        range: smallest and largest possible value; None where unbounded.
+        direction: which way is commonly thought better.
+        description: one or two sentences with the formula's source.
+    """
+
+    name: str
+    level: Level
+    title: str
+    unit: str
+    range: tuple[float | None, float | None]
+    direction: Direction
+    description: str
+
+
+def per_turn(
+    name: str,
+    title: str,
+    *,
+    unit: str,
+    range: tuple[float | None, float | None],
+    direction: Direction,
+    description: str,
+) -> tuple[Column, Column]:
+    """A turn-level column and its mean over the defined turns of a conversation, under one name."""
+    mean = f"Mean over the turns that have a value. {description}"
+    return (
+        Column(name, "turn", title, unit, range, direction, description),
+        Column(name, "conversation", f"{title}, mean", unit, range, direction, mean),
+    )

@@ -1,0 +1,1 @@
+"""The hybrid metric: design matrix, leave-bot-out fit, results."""

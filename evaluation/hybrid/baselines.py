@@ -1,0 +1,78 @@
+"""Trivial predictors that a hybrid metric must beat before anyone believes it.
+
+Two corpora or two families of bots make everything correlate (fact sheet section 3, caution), and so does
+how much people write. Each baseline is fitted leave-bot-out like the metric, on the same conversations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evaluation.hybrid.features import Design, HybridError
+from evaluation.hybrid.leastsquares import Factors
+from evaluation.hybrid.levels import bot_levels, refit_null
+from evaluation.hybrid.results import BotLevel, Intercept
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MIN_BOTS = 3
+BASELINES = {"words_per_human_turn": "words_user", "number_of_turns": "n_turns"}
+"""Trivial predictors, by name, and the column each is made of where the table has it."""
+GROUP = "group"
+
+
+def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The table with a 0/1 column per label of its column `group` but the first, and their names."""
+    if GROUP not in human.columns:
+        return human, []
+    labels = human[GROUP].astype(str)
+    columns = {
+        f"{GROUP}={label}": (labels == label).to_numpy(dtype=float)
+        for label in sorted(set(labels))[1:]
+    }
+    return human.assign(**columns), list(columns)
+
+
+def baselines_of(
+    rated: Design, groups: Sequence[str], intercept: Intercept, seed: int
+) -> dict[str, dict[str, BotLevel]]:
+    """Leave-bot-out by one trivial column each, on the same conversations."""
+    found = {"mean_of_the_other_bots": _baseline(rated, (), intercept, seed)}
+    for name, column in BASELINES.items():
+        if column in rated.extra:
+            found[name] = _baseline(rated, (column,), intercept, seed)
+    if groups:
+        found[GROUP] = _baseline(rated, groups, intercept, seed)
+    return found
+
+
+def _baseline(
+    rated: Design, columns: Sequence[str], intercept: Intercept, seed: int
+) -> dict[str, BotLevel]:
+    x = np.stack([rated.extra[name] for name in columns], axis=1) if columns else None
+    if x is None:
+        x = np.zeros((len(rated.y), 0))
+    keep = np.isfinite(x).all(axis=1)
+    x, y, bots = x[keep], rated.y[keep], rated.bots[keep]
+    if len(set(bots)) < MIN_BOTS:
+        return bot_levels([], [], seed=seed)
+    factors = Factors(x, y, bots)
+    common = intercept == "common"
+    means = {bot: x[bots == bot].mean(axis=0) for bot in factors.bots}
+    predicted = []
+    for k, bot in enumerate(factors.bots):
+        try:
+            line = factors.line(factors.without(k))
+        except HybridError:
+            return bot_levels([], [], seed=seed)
+        if common:
+            predicted.append(factors.target_mean + (means[bot] - factors.centre) @ line.slopes)
+        else:
+            predicted.append(line.intercept + means[bot] @ line.slopes)
+    null = partial(refit_null, factors, means, common=common, seed=seed)
+    return bot_levels(predicted, factors.bot_means, seed=seed, null=null)

@@ -1,0 +1,154 @@
+"""The design matrix: which columns predict, which conversations can take part, and which cannot and why.
+
+Ghandeharioun et al. (2019), fact sheet section 3: one row per rated conversation, eleven features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chatbots.registry import nearest_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAPER_FEATURES = (
+    "sentiment_user",
+    "sentiment_transition",
+    "sentiment_minmax",
+    "laughter_user",
+    "words_user",
+    "sentiment_coherence_user_bot",
+    "semantic_similarity_user_bot",
+    "word_coherence_average_user_bot",
+    "word_coherence_extrema_user_bot",
+    "word_coherence_greedy_user_bot",
+    "question_bot",
+)
+"""The eleven features of the paper's method section, as Confab's conversation-level columns."""
+
+
+class HybridError(Exception):
+    """A hybrid metric cannot be fitted or applied; the message says why and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Conversations with all features defined.
+
+    Attributes:
+        x: (n, p) features, raw units.
+        y: (n,) the target; NaN for a conversation without rating.
+        bots: (n,) ids.
+        people: (n,) participants, None where unknown.
+        ratings: name of a rating dimension to (n,) values.
+        extra: further columns, for baselines: name to (n,) values.
+        rated: bot to its rated conversations' targets and participants, those with undefined features too.
+        n_dropped: conversations left out because a feature is undefined.
+        dropped: for how many of them each feature is undefined.
+    """
+
+    features: tuple[str, ...]
+    x: np.ndarray
+    y: np.ndarray
+    bots: np.ndarray
+    people: np.ndarray
+    ratings: dict[str, np.ndarray]
+    extra: dict[str, np.ndarray]
+    rated: dict[str, tuple[np.ndarray, np.ndarray]]
+    n_dropped: int
+    dropped: dict[str, int]
+
+    def rows(self, keep: np.ndarray) -> Design:
+        """The conversations chosen by a mask."""
+        return replace(
+            self,
+            x=self.x[keep],
+            y=self.y[keep],
+            bots=self.bots[keep],
+            people=self.people[keep],
+            ratings={name: values[keep] for name, values in self.ratings.items()},
+            extra={name: values[keep] for name, values in self.extra.items()},
+        )
+
+
+def design_of(
+    table: pd.DataFrame,
+    features: Sequence[str],
+    targets: Sequence[str] = (),
+    *,
+    dimensions: Sequence[str] = (),
+    extra: Sequence[str] = (),
+) -> Design:
+    """Make the design matrix of a table.
+
+    A conversation that stands in several rows (one per rater) becomes one, its ratings averaged. The
+    target is the mean of the target dimensions; where one of them is missing it is undefined.
+
+    Args:
+        table: columns `conversation_id`, `bot`, the features, and for a human study the rating dimensions
+            and, if known, `participant`.
+        features: columns that predict.
+        targets: rating dimensions; none for self-play.
+        dimensions: further rating dimensions to keep.
+        extra: further columns to keep where the table has them.
+
+    Raises:
+        HybridError: for a missing column, with the nearest name.
+    """
+    import pandas as pd
+
+    if not features and targets:
+        raise HybridError("no feature is chosen; name at least one metric column")
+    columns = [str(column) for column in table.columns]
+    for name in ("conversation_id", "bot", *features, *targets, *dimensions):
+        if name not in columns:
+            near = nearest_names(name, columns)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise HybridError(f"the table has no column {name!r}{hint}")
+    extra = [name for name in extra if name in columns]
+    numeric = list(dict.fromkeys([*features, *targets, *dimensions, *extra]))
+    values = table[numeric].apply(pd.to_numeric, errors="coerce")
+    values = values.where(np.isfinite(values.to_numpy(dtype=float, na_value=np.nan)))
+    keyed = values.assign(
+        conversation_id=table["conversation_id"].astype(str), bot=table["bot"].astype(str)
+    )
+    keyed["participant"] = table["participant"] if "participant" in columns else None
+    grouped = keyed.groupby("conversation_id", sort=False)
+    one = grouped[numeric].mean()
+    bots = grouped["bot"].first().to_numpy(dtype=object)
+    people = grouped["participant"].first().astype(object)
+    people = people.where(people.notna(), None).to_numpy(dtype=object)
+
+    if targets:
+        y = one[list(targets)].mean(axis=1, skipna=False).to_numpy(dtype=float)
+    else:
+        y = np.full(len(one), np.nan)
+    rated = {
+        str(bot): (y[mine], people[mine])
+        for bot in dict.fromkeys(bots)
+        if (mine := (bots == bot) & np.isfinite(y)).any()
+    }
+    x = one[list(features)].to_numpy(dtype=float).reshape(len(one), len(features))
+    undefined = ~np.isfinite(x)
+    whole = Design(
+        features=tuple(features),
+        x=x,
+        y=y,
+        bots=bots,
+        people=people,
+        ratings={name: one[name].to_numpy(dtype=float) for name in (*targets, *dimensions)},
+        extra={name: one[name].to_numpy(dtype=float) for name in extra},
+        rated=rated,
+        n_dropped=int(undefined.any(axis=1).sum()),
+        dropped={
+            name: int(undefined[:, k].sum())
+            for k, name in enumerate(features)
+            if undefined[:, k].any()
+        },
+    )
+    return whole.rows(~undefined.any(axis=1))

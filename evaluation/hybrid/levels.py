@@ -1,0 +1,171 @@
+"""How well predictions agree with people, over bots and over conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from evaluation.hybrid.features import Design
+from evaluation.hybrid.leastsquares import Factors, Line
+from evaluation.hybrid.results import BotLevel, Coefficient, Pairs
+from evaluation.stats.bootstrap import mean_interval
+from evaluation.stats.correlation import (
+    METHODS,
+    correlate,
+    null_point,
+    permutation_null,
+    permutations,
+    rowwise,
+    undefined_reason,
+)
+
+N_PERMUTATIONS = 5_000
+
+Null = Callable[[], dict[str, float | None]]
+
+
+def bot_levels(
+    predicted: Sequence[float] | np.ndarray,
+    human: Sequence[float] | np.ndarray,
+    *,
+    seed: int,
+    null: Null | None = None,
+) -> dict[str, BotLevel]:
+    """Correlate predicted with human bot means by all three methods, bots resampled.
+
+    Args:
+        null: gives the null's 95 % points per method; by default the bots of `human` are permuted, which
+            is right where the predictions were not learned from these ratings.
+    """
+    x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
+    if undefined_reason(x, y) is not None:
+        points: Mapping[str, float | None] = dict.fromkeys(METHODS)
+    elif null is not None:
+        points = null()
+    else:
+        points = {
+            m: permutation_null(x, y, m, n_permutations=N_PERMUTATIONS, seed=seed) for m in METHODS
+        }
+    return {m: BotLevel(correlate(x, y, m, seed=seed), points[m]) for m in METHODS}
+
+
+def refit_null(
+    factors: Factors, means: Mapping[str, np.ndarray], *, common: bool, seed: int
+) -> dict[str, float | None]:
+    """95 % points of the bot-level r when the bots' mean ratings are permuted and all folds fitted anew.
+
+    Every conversation keeps its features and its distance from its bot's mean; the means change places.
+    Predictions are linear in the ratings, so no permutation needs a fit of its own.
+
+    Args:
+        factors: of the rated bots.
+        means: (p,) mean features per bot of the conversations predicted.
+        common: whether all folds share one intercept.
+    """
+    at = [k for k, bot in enumerate(factors.bots) if bot in means]
+    if len(at) < 3:
+        return dict.fromkeys(METHODS)
+    responses = [factors.response(k, means[factors.bots[k]], common=common) for k in at]
+    weights = np.stack([weight for weight, _ in responses])  # (K', K)
+    rest = np.array([value for _, value in responses])
+    shuffled = factors.bot_means[permutations(len(factors.bots), N_PERMUTATIONS, seed)]  # (P, K)
+    predicted = shuffled @ weights.T + rest
+    return {m: null_point(rowwise(predicted, shuffled[:, at], m)) for m in METHODS}
+
+
+def pairs_of(
+    predicted: Mapping[str, float], rated: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> Pairs:
+    """Count the pairs of bots and how many are in the right order."""
+    bots = [bot for bot in predicted if bot in rated]
+    mean = {bot: float(rated[bot][0].mean()) for bot in bots}
+    error = {
+        bot: float(rated[bot][0].std(ddof=1) / np.sqrt(len(rated[bot][0])))
+        if len(rated[bot][0]) > 1
+        else float("inf")
+        for bot in bots
+    }
+    counts = {"all": 0, "ordered": 0, "resolvable": 0, "resolvable_ordered": 0}
+    for a, b in combinations(bots, 2):
+        gap = mean[a] - mean[b]
+        right = gap * (predicted[a] - predicted[b]) > 0
+        resolvable = abs(gap) > 2 * np.hypot(error[a], error[b])
+        counts["all"] += 1
+        counts["ordered"] += right
+        counts["resolvable"] += resolvable
+        counts["resolvable_ordered"] += resolvable and right
+    return Pairs(**{name: int(count) for name, count in counts.items()})
+
+
+def coefficients_of(
+    features: Sequence[str], lines: Sequence[Line], scale: np.ndarray
+) -> dict[str, Coefficient]:
+    """Mean and 90 % interval of each weight over the folds that could use the feature."""
+    from scipy import stats
+
+    found = {}
+    for j, name in enumerate(features):
+        weights = np.array([line.slopes[j] for line in lines if line.used[j]])
+        if not len(weights):
+            found[name] = Coefficient(
+                None, None, None, None, None, None, "constant in every fold: dropped"
+            )
+            continue
+        mean, step = float(weights.mean()), float(scale[j])
+        if len(weights) < 2:
+            found[name] = Coefficient(
+                mean, None, None, mean * step, None, None, "used in one fold only: no interval"
+            )
+            continue
+        half = float(
+            stats.t.ppf(0.95, len(weights) - 1) * weights.std(ddof=1) / np.sqrt(len(weights))
+        )
+        low, high = mean - half, mean + half
+        found[name] = Coefficient(mean, low, high, mean * step, low * step, high * step)
+    return found
+
+
+def interval_of(
+    values: np.ndarray, people: np.ndarray | None, seed: int
+) -> tuple[float, float] | None:
+    """90 % interval of a mean; participants are resampled whole where they are known."""
+    groups = None
+    if people is not None and any(person is not None for person in people):
+        groups = [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(people)]
+    found = mean_interval(values, groups, level=0.90, seed=seed)
+    return None if found.low is None or found.high is None else (found.low, found.high)
+
+
+def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float, float] | None:
+    """90 % interval of the mean prediction of a bot without ratings.
+
+    Args:
+        x: (n, p) its conversations, resampled.
+        draws: (B, p + 1) intercept and slopes of fits on resampled bots.
+    """
+    if not len(draws) or not len(x):
+        return None
+    rng = np.random.default_rng(seed)
+    chosen = rng.integers(0, len(x), size=(len(draws), len(x)))
+    at = np.stack([x[rows].mean(axis=0) for rows in chosen])
+    predicted = draws[:, 0] + np.einsum("bp,bp->b", at, draws[:, 1:])
+    low, high = np.quantile(predicted, [0.05, 0.95])
+    return float(low), float(high)
+
+
+def bootstrap_draws(factors: Factors, n: int, seed: int) -> np.ndarray:
+    """(n, p + 1) intercept and slopes of fits on resampled bots."""
+    rng = np.random.default_rng(seed)
+    n_bots = len(factors.bots)
+    draws = np.empty((n, factors.n_features + 1))
+    for b in range(n):
+        line = factors.line(rng.integers(0, n_bots, size=n_bots).tolist(), check=False)
+        draws[b] = [line.intercept, *line.slopes]
+    return draws
+
+
+def features_by_bot(design: Design) -> dict[str, np.ndarray]:
+    """(p,) mean features of each bot's conversations."""
+    return {str(b): design.x[design.bots == b].mean(axis=0) for b in dict.fromkeys(design.bots)}

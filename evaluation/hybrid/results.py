@@ -1,0 +1,357 @@
+"""What a hybrid fit found: `HybridResult`, and `KeptFit`, which predicts without the data it came from."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from chatbots import Identity
+from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.leastsquares import Line
+from evaluation.stats.correlation import Correlation
+
+Intercept = Literal["fold", "common"]
+FORMAT = "confab-hybrid-fit-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """A feature's weight over the folds.
+
+    Attributes:
+        mean: per unit of the feature; None if the feature was constant in every fold.
+        low, high: 90 % interval of the mean over the folds. The folds share most of their data, so it shows
+            how stable the weight is, not how well it is known.
+        scaled_mean, scaled_low, scaled_high: the same per standard deviation of the feature.
+    """
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    scaled_mean: float | None
+    scaled_low: float | None
+    scaled_high: float | None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "mean": self.mean,
+            "ci90": _pair(self.low, self.high),
+            "scaled_mean": self.scaled_mean,
+            "scaled_ci90": _pair(self.scaled_low, self.scaled_high),
+        }
+        return _with_reason(found, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class BotResult:
+    """One bot.
+
+    Attributes:
+        human_mean: mean rating of its rated conversations; None if there are none.
+        predicted: mean prediction of its human conversations by the fit without it.
+        predicted_selfplay: the same of its conversations with itself.
+        n: rated conversations.
+        n_selfplay: self-play conversations predicted.
+        *_interval: 90 %, resampling participants or conversations; for a bot without ratings the bots of
+            the fit too.
+    """
+
+    human_mean: float | None
+    predicted: float | None
+    predicted_selfplay: float | None
+    n: int
+    n_selfplay: int = 0
+    human_interval: tuple[float, float] | None = None
+    predicted_interval: tuple[float, float] | None = None
+    selfplay_interval: tuple[float, float] | None = None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "human_mean": self.human_mean,
+            "predicted": self.predicted,
+            "predicted_selfplay": self.predicted_selfplay,
+            "n": self.n,
+            "n_selfplay": self.n_selfplay,
+            "human_ci90": _list(self.human_interval),
+            "predicted_ci90": _list(self.predicted_interval),
+            "predicted_selfplay_ci90": _list(self.selfplay_interval),
+        }
+        return _with_reason(found, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The fit without one bot: how many conversations it saw and what it could not use."""
+
+    bot: str
+    n: int
+    condition: float | None
+    dropped: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        condition = self.condition
+        if condition is not None and not math.isfinite(condition):
+            return {
+                "bot": self.bot,
+                "n": self.n,
+                "condition": None,
+                "dropped": list(self.dropped),
+                "reason": "a feature is a sum of others: the condition number is infinite",
+            }
+        return {
+            "bot": self.bot,
+            "n": self.n,
+            "condition": condition,
+            "dropped": list(self.dropped),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BotLevel:
+    """Correlation over bots, with the coefficient that chance passes in one case of twenty."""
+
+    correlation: Correlation
+    null95: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        found = self.correlation.to_json()
+        reason = found.pop("reason", None)
+        found["null95"] = self.null95
+        return _with_reason(found, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """How many pairs of bots the predictions put in the order of the human means.
+
+    Resolvable pairs are those whose human means differ by more than two standard errors of the
+    difference.
+    """
+
+    all: int
+    ordered: int
+    resolvable: int
+    resolvable_ordered: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "all": self.all,
+            "ordered": self.ordered,
+            "resolvable": self.resolvable,
+            "resolvable_ordered": self.resolvable_ordered,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFit:
+    """A fit that can be applied without its data, to a study or a self-play run.
+
+    Attributes:
+        identity: preset, features, targets, intercept and the metrics' identities, if given.
+        centre: (p,) mean of the features over all conversations fitted.
+        target_mean: mean rating over the same.
+        whole: the line of all rated bots.
+        folds: for each rated bot the line of the others.
+        draws: (B, p + 1) intercept and slopes of resampled bots, for intervals.
+    """
+
+    identity: Identity
+    preset: str
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+    intercept: Intercept
+    centre: np.ndarray
+    scale: np.ndarray
+    target_mean: float
+    whole: Line
+    folds: Mapping[str, Line]
+    draws: np.ndarray
+
+    def predict(self, x: np.ndarray, bot: str) -> np.ndarray:
+        """(n, p) features of one bot's conversations to (n,) predicted ratings.
+
+        A bot that the fit has seen is predicted by the fold that has not.
+        """
+        line = self.folds.get(bot)
+        if line is None:
+            return self.whole.predict(x)
+        if self.intercept == "fold":
+            return line.predict(x)
+        return self.target_mean + (x - self.centre) @ line.slopes
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values that `from_json` reads back, bit for bit."""
+        return {
+            "format": FORMAT,
+            "identity": self.identity.as_dict(),
+            "preset": self.preset,
+            "features": list(self.features),
+            "targets": list(self.targets),
+            "intercept": self.intercept,
+            "centre": self.centre.tolist(),
+            "scale": self.scale.tolist(),
+            "target_mean": self.target_mean,
+            "whole": _line_to_json(self.whole),
+            "folds": {bot: _line_to_json(line) for bot, line in self.folds.items()},
+            "draws": self.draws.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> KeptFit:
+        """Read what `to_json` made.
+
+        Raises:
+            HybridError: for anything else.
+        """
+        if not isinstance(value, Mapping) or value.get("format") != FORMAT:
+            found = value.get("format") if isinstance(value, Mapping) else type(value).__name__
+            raise HybridError(
+                f"not a kept hybrid fit: its format is {found!r}, it must be {FORMAT!r}"
+            )
+        try:
+            features = tuple(str(name) for name in value["features"])
+            fit = cls(
+                identity=Identity(**value["identity"]),
+                preset=str(value["preset"]),
+                features=features,
+                targets=tuple(str(name) for name in value["targets"]),
+                intercept=value["intercept"],
+                centre=np.array(value["centre"], dtype=float),
+                scale=np.array(value["scale"], dtype=float),
+                target_mean=float(value["target_mean"]),
+                whole=_line_from_json(value["whole"]),
+                folds={bot: _line_from_json(line) for bot, line in value["folds"].items()},
+                draws=np.array(value["draws"], dtype=float).reshape(-1, len(features) + 1),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise HybridError(f"the kept hybrid fit is damaged: {error!r}") from error
+        sizes = {
+            len(fit.centre),
+            len(fit.whole.slopes),
+            *(len(f.slopes) for f in fit.folds.values()),
+        }
+        if sizes != {len(features)} or fit.intercept not in ("fold", "common"):
+            raise HybridError("the kept hybrid fit is damaged: its parts do not fit together")
+        return fit
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON."""
+        Path(path).write_text(json.dumps(self.to_json(), allow_nan=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> KeptFit:
+        """Read what `save` wrote.
+
+        Raises:
+            HybridError: if the file is none.
+        """
+        try:
+            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise HybridError(f"{path} cannot be read as a kept hybrid fit: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class HybridResult:
+    """A fit and how well it predicts bots it has not seen.
+
+    `to_json()` is the document that `manage.py fit_hybrid --json` prints. Undefined is None, with a reason
+    beside it. `bot_level_selfplay` and `dimensions` go beyond that document: correlations of the self-play
+    scores with the human means, and of both scores with the other rating dimensions.
+    """
+
+    fit: KeptFit
+    n_conversations: int
+    n_bots: int
+    coefficients: dict[str, Coefficient]
+    bots: dict[str, BotResult]
+    conversation_level: dict[str, Correlation]
+    bot_level: dict[str, BotLevel]
+    bot_level_selfplay: dict[str, BotLevel] | None
+    pairs: Pairs
+    folds: tuple[Fold, ...]
+    baselines: dict[str, dict[str, BotLevel]]
+    dimensions: dict[str, dict[str, dict[str, Correlation]]]
+    n_dropped: int
+    dropped: dict[str, int]
+    cautions: tuple[str, ...]
+    predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, no NaN."""
+        levels = {m: level.to_json() for m, level in self.bot_level.items()}
+        selfplay = self.bot_level_selfplay
+        return {
+            "preset": self.fit.preset,
+            "n_conversations": self.n_conversations,
+            "n_bots": self.n_bots,
+            "target": ",".join(self.fit.targets),
+            "features": list(self.fit.features),
+            "coefficients": {name: c.to_json() for name, c in self.coefficients.items()},
+            "bots": {bot: found.to_json() for bot, found in self.bots.items()},
+            "intercept": self.fit.intercept,
+            "conversation_level": {m: c.to_json() for m, c in self.conversation_level.items()},
+            "bot_level": levels,
+            "bot_level_selfplay": None
+            if selfplay is None
+            else {m: level.to_json() for m, level in selfplay.items()},
+            "pairs": self.pairs.to_json(),
+            "folds": [fold.to_json() for fold in self.folds],
+            "baselines": {
+                name: {"bot_level": {m: level.to_json() for m, level in found.items()}}
+                for name, found in self.baselines.items()
+            },
+            "dimensions": {
+                name: {
+                    source: {m: c.to_json() for m, c in found.items()}
+                    for source, found in sources.items()
+                }
+                for name, sources in self.dimensions.items()
+            },
+            "dropped": {"conversations": self.n_dropped, "undefined": dict(self.dropped)},
+            "cautions": list(self.cautions),
+            "identity": self.fit.identity.as_dict(),
+        }
+
+
+def _with_reason(found: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    return found if reason is None else {**found, "reason": reason}
+
+
+def _pair(low: float | None, high: float | None) -> list[float] | None:
+    return None if low is None or high is None else [low, high]
+
+
+def _list(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else list(interval)
+
+
+def _line_to_json(line: Line) -> dict[str, Any]:
+    condition = line.condition
+    return {
+        "intercept": line.intercept,
+        "slopes": line.slopes.tolist(),
+        "used": line.used.tolist(),
+        "n": line.n,
+        "condition": "infinite" if condition is not None and math.isinf(condition) else condition,
+    }
+
+
+def _line_from_json(value: Mapping[str, Any]) -> Line:
+    condition = value["condition"]
+    return Line(
+        float(value["intercept"]),
+        np.array(value["slopes"], dtype=float),
+        np.array(value["used"], dtype=bool),
+        int(value["n"]),
+        math.inf if condition == "infinite" else condition,
+    )

@@ -1,0 +1,1 @@
+"""One file per metric; base.py is the contract, registry.py finds them."""

@@ -1,0 +1,176 @@
+"""The contract of a metric and the table it returns.
+
+`MetricDefaults` is what most metrics derive from: they say which columns they have and implement
+`measure`, which fills flat arrays over the turns of a batch (`layout.py`); means over a conversation,
+data frames and reasons are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from chatbots import Conversation, Identity
+from evaluation.columns import Column
+from evaluation.metrics.layout import LAYOUT_VERSION, Layout
+from evaluation.metrics.shared import Shared
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NO_TURN = "no turn of the conversation has a value"
+NOT_FINITE = "the computation gave no finite number"
+OTHER_TURNS = "the turn is not one this column describes"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricTable:
+    """What a metric found.
+
+    Attributes:
+        turns: one row per conversation and turn, indexed by (conversation id, turn index), with exactly
+            the declared turn-level columns.
+        conversations: one row per conversation, indexed by conversation id, with exactly the declared
+            conversation-level columns.
+        reasons: for every column name that has a NaN, why values can be missing (short clauses for
+            people, joined by "; "). Undefined is NaN, never 0, and never infinite.
+    """
+
+    turns: pd.DataFrame
+    conversations: pd.DataFrame
+    reasons: dict[str, str]
+
+
+class Metric(Protocol):
+    """Pure functions over text plus a thin class that batches them."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+
+    @property
+    def identity(self) -> Identity:
+        """Name, version and everything that decides the numbers, known without loading weights."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot be computed here, or None. Cheap: loads nothing."""
+        ...
+
+    def compute(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        self_play: bool = False,
+        shared: Shared | None = None,
+    ) -> MetricTable:
+        """Compute all columns for all conversations, batched. Never raises for odd text.
+
+        Args:
+            conversations: with ids of their own: the ids are the table's index.
+            self_play: both speakers are the same bot, and every column is computed on its next
+                utterance (Ghandeharioun et al. 2019, section 2 of the fact sheet): m_t, m_{t+1} stand
+                for message and reply, and the first utterance is described by no column.
+            shared: encoded texts of this run, so that metrics computed together encode none twice.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What `measure` found, over the flat turns of a `Layout`.
+
+    Attributes:
+        turns: (N,) per turn-level column, NaN where undefined.
+        conversations: (C,) per conversation-level column that is not the mean of its turns.
+        reasons: per column name, why values of turns it describes are missing.
+    """
+
+    turns: Mapping[str, np.ndarray]
+    conversations: Mapping[str, np.ndarray] = field(default_factory=dict)
+    reasons: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class MetricDefaults:
+    """What most metrics share; derive from it, set the class attributes and write `measure`."""
+
+    name: str = ""
+    title: str = ""
+    version: str = "1"
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Everything beside the text that decides the numbers: encoders, tokenizers."""
+        return {}
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.name, self.version, {"layout": LAYOUT_VERSION, **self.params})
+
+    def unavailable_reason(self) -> str | None:
+        return None
+
+    def measure(self, layout: Layout, shared: Shared) -> Measured:
+        """Fill the columns for one batch."""
+        raise NotImplementedError
+
+    def compute(
+        self,
+        conversations: Sequence[Conversation],
+        *,
+        self_play: bool = False,
+        shared: Shared | None = None,
+    ) -> MetricTable:
+        layout = Layout.of(conversations, self_play=self_play)
+        return table_of(self.columns, layout, self.measure(layout, shared or Shared()))
+
+
+def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> MetricTable:
+    """Make a metric's table: means over conversations, NaN for anything not finite, and reasons."""
+    import pandas as pd
+
+    turns: dict[str, np.ndarray] = {}
+    conversations: dict[str, np.ndarray] = {}
+    reasons: dict[str, list[str]] = {}
+
+    for column in columns:
+        if column.level == "turn":
+            values = measured.turns[column.name]
+        elif column.name in measured.conversations:
+            values = measured.conversations[column.name]
+        else:
+            values = layout.mean(_finite(measured.turns[column.name]))
+        found = _finite(values)
+        why = reasons.setdefault(column.name, [])
+        why.extend(measured.reasons.get(column.name, ()))
+        if np.isinf(np.asarray(values, dtype=float)).any():
+            why.append(NOT_FINITE)
+        if np.isnan(found).any():
+            if column.level == "turn":
+                why.append(OTHER_TURNS)
+            elif column.name in measured.turns:
+                why.append(NO_TURN)
+        (turns if column.level == "turn" else conversations)[column.name] = found
+
+    ids = pd.array([conversation.id for conversation in layout.conversations], dtype="str")
+    index = pd.MultiIndex.from_arrays(
+        [ids[layout.conversation_of], layout.turn_of], names=["conversation", "turn"]
+    )
+    return MetricTable(
+        turns=pd.DataFrame(turns, index=index, dtype=float),
+        conversations=pd.DataFrame(
+            conversations, index=pd.Index(ids, name="conversation"), dtype=float
+        ),
+        reasons={
+            name: "; ".join(sorted(set(clauses))) for name, clauses in reasons.items() if clauses
+        },
+    )
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    array = np.asarray(values, dtype=float)
+    return np.where(np.isfinite(array), array, np.nan)

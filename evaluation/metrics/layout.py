@@ -1,0 +1,149 @@
+"""Which turns and pairs of turns the suffixes -U, -B and -U/B mean, over a batch laid out flat.
+
+Human-bot conversations (Ghandeharioun et al. 2019; fact sheet section 0):
+
+- -B: every bot turn.
+- -U: every human turn that some bot turn precedes: it answers the bot. What a person writes before the
+  bot has said anything is nobody's response and enters no -U mean.
+- -U/B: (message, reply). Where speakers write several turns in a row, a pair takes the **last** turn of
+  each run; the value stands at the reply.
+- transitions: (message before, message after) a run of the bot, again the last of each run; the value
+  stands at the later one.
+
+Self-play: m_1 … m_T of one bot. Each column is computed on the bot's next utterance, so all of -B, -U
+are m_2 … m_T, and all pairs are (m_t, m_{t+1}), stored at t+1; m_1 is described by no column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from chatbots import Conversation
+
+LAYOUT_VERSION = 1
+"""Raise it when these rules change: it is part of every metric's identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The turns of C conversations one after another, N in all. All indices are flat, 0 … N−1.
+
+    Attributes:
+        texts: the N utterances.
+        conversation_of: (N,) which conversation a turn belongs to, 0 … C−1.
+        turn_of: (N,) its index within the conversation.
+        bot: (K,) turns of -B.
+        user: (K,) turns of -U.
+        exchanges: (K, 2) message and reply of -U/B.
+        transitions: (K, 2) the user's message before and after the bot's.
+    """
+
+    conversations: tuple[Conversation, ...]
+    texts: list[str]
+    conversation_of: np.ndarray
+    turn_of: np.ndarray
+    bot: np.ndarray
+    user: np.ndarray
+    exchanges: np.ndarray
+    transitions: np.ndarray
+
+    @classmethod
+    def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> Layout:
+        """Lay out a batch.
+
+        Raises:
+            ValueError: if two conversations have the same id, which a table could not tell apart.
+        """
+        seen: set[str] = set()
+        texts: list[str] = []
+        owner: list[int] = []
+        position: list[int] = []
+        bot: list[int] = []
+        user: list[int] = []
+        exchanges: list[tuple[int, int]] = []
+        transitions: list[tuple[int, int]] = []
+        for number, conversation in enumerate(conversations):
+            if conversation.id in seen:
+                raise ValueError(
+                    f"two conversations have the id {conversation.id!r}; ids must be unique"
+                )
+            seen.add(conversation.id)
+            start = len(texts)
+            n_turns = len(conversation.turns)
+            texts.extend(_readable(text) for text in conversation.texts)
+            owner.extend([number] * n_turns)
+            position.extend(range(n_turns))
+            if self_play:
+                following = range(start + 1, start + n_turns)
+                bot.extend(following)
+                user.extend(following)
+                steps = [(i - 1, i) for i in following]
+                exchanges.extend(steps)
+                transitions.extend(steps)
+                continue
+            answered = False  # has the bot said anything yet
+            for i, turn in enumerate(conversation.turns):
+                if turn.speaker == "bot":
+                    bot.append(start + i)
+                    answered = True
+                elif answered:
+                    user.append(start + i)
+            ends = run_ends(conversation)
+            for before, after in pairwise(ends):
+                if conversation.turns[after].speaker == "bot":
+                    exchanges.append((start + before, start + after))
+            for before, after in zip(ends, ends[2:], strict=False):
+                if conversation.turns[after].speaker == "human":
+                    transitions.append((start + before, start + after))
+        return cls(
+            conversations=tuple(conversations),
+            texts=texts,
+            conversation_of=np.array(owner, dtype=int),
+            turn_of=np.array(position, dtype=int),
+            bot=np.array(bot, dtype=int),
+            user=np.array(user, dtype=int),
+            exchanges=np.array(exchanges, dtype=int).reshape(-1, 2),
+            transitions=np.array(transitions, dtype=int).reshape(-1, 2),
+        )
+
+    def texts_at(self, turns: np.ndarray) -> list[str]:
+        """The utterances at these flat indices."""
+        return [self.texts[i] for i in turns]
+
+    def spread(self, turns: np.ndarray, values: np.ndarray | Sequence[float]) -> np.ndarray:
+        """(N,) array with the values at these turns and NaN elsewhere."""
+        spread = np.full(len(self.texts), np.nan)
+        spread[turns] = values
+        return spread
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """(C,) mean of (N,) values over the defined turns of each conversation, NaN if none is."""
+        n = len(self.conversations)
+        defined = ~np.isnan(values)
+        owner = self.conversation_of[defined]
+        count = np.bincount(owner, minlength=n)
+        total = np.bincount(owner, weights=values[defined], minlength=n)
+        return np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
+
+
+def run_ends(conversation: Conversation) -> list[int]:
+    """The index of the last turn of each speaker's run, in order."""
+    turns = conversation.turns
+    return [
+        i
+        for i, turn in enumerate(turns)
+        if i + 1 == len(turns) or turns[i + 1].speaker != turn.speaker
+    ]
+
+
+def _readable(text: str) -> str:
+    """The text, half surrogate pairs (a cut emoji, valid in JSON) replaced: tokenizers refuse them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,73 @@
+"""What the metrics of one run share, so that no text is encoded, scored or tokenised twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from chatbots.encoders.sentence import CachedEncoder
+
+BLANK = "the text is blank"
+
+
+def blank(text: str) -> bool:
+    """No character but white space: nothing a metric could describe."""
+    return not text.strip()
+
+
+class Shared:
+    """Results about single texts, kept for the length of a run. Loads an encoder at its first use."""
+
+    def __init__(self) -> None:
+        self._encoder: CachedEncoder | None = None
+        self._vader: dict[str, np.ndarray] = {}
+        self._tokens: dict[str, tuple[str, ...]] = {}
+        self._tokenise: Callable[[str], list[str]] | None = None
+
+    @property
+    def encoder(self) -> CachedEncoder:
+        """The default sentence encoder, which within this run encodes a text once."""
+        if self._encoder is None:
+            from chatbots.encoders.sentence import CachedEncoder, sentence_encoder
+
+            self._encoder = CachedEncoder(sentence_encoder())
+        return self._encoder
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, D) sentence vectors of length 1. New distinct texts are encoded, sorted by length."""
+        return self.encoder.encode(texts)
+
+    def sentiment(self, texts: Sequence[str]) -> np.ndarray:
+        """(N,) VADER's compound score, in [-1, 1]; NaN for a blank text."""
+        scores = self._vader_details(texts)[:, 0]
+        return np.where([blank(text) for text in texts], np.nan, scores)
+
+    def proportions(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, 3) VADER's negative, neutral and positive share; all 0 for a text without words."""
+        return self._vader_details(texts)[:, 1:]
+
+    def _vader_details(self, texts: Sequence[str]) -> np.ndarray:
+        new = [text for text in dict.fromkeys(texts) if text not in self._vader]
+        if new:
+            from chatbots.encoders.sentiment import vader_details
+
+            self._vader.update(zip(new, vader_details(new), strict=True))
+        return np.array([self._vader[text] for text in texts], dtype=float).reshape(-1, 4)
+
+    def tokens(self, text: str) -> tuple[str, ...]:
+        """NLTK's word tokens, case kept.
+
+        `nltk.word_tokenize` splits sentences first, with data that must be downloaded; the tokenizer
+        beneath it needs none. They differ only in a full stop before another sentence of the same text.
+        """
+        found = self._tokens.get(text)
+        if found is None:
+            if self._tokenise is None:
+                from nltk.tokenize import NLTKWordTokenizer
+
+                self._tokenise = NLTKWordTokenizer().tokenize
+            found = self._tokens[text] = tuple(self._tokenise(text))
+        return found

@@ -1,0 +1,115 @@
+"""Self-play: a bot converses with itself, a whole batch of conversations step by step.
+
+Ghandeharioun et al. (2019), fact sheet section 2: 100 conversations of 10 utterances, each fed back as
+the next input, history cut to the last five. Three recommendations of that section are followed: all
+conversations advance together, everything is drawn from each conversation's own seed, and stored texts
+are the bot's, without an added full stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from chatbots import Conversation
+from chatbots.base import Bot
+from chatbots.conversation import Turn
+from chatbots.identity import derive_seed
+
+WINDOW = 5
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPlayed:
+    """One conversation of a bot with itself.
+
+    Attributes:
+        conversation: all turns there are; turn 0 is called "human", then both sides take turns.
+        error: why it ended before its time, or None.
+    """
+
+    conversation: Conversation
+    error: str | None = None
+
+
+def play(
+    bot: Bot,
+    *,
+    seeds: Sequence[int],
+    n_turns: int,
+    openers: Sequence[str] = (),
+    window: int | None = WINDOW,
+    progress: Progress | None = None,
+) -> list[SelfPlayed]:
+    """Let a bot converse with itself, all conversations together.
+
+    Conversation i depends on `seeds[i]` alone (for a bot that says it is deterministic), not on who
+    shares the batch, so a run can be cut into any batches and resumed anywhere.
+
+    Args:
+        bot: loaded.
+        seeds: one conversation each; all different.
+        n_turns: turns of a finished conversation, an opener included.
+        openers: without any, the bot speaks first, to an empty context, and says all `n_turns` utterances
+            (as the released code does). With some, turn 0 is one of them, chosen by the seed, and the
+            bot says the other `n_turns` − 1.
+        window: the bot sees this many last turns, or all (None).
+        progress: called with (turns made, turns planned) after every step; when it raises, play stops.
+
+    Returns:
+        One per seed, in order. A reply that fails ends its conversation alone, with its error.
+
+    Raises:
+        ValueError: for a number of turns or a window below 1, or a seed given twice.
+    """
+    from chatbots.serving import reply
+
+    if n_turns < 1:
+        raise ValueError(f"n_turns is {n_turns}; a conversation has at least 1 turn")
+    if window is not None and window < 1:
+        raise ValueError(f"window is {window}; it must be at least 1, or None for all turns")
+    if len(set(seeds)) < len(seeds):
+        twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
+        raise ValueError(f"seed {twice} is given twice: two conversations would be the same")
+
+    conversations = [_opened(bot.name, seed, openers) for seed in seeds]
+    errors: list[str | None] = [None] * len(seeds)
+    first = 1 if openers else 0
+    n_planned = n_turns * len(seeds)
+    n_made = first * len(seeds)
+    for turn in range(first, n_turns):
+        going = [i for i, error in enumerate(errors) if error is None]
+        if not going:
+            break
+        contexts = [_as_heard(conversations[i]).last(window) for i in going]
+        for i, answer in zip(going, reply(bot, contexts), strict=True):
+            if answer.text is None:
+                errors[i] = answer.error or "the bot gave neither a reply nor an error"
+                continue
+            conversations[i] = conversations[i].with_turn(
+                "human" if turn % 2 == 0 else "bot", answer.text
+            )
+            n_made += 1
+        if progress is not None:
+            progress(n_made, n_planned)
+    return [SelfPlayed(*pair) for pair in zip(conversations, errors, strict=True)]
+
+
+def _opened(bot_name: str, seed: int, openers: Sequence[str]) -> Conversation:
+    conversation = Conversation(id=f"{bot_name}:{seed}", seed=seed)
+    if not openers:
+        return conversation
+    return conversation.with_turn("human", openers[derive_seed(seed, "opener") % len(openers)])
+
+
+def _as_heard(conversation: Conversation) -> Conversation:
+    """The conversation as the side that is to speak sees it: the other's last turn is the human's."""
+    if not conversation.turns or conversation.turns[-1].speaker == "human":
+        return conversation
+    flipped = tuple(
+        Turn("bot" if turn.speaker == "human" else "human", turn.text)
+        for turn in conversation.turns
+    )
+    return replace(conversation, turns=flipped)

@@ -1,0 +1,1 @@
+"""Correlations with intervals, bootstrap, comparisons of bots."""

@@ -1,0 +1,389 @@
+"""Do raters agree? Cohen's and Fleiss' kappa and Krippendorff's alpha, with intervals over items.
+
+Cohen (1960, 1968), Fleiss (1971), Krippendorff (2011, Computing Krippendorff's Alpha-Reliability). The
+functions take a table of items × raters (or places in a row, where raters are not known), NaN where there
+is no rating. Intraclass correlations are in `icc.py`. Where chance agreement is certain, e.g. because
+all raters gave the same to everything, a coefficient is undefined, and the reason says so: that is no
+agreement of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+
+N_BOOTSTRAP = 2000
+_BLOCK = 4_000_000  # numbers handled at once: 32 MB
+_TINY = 1e-12
+
+Weights = Literal["linear", "quadratic"] | None
+Level = Literal["nominal", "ordinal", "interval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """An agreement coefficient.
+
+    Attributes:
+        value: None where undefined.
+        low, high: ends of the interval; None where there is none.
+        n_items: items used; n_ratings: ratings on them.
+        interval: how the interval was made.
+        reason: why `value`, or else its interval, is missing.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n_items: int
+    n_ratings: int
+    interval: str = ""
+    reason: str | None = None
+
+
+def rating_table(
+    values: Sequence[float] | np.ndarray, items: Sequence[Any], raters: Sequence[Any] | None = None
+) -> np.ndarray:
+    """Ratings in a list to items × raters, both sorted by name; NaN where there is none.
+
+    Args:
+        values, items, raters: (k,). Without raters the ratings of an item stand in the order given,
+            and only what treats raters as interchangeable makes sense (Fleiss, alpha, ICC of form 1).
+
+    Raises:
+        ValueError: a rater with two ratings of one item.
+    """
+    array = np.asarray(values, dtype=float)
+    if len(array) != len(items):
+        raise ValueError(f"{len(array)} values and {len(items)} items; one item each")
+    _, rows = np.unique(np.asarray(items, dtype=object).astype(str), return_inverse=True)
+    if raters is None:
+        seen: dict[int, int] = {}
+        columns = np.empty(len(array), dtype=int)
+        for i, row in enumerate(rows.tolist()):
+            columns[i] = seen[row] = seen.get(row, -1) + 1
+    else:
+        _, columns = np.unique(np.asarray(raters, dtype=object).astype(str), return_inverse=True)
+    if len(array) != len(columns):
+        raise ValueError(f"{len(array)} values and {len(columns)} raters; one rater each")
+    shape = (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
+    table = np.full(shape, np.nan)
+    pairs = rows * table.shape[1] + columns
+    twice = np.flatnonzero(np.bincount(pairs, minlength=table.size) > 1)
+    if len(twice):
+        i = int(np.flatnonzero(pairs == twice[0])[0])
+        who = "" if raters is None else f" by {raters[i]!r}"
+        raise ValueError(f"item {items[i]!r} is rated twice{who}; each rater may rate an item once")
+    table[rows, columns] = array
+    return table
+
+
+def cohen_kappa(
+    first: Sequence[Any] | np.ndarray,
+    second: Sequence[Any] | np.ndarray,
+    weights: Weights = None,
+    *,
+    level: float = 0.95,
+    n_bootstrap: int = N_BOOTSTRAP,
+    seed: int = 0,
+) -> Agreement:
+    """Agreement of two raters beyond chance, the interval by resampled items.
+
+    Args:
+        first, second: (n,) numbers or labels; items without one of them (NaN, None) are left out.
+        weights: None counts any disagreement alike; "linear" and "quadratic" by the distance of the
+            two ratings as numbers, so points of a scale that nobody used keep their place.
+        level, n_bootstrap, seed: of the interval.
+    """
+    codes, categories = _codes(np.stack([_objects(first), _objects(second)], axis=1))
+    codes = codes[(codes >= 0).all(axis=1)]
+    n = len(codes)
+    if n < 2:
+        return undefined(n, 2 * n, f"{n} items rated by both; at least 2 are needed")
+    distance = _distances(categories, weights)
+
+    def kappa(times: np.ndarray) -> np.ndarray:
+        return _kappas(times, codes, distance)
+
+    value = float(kappa(np.ones((1, n)))[0])
+    if not np.isfinite(value):
+        only = categories[codes[0, 0]]
+        return undefined(n, 2 * n, f"both raters gave only {only!r}: agreement is certain")
+    draws = resample_items(kappa, n, n_bootstrap, seed, n + 2 * len(categories))
+    return with_interval(value, draws, n, 2 * n, level)
+
+
+def _kappas(times: np.ndarray, codes: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """Kappa of two raters' codes (n, 2) where item i counts times[b, i] times: (B,)."""
+    given = np.eye(len(distance))
+    size = times.sum(axis=1)
+    observed = times @ distance[codes[:, 0], codes[:, 1]]
+    expected = ((times @ given[codes[:, 0]] @ distance) * (times @ given[codes[:, 1]])).sum(axis=1)
+    one = np.maximum(size, 1.0)
+    return _one_minus(observed / one, expected / one**2)
+
+
+@dataclass(frozen=True, slots=True)
+class PairwiseKappa:
+    """Cohen's kappas of all pairs of raters that share enough items.
+
+    Attributes:
+        median: None without a defined pair; low, high: its interval over items.
+        kappas: (first column, second column, kappa or None).
+        reason: why `median` or its interval is missing.
+    """
+
+    median: float | None
+    low: float | None
+    high: float | None
+    kappas: tuple[tuple[int, int, float | None], ...]
+    reason: str | None = None
+
+
+def pairwise_kappa(
+    table: np.ndarray,
+    weights: Weights = None,
+    *,
+    min_items: int = 2,
+    level: float = 0.95,
+    n_bootstrap: int = 1000,
+    seed: int = 0,
+) -> PairwiseKappa:
+    """The median of Cohen's kappa over pairs of raters, as Ghandeharioun et al. (2019) report.
+
+    Args:
+        table: (items, raters).
+        min_items: that a pair must share.
+        weights, level, n_bootstrap, seed: as in `cohen_kappa`; items are resampled for all pairs at once.
+    """
+    codes, categories = _codes(np.asarray(table))
+    n_items = len(codes)
+    distance = _distances(categories, weights)
+    rng = np.random.default_rng(seed)
+    even = np.full(n_items, 1 / max(1, n_items))
+    times = np.vstack([np.ones((1, n_items)), rng.multinomial(n_items, even, size=n_bootstrap)])
+    found: list[tuple[int, int, float | None]] = []
+    draws = []
+    for i, j in combinations(range(codes.shape[1]), 2):
+        shared = np.flatnonzero((codes[:, i] >= 0) & (codes[:, j] >= 0))
+        if len(shared) < min_items:
+            continue
+        kappas = _kappas(times[:, shared], codes[shared][:, [i, j]], distance)
+        found.append((i, j, float(kappas[0]) if np.isfinite(kappas[0]) else None))
+        draws.append(kappas[1:])
+    values = [value for *_, value in found if value is not None]
+    if not values:
+        why = f"no pair of raters shares {min_items} items" if not found else "no pair has a kappa"
+        return PairwiseKappa(None, None, None, tuple(found), why)
+    stacked = np.array(draws)
+    defined = np.isfinite(stacked).any(axis=0)
+    medians = np.nanmedian(stacked[:, defined], axis=0)
+    ends = _percentiles(medians, n_bootstrap, level)
+    reason = None if ends else "no interval: most resamples are undefined"
+    low, high = ends or (None, None)
+    return PairwiseKappa(float(np.median(values)), low, high, tuple(found), reason)
+
+
+def fleiss_kappa(
+    table: np.ndarray, *, level: float = 0.95, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
+) -> Agreement:
+    """Agreement of many interchangeable raters beyond chance.
+
+    Where items have different numbers of ratings, an item counts with its own pairs and categories by
+    all ratings; with equal numbers this is Fleiss (1971) exactly. Items with one rating are left out.
+
+    Args:
+        table: (items, raters) of category codes or labels.
+        level, n_bootstrap, seed: of the interval over items.
+    """
+    counts, _ = _counts(np.asarray(table))
+    if len(counts) < 2:
+        return undefined(len(counts), int(counts.sum()), _few(len(counts)))
+    size = counts.sum(axis=1)
+    agreeing = ((counts**2).sum(axis=1) - size) / (size * (size - 1))
+
+    def kappa(times: np.ndarray) -> np.ndarray:  # (B, items)
+        shares = times @ counts
+        shares = shares / shares.sum(axis=1, keepdims=True)
+        by_chance = (shares**2).sum(axis=1)
+        return _one_minus(1 - times @ agreeing / times.sum(axis=1), 1 - by_chance)
+
+    return _over_items(kappa, len(counts), int(size.sum()), level, n_bootstrap, seed, counts.size)
+
+
+def krippendorff_alpha(
+    table: np.ndarray,
+    scale: Level = "interval",
+    *,
+    level: float = 0.95,
+    n_bootstrap: int = N_BOOTSTRAP,
+    seed: int = 0,
+) -> Agreement:
+    """1 − observed disagreement / disagreement of all pairable values; any number of raters, gaps allowed.
+
+    The ordinal distance of two values is the number of ratings between them, which is the difference
+    of their mid-ranks: so alpha for ordinal data is that for intervals on ranks.
+
+    Args:
+        table: (items, raters); numbers, for nominal data also labels.
+        scale: what distance means: "nominal" any difference alike, "ordinal", "interval".
+        level, n_bootstrap, seed: of the interval over items.
+    """
+    if scale == "interval":
+        return _interval_alpha(np.asarray(table, dtype=float), level, n_bootstrap, seed)
+    counts, _ = _counts(np.asarray(table))
+    if len(counts) < 2:
+        return undefined(len(counts), int(counts.sum()), _few(len(counts)))
+    size = counts.sum(axis=1)
+    apart = (size**2 - (counts**2).sum(axis=1)) / (size - 1)  # nominal
+
+    def alpha(times: np.ndarray) -> np.ndarray:  # (B, items)
+        totals = times @ counts  # (B, categories)
+        n = totals.sum(axis=1)
+        if scale == "nominal":
+            observed = times @ apart
+            expected = n**2 - (totals**2).sum(axis=1)
+        else:
+            rank = np.cumsum(totals, axis=1) - totals / 2
+            first, second = rank @ counts.T, rank**2 @ counts.T  # (B, items)
+            observed = (times * 2 * (size * second - first**2) / (size - 1)).sum(axis=1)
+            sums = (totals * rank).sum(axis=1)
+            expected = 2 * (n * (totals * rank**2).sum(axis=1) - sums**2)
+            observed, expected = observed / n**2, expected / n**2  # ranks grow with n
+        return _one_minus(observed / n, expected / (n * (n - 1)))
+
+    return _over_items(alpha, len(counts), int(counts.sum()), level, n_bootstrap, seed, counts.size)
+
+
+def _interval_alpha(table: np.ndarray, level: float, n_bootstrap: int, seed: int) -> Agreement:
+    """By sums: over ordered pairs of m values, Σ (x − y)² = 2 (m Σ x² − (Σ x)²)."""
+    given = np.isfinite(table)
+    table, given = table[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
+    if len(table) < 2:
+        return undefined(len(table), int(given.sum()), _few(len(table)))
+    x = np.where(given, table, 0.0)
+    x = np.where(given, (x - x[given].mean()) / max(float(np.ptp(x[given])), _TINY), 0.0)
+    size, first, second = given.sum(axis=1).astype(float), x.sum(axis=1), (x**2).sum(axis=1)
+    apart = 2 * (size * second - first**2) / (size - 1)
+
+    def alpha(times: np.ndarray) -> np.ndarray:
+        n = times @ size
+        expected = 2 * (n * (times @ second) - (times @ first) ** 2)
+        return _one_minus(times @ apart / n, expected / (n * (n - 1)))
+
+    return _over_items(alpha, len(x), int(given.sum()), level, n_bootstrap, seed)
+
+
+def _one_minus(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """1 − observed / expected, NaN where nothing is expected."""
+    good = expected > _TINY
+    return 1 - np.divide(observed, expected, out=np.full(len(expected), np.nan), where=good)
+
+
+def _objects(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+    return np.asarray(values, dtype=object)
+
+
+def _codes(table: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+    """Place of every value among the sorted categories, −1 where there is none."""
+    if table.ndim != 2:
+        raise ValueError(f"the table has shape {table.shape}; it must be (items, raters)")
+    flat = table.ravel().tolist()
+    known = [value for value in flat if value is not None and value == value]
+    categories = sorted(set(known))
+    place = {value: code for code, value in enumerate(categories)}
+    codes = [place[v] if v is not None and v == v else -1 for v in flat]
+    return np.array(codes, dtype=int).reshape(table.shape), categories
+
+
+def _counts(table: np.ndarray) -> tuple[np.ndarray, list[Any]]:
+    """(items with at least two ratings, categories): how often each was given."""
+    codes, categories = _codes(table)
+    counts = np.zeros((len(codes), len(categories)))
+    for column in codes.T:
+        rows = np.flatnonzero(column >= 0)
+        counts[rows, column[rows]] += 1
+    return counts[counts.sum(axis=1) >= 2], categories
+
+
+def _distances(categories: Sequence[Any], weights: Weights) -> np.ndarray:
+    if weights is None:
+        return 1.0 - np.eye(len(categories))
+    if any(isinstance(category, str) for category in categories):
+        raise ValueError(f"{weights} weights need numbers, not labels such as {categories[0]!r}")
+    places = np.asarray(categories, dtype=float)
+    apart = np.abs(places[:, None] - places[None])
+    apart = apart / max(float(apart.max(initial=0.0)), _TINY)
+    return apart if weights == "linear" else apart**2
+
+
+def _over_items(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    n_items: int,
+    n_ratings: int,
+    level: float,
+    n_bootstrap: int,
+    seed: int,
+    size: int = 1,
+) -> Agreement:
+    """The statistic of all items, and its percentiles over resampled ones."""
+    value = float(statistic(np.ones((1, n_items)))[0])
+    if not np.isfinite(value):
+        return undefined(n_items, n_ratings, "all ratings are the same: agreement is certain")
+    draws = resample_items(statistic, n_items, n_bootstrap, seed, size)
+    return with_interval(value, draws, n_items, n_ratings, level)
+
+
+def resample_items(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    n_items: int,
+    n_bootstrap: int,
+    seed: int,
+    size: int = 1,
+) -> np.ndarray:
+    """A statistic's values over resamples of the items: (n_bootstrap,).
+
+    Args:
+        statistic: (B, n_items), how often each item was drawn, to (B,).
+        size: numbers that the statistic holds per resample, to bound its memory.
+    """
+    rng = np.random.default_rng(seed)
+    step = max(1, _BLOCK // max(size, n_items))
+    draws = np.empty(n_bootstrap)
+    for start in range(0, n_bootstrap, step):
+        stop = min(start + step, n_bootstrap)
+        times = rng.multinomial(n_items, np.full(n_items, 1 / n_items), size=stop - start)
+        draws[start:stop] = statistic(times.astype(float))
+    return draws
+
+
+def with_interval(
+    value: float, draws: np.ndarray, n_items: int, n_ratings: int, level: float
+) -> Agreement:
+    """A value with the percentiles of its resamples, if most of them are defined."""
+    ends = _percentiles(draws, len(draws), level)
+    if ends is None:
+        why = "no interval: most resamples are undefined"
+        return Agreement(value, None, None, n_items, n_ratings, reason=why)
+    return Agreement(value, *ends, n_items, n_ratings, f"bootstrap over {n_items} items")
+
+
+def _percentiles(draws: np.ndarray, n: int, level: float) -> tuple[float, float] | None:
+    defined = draws[np.isfinite(draws)]
+    if len(defined) < n / 2 or not len(defined):
+        return None
+    low, high = np.quantile(defined, [0.5 - level / 2, 0.5 + level / 2])
+    return float(low), float(high)
+
+
+def undefined(n_items: int, n_ratings: int, reason: str) -> Agreement:
+    """No value, and why."""
+    return Agreement(None, None, None, n_items, n_ratings, reason=reason)
+
+
+def _few(n_items: int) -> str:
+    return f"{n_items} items with two ratings or more; at least 2 are needed"

@@ -1,0 +1,329 @@
+"""Analysis of variance of ratings by what the bots are made of (architecture × regularisation × corpus).
+
+Ghandeharioun et al. (2019) analyse the sum of the five ratings by three factors with interactions. Sums of
+squares are of type III with sum-to-zero contrasts: bots have different numbers of ratings, and each factor
+shall be judged with every bot counting alike. Means, numbers and variances of the cells are all the model
+needs, so it can be fitted to a published table too.
+
+The ratings count as independent. Where raters rate several bots, `mixed.py` is the honest model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A factor or an interaction ("architecture:corpus").
+
+    Attributes:
+        ss: sum of squares, type III.
+        df: its degrees of freedom.
+        f, p: against the residual; None where that has none or does not vary.
+        partial_eta2: ss / (ss + residual ss).
+        low, high: interval of partial eta² from the noncentral F (Steiger, 2004).
+    """
+
+    name: str
+    ss: float
+    df: int
+    f: float | None
+    p: float | None
+    partial_eta2: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """Mean of a level, all its cells counting alike, with its interval."""
+
+    factor: str
+    level: str
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Difference of two levels' means, a − b, with its interval; p is not corrected."""
+
+    factor: str
+    a: str
+    b: str
+    difference: float
+    low: float | None
+    high: float | None
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Anova:
+    """The table of an analysis of variance.
+
+    Attributes:
+        terms: main effects first; empty where there is no analysis.
+        residual_ss, residual_df: what the terms leave.
+        n: ratings used; n_dropped: ratings without a value.
+        level: of all intervals.
+        reason: why there is no analysis, or no test.
+    """
+
+    terms: tuple[Term, ...]
+    marginals: tuple[Marginal, ...]
+    contrasts: tuple[Contrast, ...]
+    residual_ss: float | None
+    residual_df: int
+    n: int
+    n_dropped: int = 0
+    level: float = 0.90
+    reason: str | None = None
+
+    def term(self, name: str) -> Term:
+        """The term of this name; KeyError with the names there are."""
+        for term in self.terms:
+            if term.name == name:
+                return term
+        raise KeyError(f"no term {name!r}; there are {[term.name for term in self.terms]}")
+
+
+def sum_of_ratings(table: np.ndarray) -> np.ndarray:
+    """(k, d) to (k,): NaN where a dimension is missing, since a sum of fewer is no smaller rating."""
+    return np.asarray(table, dtype=float).sum(axis=1)
+
+
+def anova(
+    values: Sequence[float] | np.ndarray,
+    factors: Mapping[str, Sequence[Any]],
+    *,
+    max_order: int | None = None,
+    level: float = 0.90,
+) -> Anova:
+    """Factors' and interactions' effects on ratings.
+
+    Args:
+        values: (k,) ratings or sums of ratings; undefined ones are left out and counted.
+        factors: name to (k,) levels.
+        max_order: of interactions; all by default, 1: none.
+        level: of the intervals.
+
+    Raises:
+        ValueError: no factor, or one of another length.
+    """
+    array = np.asarray(values, dtype=float)
+    for name, levels in factors.items():
+        if len(levels) != len(array):
+            raise ValueError(f"factor {name!r} has {len(levels)} levels for {len(array)} values")
+    if not factors:
+        raise ValueError("no factor; give at least one")
+    keep = np.isfinite(array)
+    used = array[keep]
+    names = [
+        [str(label) for label, kept in zip(levels, keep, strict=True) if kept]
+        for levels in factors.values()
+    ]
+    cells: dict[tuple[str, ...], int] = {}
+    codes = np.array(
+        [cells.setdefault(row, len(cells)) for row in zip(*names, strict=True)], dtype=int
+    )
+    n = np.bincount(codes, minlength=len(cells))
+    means = np.bincount(codes, weights=used, minlength=len(cells)) / n
+    within = float(((used - means[codes]) ** 2).sum()) if len(used) else 0.0
+    columns = {name: [cell[i] for cell in cells] for i, name in enumerate(factors)}
+    dropped = int((~keep).sum())
+    return _analyse(columns, means, n, within, max_order, level, dropped)
+
+
+def anova_from_cells(
+    means: Sequence[float],
+    n: Sequence[int],
+    sds: Sequence[float],
+    factors: Mapping[str, Sequence[Any]],
+    *,
+    max_order: int | None = None,
+    level: float = 0.90,
+) -> Anova:
+    """The same from a published table of bots.
+
+    Args:
+        means, n, sds: (c,) of each cell's ratings; sds with n − 1.
+        factors: name to (c,) levels of the cells, each combination once.
+        max_order, level: as in `anova`.
+
+    Raises:
+        ValueError: lengths that differ, a combination that stands twice, a cell without ratings.
+    """
+    if not factors:
+        raise ValueError("no factor; give at least one")
+    mean, number, sd = (np.asarray(x, dtype=float) for x in (means, n, sds))
+    columns = {name: [str(level_) for level_ in levels] for name, levels in factors.items()}
+    lengths = {len(mean), len(number), len(sd), *(len(levels) for levels in columns.values())}
+    if len(lengths) != 1:
+        raise ValueError(f"cells have {sorted(lengths)} entries; all must have one per cell")
+    if (number < 1).any():
+        raise ValueError(f"n is {number.min():g} in a cell; leave cells without ratings out")
+    rows = list(zip(*columns.values(), strict=True))
+    if len(set(rows)) != len(rows):
+        raise ValueError("a combination of levels stands twice; each cell must stand once")
+    within = float(((number - 1) * sd**2)[number > 1].sum())
+    return _analyse(columns, mean, number.astype(int), within, max_order, level, 0)
+
+
+def _analyse(
+    factors: Mapping[str, Sequence[str]],
+    means: np.ndarray,
+    n: np.ndarray,
+    within: float,
+    max_order: int | None,
+    level: float,
+    dropped: int,
+) -> Anova:
+    total = int(n.sum())
+
+    def nothing(reason: str) -> Anova:
+        return Anova((), (), (), None, 0, total, dropped, level, reason)
+
+    if not total:
+        return nothing("no rating")
+    for name, levels in factors.items():
+        if len(set(levels)) < 2:
+            return nothing(f"factor {name!r} has one level: there is nothing to compare")
+    blocks, x = _design(factors, max_order)
+    root = np.sqrt(n.astype(float))
+    weighted = x * root[:, None]
+    if np.linalg.matrix_rank(weighted) < x.shape[1]:
+        full = int(np.prod([len(set(levels)) for levels in factors.values()]))
+        return nothing(
+            f"{full - len(means)} of the {full} combinations of levels have no rating: the interactions cannot "
+            "be told from the factors; allow fewer interactions (max_order)"
+        )
+    q, r = np.linalg.qr(weighted)
+    coefficients = np.linalg.solve(r, q.T @ (root * means))
+    inverse = np.linalg.inv(r)
+    covariance = inverse @ inverse.T  # over the residual variance
+    lack = float((((means - x @ coefficients) * root) ** 2).sum())
+    lack = 0.0 if x.shape[1] == len(means) else lack
+    residual, df = within + lack, total - x.shape[1]
+    reason = None
+    if df < 1:
+        reason = "as many cells as ratings: nothing is left to judge the effects by"
+    elif residual <= 1e-12 * max(1.0, float(np.abs(means).max()) ** 2) * total:
+        reason = "the ratings do not vary within the cells: nothing to judge the effects by"
+    variance = residual / df if reason is None else None
+    terms = tuple(
+        _term(name, coefficients, covariance, columns, variance, df, level)
+        for name, columns in blocks.items()
+    )
+    marginals, contrasts = _means(factors, x, coefficients, covariance, n, variance, df, level)
+    return Anova(terms, marginals, contrasts, residual, df, total, dropped, level, reason)
+
+
+def _design(
+    factors: Mapping[str, Sequence[str]], max_order: int | None
+) -> tuple[dict[str, slice], np.ndarray]:
+    """Sum-to-zero columns per cell, and which belong to which term; the first is the intercept."""
+    n_cells = len(next(iter(factors.values())))
+    mains: dict[str, np.ndarray] = {}
+    for name, levels in factors.items():
+        labels = sorted(set(levels))
+        effects = np.vstack([np.eye(len(labels) - 1), -np.ones(len(labels) - 1)])
+        mains[name] = effects[[labels.index(level) for level in levels]]
+    parts, blocks, start = [np.ones((n_cells, 1))], {}, 1
+    for order in range(1, min(max_order or len(mains), len(mains)) + 1):
+        for names in combinations(mains, order):
+            columns = np.ones((n_cells, 1))
+            for name in names:
+                columns = (columns[:, :, None] * mains[name][:, None, :]).reshape(n_cells, -1)
+            blocks[":".join(names)] = slice(start, start + columns.shape[1])
+            start += columns.shape[1]
+            parts.append(columns)
+    return blocks, np.hstack(parts)
+
+
+def _term(
+    name: str,
+    coefficients: np.ndarray,
+    covariance: np.ndarray,
+    columns: slice,
+    variance: float | None,
+    df: int,
+    level: float,
+) -> Term:
+    from scipy import stats
+
+    b = coefficients[columns]
+    ss = float(b @ np.linalg.solve(covariance[columns, columns], b))
+    size = len(b)
+    if variance is None:
+        return Term(name, ss, size, None, None, None, None, None)
+    f = ss / size / variance
+    low, high = _eta_interval(f, size, df, level)
+    p = float(stats.f.sf(f, size, df))
+    return Term(name, ss, size, f, p, ss / (ss + variance * df), low, high)
+
+
+def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, float]:
+    """Noncentralities under which this F is just large or just small; eta² = λ / (λ + df1 + df2 + 1)."""
+    from scipy import optimize, stats
+
+    def noncentrality(probability: float) -> float:
+        def excess(parameter: float) -> float:
+            if parameter == 0:
+                return float(stats.f.cdf(f, df1, df2)) - probability
+            return float(stats.ncf.cdf(f, df1, df2, parameter)) - probability
+
+        if excess(0.0) <= 0:
+            return 0.0
+        top = max(10.0, 4 * f * df1)
+        while excess(top) > 0:
+            top *= 2
+        return float(optimize.brentq(excess, 0.0, top))
+
+    ends = [noncentrality(0.5 + level / 2), noncentrality(0.5 - level / 2)]
+    low, high = (parameter / (parameter + df1 + df2 + 1) for parameter in ends)
+    return low, high
+
+
+def _means(
+    factors: Mapping[str, Sequence[str]],
+    x: np.ndarray,
+    coefficients: np.ndarray,
+    covariance: np.ndarray,
+    n: np.ndarray,
+    variance: float | None,
+    df: int,
+    level: float,
+) -> tuple[tuple[Marginal, ...], tuple[Contrast, ...]]:
+    from scipy import stats
+
+    marginals, contrasts = [], []
+    quantile = float(stats.t.ppf(0.5 + level / 2, df)) if variance is not None else np.nan
+    for name, levels in factors.items():
+        labels = sorted(set(levels))
+        at = np.array(levels)
+        rows = {label: x[at == label].mean(axis=0) for label in labels}
+        for label in labels:
+            mean, half = float(rows[label] @ coefficients), None
+            if variance is not None:
+                half = quantile * float(np.sqrt(variance * rows[label] @ covariance @ rows[label]))
+            low, high = (None, None) if half is None else (mean - half, mean + half)
+            marginals.append(Marginal(name, label, mean, low, high, int(n[at == label].sum())))
+        for a, b in combinations(labels, 2):
+            row = rows[a] - rows[b]
+            gap = float(row @ coefficients)
+            if variance is None:
+                contrasts.append(Contrast(name, a, b, gap, None, None, None))
+                continue
+            error = float(np.sqrt(variance * row @ covariance @ row))
+            p = float(2 * stats.t.sf(abs(gap) / error, df))
+            half = quantile * error
+            contrasts.append(Contrast(name, a, b, gap, gap - half, gap + half, p))
+    return tuple(marginals), tuple(contrasts)

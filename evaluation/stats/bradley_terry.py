@@ -1,0 +1,331 @@
+"""Bots' strengths from "which of two is better?", ties allowed.
+
+Bradley and Terry (1952); ties by Davidson (1970), Journal of the American Statistical Association 65:
+P(i better) : P(j better) : P(tie) = π_i : π_j : ν √(π_i π_j). An advantage of the one shown first, as Davidson
+and Beaver (1977), can be estimated beside it. The log-likelihood is that of a multinomial logit with strengths
+log π, so Newton's method finds its one optimum. Where raters are given, errors are those of the sandwich
+with whole raters as units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.stats.compare import Comparison
+from evaluation.stats.mixed import wald_comparisons
+from evaluation.stats.zscores import rater_codes
+
+_MAX_STEPS = 100
+_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """A bot's place among the bots.
+
+    Attributes:
+        strength, low, high: log π against the average bot (strengths add up to 0), with the interval.
+        worth: π, adding up to 1.
+        wins, losses, ties: in its comparisons.
+    """
+
+    bot: str
+    strength: float
+    low: float
+    high: float
+    worth: float
+    wins: int
+    losses: int
+    ties: int
+
+
+@dataclass(frozen=True, slots=True)
+class BradleyTerry:
+    """The fit.
+
+    Attributes:
+        bots: sorted by name; empty where there is no fit.
+        comparisons: every pair's difference of log π, p-values also corrected by Holm.
+        tie, tie_low, tie_high: ν; 0 where nobody said "tie"; two equal bots tie in ν / (2 + ν) of cases.
+        first, first_low, first_high: log odds that the place as first one adds; None where not asked for.
+        n, n_raters: comparisons used, and raters; None where comparisons count as independent.
+        interval: how errors were made.
+        reason: why there is no fit.
+    """
+
+    bots: tuple[Strength, ...]
+    comparisons: tuple[Comparison, ...]
+    tie: float | None
+    tie_low: float | None
+    tie_high: float | None
+    first: float | None
+    first_low: float | None
+    first_high: float | None
+    n: int
+    n_raters: int | None
+    interval: str
+    reason: str | None = None
+
+    def probabilities(self, a: str, b: str) -> tuple[float, float, float]:
+        """P(a better), P(b better), P(tie), the place taken for even."""
+        worth = {bot.bot: bot.worth for bot in self.bots}
+        for name in (a, b):
+            if name not in worth:
+                raise KeyError(f"no bot {name!r} in the fit; there are {sorted(worth)}")
+        even = (self.tie or 0.0) * float(np.sqrt(worth[a] * worth[b]))
+        total = worth[a] + worth[b] + even
+        return worth[a] / total, worth[b] / total, even / total
+
+
+def bradley_terry(
+    first: Sequence[str],
+    second: Sequence[str],
+    outcomes: Sequence[float] | np.ndarray,
+    raters: Sequence[Any] | None = None,
+    *,
+    place: bool = False,
+    level: float = 0.95,
+) -> BradleyTerry:
+    """Fit strengths to pairwise judgements.
+
+    Args:
+        first, second: (k,) the bots compared, in the order shown.
+        outcomes: (k,) 1: the first is better, 0: the second, .5: a tie; NaN: left out.
+        raters: (k,) who judged, None for somebody who judged only this; without, judgements count as
+            independent.
+        place: whether to estimate the advantage of being shown first.
+        level: of all intervals.
+
+    Raises:
+        ValueError: lengths that differ, another outcome, a bot against itself.
+    """
+    result = np.asarray(outcomes, dtype=float)
+    lengths = {len(first), len(second), len(result), len(result if raters is None else raters)}
+    if len(lengths) != 1:
+        raise ValueError(f"lengths {sorted(lengths)} differ; bots, outcomes and raters go together")
+    keep = np.isfinite(result)
+    odd = set(result[keep].tolist()) - {0.0, 0.5, 1.0}
+    if odd:
+        raise ValueError(f"outcome {min(odd):g}; it must be 1 (first), 0 (second) or 0.5 (tie)")
+    shown = np.array([[str(a), str(b)] for a, b in zip(first, second, strict=True)], dtype=object)
+    shown = shown.reshape(-1, 2)[keep]
+    same = [a for a, b in shown if a == b]
+    if same:
+        raise ValueError(f"{same[0]!r} is compared with itself")
+    labels, codes = np.unique(shown.astype(str), return_inverse=True)
+    codes = codes.reshape(-1, 2)
+    choice = np.select([result[keep] == 1, result[keep] == 0], [0, 1], 2)  # which alternative
+    rater = None if raters is None else np.unique(rater_codes(raters)[keep], return_inverse=True)[1]
+    n, n_bots = len(choice), len(labels)
+    n_raters = None if rater is None else int(rater.max(initial=-1)) + 1
+    how = "independent judgements" if rater is None else f"sandwich over {n_raters} raters"
+
+    def nothing(reason: str) -> BradleyTerry:
+        return BradleyTerry((), (), *(None,) * 6, n, n_raters, how, reason)
+
+    why = _no_fit(labels.tolist(), codes, choice)
+    if why is None and n_raters is not None and n_raters <= n_bots:
+        why = f"{n_raters} raters are too few to judge {n_bots} bots by"
+    if why is not None:
+        return nothing(why)
+    ties = bool((choice == 2).any())
+    # Equal judgements are summed up: their number does not matter then.
+    pairs, which = np.unique(codes[:, 0] * n_bots + codes[:, 1], return_inverse=True)
+    design = _design(np.stack(np.divmod(pairs, n_bots), axis=1), n_bots, ties=ties, place=place)
+    counts = np.zeros(design.shape[:2])
+    np.add.at(counts, (which, choice), 1.0)
+    why = _runaway(labels.tolist(), design, counts)
+    if why is not None:
+        return nothing(why)
+    fit = _newton(design, counts)
+    if fit is None:
+        return nothing("no optimum found")
+    parameters, covariance, scores = fit
+    if rater is not None and n_raters is not None:
+        by_rater = np.zeros((n_raters, len(parameters)))
+        np.add.at(by_rater, rater, scores[which, choice])
+        covariance = covariance @ (by_rater.T @ by_rater) @ covariance * n_raters / (n_raters - 1)
+    return _result(
+        labels.tolist(),
+        codes,
+        choice,
+        parameters,
+        covariance,
+        n_raters,
+        how,
+        level,
+        ties=ties,
+        place=place,
+    )
+
+
+def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> str | None:
+    """What is missing for strengths at all."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    if len(labels) < 2:
+        return "no comparison of two bots"
+    if (choice == 2).all():
+        return "every judgement is a tie: nothing tells the bots apart"
+    graph = coo_matrix((np.ones(len(codes)), codes.T), shape=(len(labels),) * 2)
+    _, part = connected_components(graph, directed=False)
+    if part.max() > 0:
+        apart = [label for label, own in zip(labels, part, strict=True) if own != part[0]]
+        return f"{', '.join(apart)} never met {labels[0]}, directly or through others"
+    return None
+
+
+def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> str | None:
+    """Whether the likelihood grows without end in some direction, and which bots that moves.
+
+    It does when every judgement chose an alternative that the direction never makes less likely
+    (Albert and Anderson, 1984, Biometrika 71); a linear programme looks for such a direction.
+    """
+    from scipy.optimize import linprog
+
+    pair, choice = np.nonzero(counts)
+    rows = (design[pair, choice][:, None] - design[pair]).reshape(-1, design.shape[2])
+    found = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1))
+    if found.status != 0 or -found.fun < 1e-7:
+        return None
+    moved = np.concatenate([[0.0], found.x[: len(labels) - 1]])
+    if np.ptp(moved) < 1e-7:
+        return "who was shown first, or the tie, decides every judgement: its effect is infinite"
+    best = [label for label, by in zip(labels, moved, strict=True) if by > moved.max() - 1e-7]
+    others = [label for label in labels if label not in best]
+    return (
+        f"{', '.join(best)} never lost against {', '.join(others)} (or too few judgements tell): "
+        "the difference of their strengths is infinite"
+    )
+
+
+def _design(codes: np.ndarray, n_bots: int, *, ties: bool, place: bool) -> np.ndarray:
+    """(pairs, alternatives, parameters): strengths but the first bot's, log ν, place."""
+    n_alternatives = 3 if ties else 2
+    x = np.zeros((len(codes), n_alternatives, n_bots + 2))
+    rows = np.arange(len(codes))
+    for side in (0, 1):
+        x[rows, side, codes[:, side]] = 1.0
+        if ties:
+            x[rows, 2, codes[:, side]] = 0.5
+    if ties:
+        x[:, 2, n_bots] = 1.0
+    x[:, 0, n_bots + 1] = 1.0
+    if ties:
+        x[:, 2, n_bots + 1] = 0.5
+    used = [*range(1, n_bots), *([n_bots] if ties else []), *([n_bots + 1] if place else [])]
+    return x[:, :, used]
+
+
+def _newton(x: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Parameters, their covariance, and the score of each alternative at the optimum.
+
+    Args:
+        x: (pairs, alternatives, parameters).
+        counts: (pairs, alternatives), how often each was chosen.
+    """
+    total = counts.sum(axis=1)
+
+    def shares(at: np.ndarray) -> np.ndarray:
+        utility = x @ at
+        odds = np.exp(utility - utility.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def log_likelihood(at: np.ndarray) -> float:
+        p = shares(at)
+        return float((counts[counts > 0] * np.log(np.maximum(p[counts > 0], 1e-300))).sum())
+
+    at = np.zeros(x.shape[2])
+    now = log_likelihood(at)
+    for _ in range(_MAX_STEPS):
+        p = shares(at)
+        around = x - np.einsum("ka,kap->kp", p, x)[:, None]
+        gradient = np.einsum("ka,kap->p", counts, around)
+        information = np.einsum("ka,kap,kaq->pq", p * total[:, None], around, around)
+        if np.linalg.cond(information) > 1e13:
+            return None
+        step = np.linalg.solve(information, gradient)
+        if gradient @ step < _TOLERANCE:
+            return at, np.linalg.inv(information), around
+        size = 1.0
+        while log_likelihood(at + size * step) < now and size > 1e-8:
+            size /= 2
+        at = at + size * step
+        now = log_likelihood(at)
+    return None
+
+
+def _result(
+    labels: Sequence[str],
+    codes: np.ndarray,
+    choice: np.ndarray,
+    parameters: np.ndarray,
+    covariance: np.ndarray,
+    n_raters: int | None,
+    how: str,
+    level: float,
+    *,
+    ties: bool,
+    place: bool,
+) -> BradleyTerry:
+    from scipy import stats
+
+    n_bots = len(labels)
+    strengths = np.concatenate([[0.0], parameters[: n_bots - 1]])
+    own = np.zeros((n_bots, n_bots))
+    own[1:, 1:] = covariance[: n_bots - 1, : n_bots - 1]
+    centring = np.eye(n_bots) - 1 / n_bots
+    centred, around = centring @ strengths, centring @ own @ centring.T
+    df = np.inf if n_raters is None else n_raters - 1
+    quantile = float(stats.t.ppf(0.5 + level / 2, df))
+    half = quantile * np.sqrt(np.diag(around))
+    worth = np.exp(strengths - strengths.max())
+    worth /= worth.sum()
+    decided = codes[choice < 2]
+    better = choice[choice < 2]
+    rows = np.arange(len(better))
+    won = np.bincount(decided[rows, better], minlength=n_bots)
+    lost = np.bincount(decided[rows, 1 - better], minlength=n_bots)
+    tied = np.bincount(codes[choice == 2].ravel(), minlength=n_bots)
+
+    def estimate(i: int) -> tuple[float, float, float]:
+        value, reach = float(parameters[i]), quantile * float(np.sqrt(covariance[i, i]))
+        return value, value - reach, value + reach
+
+    tie: tuple[float, float | None, float | None] = (0.0, None, None)
+    if ties:
+        value, low, high = np.exp(estimate(n_bots - 1)).tolist()
+        tie = (value, low, high)
+    side: tuple[float | None, float | None, float | None] = (None, None, None)
+    if place:
+        side = estimate(len(parameters) - 1)
+    return BradleyTerry(
+        tuple(
+            Strength(
+                label,
+                float(centred[i]),
+                float(centred[i] - half[i]),
+                float(centred[i] + half[i]),
+                float(worth[i]),
+                int(won[i]),
+                int(lost[i]),
+                int(tied[i]),
+            )
+            for i, label in enumerate(labels)
+        ),
+        wald_comparisons(labels, strengths, own, df, level),
+        tie=tie[0],
+        tie_low=tie[1],
+        tie_high=tie[2],
+        first=side[0],
+        first_low=side[1],
+        first_high=side[2],
+        n=len(choice),
+        n_raters=n_raters,
+        interval=how,
+    )

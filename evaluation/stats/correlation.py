@@ -1,0 +1,361 @@
+"""Correlation with its doubt: coefficient, p-value, interval, and why there is none.
+
+Pearson, Spearman and Kendall's tau-b by SciPy; intervals by resampling the right unit (bots, participants,
+conversations) or by Fisher's z with the variances of Fieller, Hartley and Pearson (1957); correlation
+within groups, which tells a real relation from a difference between two families of bots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+Method = Literal["pearson", "spearman", "kendall"]
+METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
+
+N_BOOTSTRAP = 2000
+BOOTSTRAP_LIMIT = 2_500
+"""With more values than this the interval is Fisher's: the two then agree, and ranks take long."""
+_FIELLER = {"pearson": (1.0, 3), "spearman": (1.06, 3), "kendall": (0.437, 4)}
+"""Var(atanh r) = a / (n − b)."""
+_BLOCK = 2_000_000  # numbers handled at once
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """A correlation coefficient.
+
+    Attributes:
+        r: the coefficient (Kendall: tau-b); None where undefined.
+        p: two-sided p-value of no relation, as if all n values were independent.
+        low, high: ends of the interval; None where there is none.
+        n: pairs used.
+        interval: how the interval was made.
+        reason: why `r`, or else its interval, is missing.
+    """
+
+    r: float | None
+    p: float | None
+    low: float | None
+    high: float | None
+    n: int
+    interval: str = ""
+    reason: str | None = None
+
+    def to_json(self, level: float = 0.95) -> dict[str, Any]:
+        """`{"r", "p", "ci95"}` with nulls where undefined, and then the reason."""
+        pair = None if self.low is None or self.high is None else [self.low, self.high]
+        found: dict[str, Any] = {"r": self.r, "p": self.p, f"ci{round(level * 100)}": pair}
+        if self.reason is not None:
+            found["reason"] = self.reason
+        return found
+
+
+def correlate(
+    x: Sequence[float] | np.ndarray,
+    y: Sequence[float] | np.ndarray,
+    method: Method = "pearson",
+    *,
+    level: float = 0.95,
+    interval: Literal["bootstrap", "fisher"] = "bootstrap",
+    units: Sequence[Any] | None = None,
+    n_bootstrap: int = N_BOOTSTRAP,
+    seed: int = 0,
+) -> Correlation:
+    """Correlate two series; pairs with an undefined side are left out.
+
+    Args:
+        x, y: (n,).
+        level: of the interval.
+        interval: percentiles of resampled units, or Fisher's z.
+        units: (n,) what is resampled whole (participants, bots); by default each pair by itself.
+        n_bootstrap: how often.
+        seed: of the resampling.
+
+    Returns:
+        `r` None, with the reason, with fewer than three pairs or a constant side.
+    """
+    xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if xs.shape != ys.shape or xs.ndim != 1:
+        raise ValueError(f"x and y have shapes {xs.shape} and {ys.shape}; both must be (n,)")
+    keep = np.isfinite(xs) & np.isfinite(ys)
+    xs, ys = xs[keep], ys[keep]
+    n = len(xs)
+    reason = undefined_reason(xs, ys)
+    if reason is not None:
+        return Correlation(None, None, None, None, n, reason=reason)
+
+    from scipy import stats
+
+    test = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+    found = test[method](xs, ys)
+    r, p = float(np.clip(found.statistic, -1.0, 1.0)), float(found.pvalue)
+    p_value = p if np.isfinite(p) else None
+
+    if interval == "fisher" or n > BOOTSTRAP_LIMIT:
+        low, high = fisher_interval(r, n, method, level)
+        how, why = "Fisher's z", f"{n} pairs are too few for an interval"
+    else:
+        codes = None
+        if units is not None:
+            codes = np.unique(
+                np.asarray(units, dtype=object)[keep].astype(str), return_inverse=True
+            )[1]
+        low, high = _bootstrap_interval(xs, ys, method, level, codes, n_bootstrap, seed)
+        n_units = n if codes is None else int(codes.max()) + 1
+        how, why = f"bootstrap over {n_units} units", "most resamples are constant"
+    if low is None or high is None:
+        return Correlation(r, p_value, None, None, n, reason=f"no interval: {why}")
+    return Correlation(r, p_value, low, high, n, interval=how)
+
+
+def correlate_all(
+    x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, **options: Any
+) -> dict[str, Correlation]:
+    """`correlate` by each of the three methods."""
+    return {method: correlate(x, y, method, **options) for method in METHODS}
+
+
+def undefined_reason(x: np.ndarray, y: np.ndarray) -> str | None:
+    """Why finite series have no correlation, or None."""
+    if len(x) < 3:
+        return f"only {len(x)} of the 3 pairs that a correlation needs"
+    if is_constant(x) or is_constant(y):
+        return "one side is constant"
+    return None
+
+
+def is_constant(values: np.ndarray) -> bool:
+    """Equal up to rounding: what is left of a constant after arithmetic must not be correlated."""
+    return not len(values) or not bool(_varies(np.asarray(values, dtype=float)[None])[0])
+
+
+def _varies(rows: np.ndarray) -> np.ndarray:
+    """(k, n) to (k,): whether a row is more than a constant with rounding errors."""
+    return np.ptp(rows, axis=1) > 1e-12 * np.maximum(1.0, np.abs(rows).max(axis=1))
+
+
+def fisher_interval(
+    r: float, n: int, method: Method = "pearson", level: float = 0.95
+) -> tuple[float | None, float | None]:
+    """tanh(atanh r ± z·sd), Var(atanh r) = 1/(n−3), 1.06/(n−3), .437/(n−4) by method.
+
+    Fisher (1921); Fieller, Hartley and Pearson (1957), Biometrika 44, for the ranks. None if n is too
+    small for a variance.
+    """
+    from scipy import stats
+
+    numerator, lost = _FIELLER[method]
+    if n <= lost:
+        return None, None
+    half = stats.norm.ppf(0.5 + level / 2) * np.sqrt(numerator / (n - lost))
+    centre = np.arctanh(np.clip(r, -1 + 1e-15, 1 - 1e-15))
+    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
+
+
+def rowwise(x: np.ndarray, y: np.ndarray, method: Method) -> np.ndarray:
+    """Correlate row by row: two (k, n) arrays, or one of them (n,), to (k,); NaN for a constant row."""
+    xs, ys = np.broadcast_arrays(np.atleast_2d(x), np.atleast_2d(y))
+    if method == "kendall":
+        return _rowwise_kendall(xs, ys)
+    if method == "spearman":
+        from scipy.stats import rankdata
+
+        xs, ys = rankdata(xs, axis=1), rankdata(ys, axis=1)
+    varies = _varies(xs) & _varies(ys)
+    xs = xs - xs.mean(axis=1, keepdims=True)
+    ys = ys - ys.mean(axis=1, keepdims=True)
+    size = np.sqrt((xs**2).sum(axis=1) * (ys**2).sum(axis=1))
+    r = np.divide(
+        (xs * ys).sum(axis=1), size, out=np.full(len(xs), np.nan), where=varies & (size > 0)
+    )
+    return np.clip(r, -1.0, 1.0)
+
+
+def _rowwise_kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """tau-b = Σ sgn(Δx) sgn(Δy) / √(pairs untied in x · pairs untied in y)."""
+    i, j = np.triu_indices(x.shape[1], k=1)
+    step = max(1, _BLOCK // max(1, len(i)))
+    out = np.full(len(x), np.nan)
+    for start in range(0, len(x), step):
+        part = slice(start, start + step)
+        dx = np.sign(x[part][:, i] - x[part][:, j])
+        dy = np.sign(y[part][:, i] - y[part][:, j])
+        size = np.sqrt((dx != 0).sum(axis=1) * (dy != 0).sum(axis=1).astype(float))
+        out[part] = np.divide(
+            (dx * dy).sum(axis=1), size, out=np.full(len(dx), np.nan), where=size > 0
+        )
+    return out
+
+
+def _bootstrap_interval(
+    x: np.ndarray,
+    y: np.ndarray,
+    method: Method,
+    level: float,
+    codes: np.ndarray | None,
+    n_bootstrap: int,
+    seed: int,
+) -> tuple[float | None, float | None]:
+    rng = np.random.default_rng(seed)
+    if codes is None and len(x) <= 60:
+        rows = rng.integers(0, len(x), size=(n_bootstrap, len(x)))
+        draws = rowwise(x[rows], y[rows], method)
+    else:
+        draws = _draws_by_unit(x, y, method, codes, n_bootstrap, rng)
+    defined = draws[np.isfinite(draws)]
+    if len(defined) < len(draws) / 2:
+        return None, None
+    low, high = np.quantile(defined, [0.5 - level / 2, 0.5 + level / 2])
+    return float(low), float(high)
+
+
+def _draws_by_unit(
+    x: np.ndarray,
+    y: np.ndarray,
+    method: Method,
+    codes: np.ndarray | None,
+    n_bootstrap: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Coefficients of resamples of whole units, (n_bootstrap,)."""
+    codes = np.arange(len(x)) if codes is None else codes
+    order = np.argsort(codes, kind="stable")
+    members = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+    n_units = len(members)
+    if method == "pearson":
+        return _pearson_by_unit(x, y, codes, n_units, n_bootstrap, rng)
+    if method == "spearman" and len(x) > 200:
+        # With this many pairs a resample's own ranks are, up to scale and noise of order 1/n, the
+        # ranks in the whole sample; making them anew for every resample would take seconds.
+        from scipy.stats import rankdata
+
+        return _pearson_by_unit(rankdata(x), rankdata(y), codes, n_units, n_bootstrap, rng)
+    one: Callable[[np.ndarray, np.ndarray], float] = _spearman if method == "spearman" else _kendall
+    # The order of a resample must be made anew; a fifth of the resamples keeps that short.
+    draws = np.full(max(400, n_bootstrap // 5) if len(x) > 200 else n_bootstrap, np.nan)
+    for k in range(len(draws)):
+        rows = np.concatenate([members[u] for u in rng.integers(0, n_units, size=n_units)])
+        draws[k] = one(x[rows], y[rows])
+    return draws
+
+
+def _pearson_by_unit(
+    x: np.ndarray,
+    y: np.ndarray,
+    codes: np.ndarray,
+    n_units: int,
+    n_bootstrap: int,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Pearson's r needs only sums, and the sums of a resample are sums over its units."""
+    x, y = x - x.mean(), y - y.mean()
+    moments = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)  # (n, 6)
+    sums = np.zeros((n_units, 6))
+    np.add.at(sums, codes, moments)
+    draws = np.empty(n_bootstrap)
+    step = max(1, _BLOCK // n_units)
+    for start in range(0, n_bootstrap, step):
+        size = min(step, n_bootstrap - start)
+        chosen = rng.integers(0, n_units, size=(size, n_units))
+        n, sx, sy, sxx, syy, sxy = sums[chosen].sum(axis=1).T
+        vx, vy = sxx - sx * sx / n, syy - sy * sy / n
+        good = (vx > 1e-12 * sxx) & (vy > 1e-12 * syy)
+        draws[start : start + size] = np.divide(
+            sxy - sx * sy / n,
+            np.sqrt(np.where(good, vx * vy, 1.0)),
+            out=np.full(size, np.nan),
+            where=good,
+        )
+    return draws
+
+
+def _spearman(x: np.ndarray, y: np.ndarray) -> float:
+    return float(rowwise(x, y, "spearman")[0])
+
+
+def _kendall(x: np.ndarray, y: np.ndarray) -> float:
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(x, y).statistic)
+
+
+def within_groups(
+    x: Sequence[float] | np.ndarray,
+    y: Sequence[float] | np.ndarray,
+    groups: Sequence[Any],
+    *,
+    level: float = 0.95,
+) -> Correlation:
+    """Pearson's r after taking each group's mean from both sides.
+
+    A relation that is only a difference between groups (two training corpora, two model families)
+    vanishes here. The means cost one degree of freedom per group beyond the first.
+    """
+    from scipy import stats
+
+    xs, ys = np.asarray(x, dtype=float).copy(), np.asarray(y, dtype=float).copy()
+    keep = np.isfinite(xs) & np.isfinite(ys)
+    xs, ys = xs[keep], ys[keep]
+    labels, codes = np.unique(
+        np.asarray(groups, dtype=object)[keep].astype(str), return_inverse=True
+    )
+    for code in range(len(labels)):
+        xs[codes == code] -= xs[codes == code].mean()
+        ys[codes == code] -= ys[codes == code].mean()
+    n_free = len(xs) - len(labels) + 1  # counts as this many independent pairs
+    reason = undefined_reason(xs, ys)
+    if reason is None and n_free < 3:
+        reason = f"{len(xs)} pairs in {len(labels)} groups leave nothing to correlate"
+    if reason is not None:
+        return Correlation(None, None, None, None, len(xs), reason=reason)
+    r = float(rowwise(xs, ys, "pearson")[0])
+    t = r * np.sqrt((n_free - 2) / max(1 - r * r, 1e-300))
+    low, high = fisher_interval(r, n_free, "pearson", level)
+    return Correlation(
+        r, float(2 * stats.t.sf(abs(t), n_free - 2)), low, high, len(xs), interval="Fisher's z"
+    )
+
+
+def permutation_null(
+    x: Sequence[float] | np.ndarray,
+    y: Sequence[float] | np.ndarray,
+    method: Method = "pearson",
+    *,
+    quantile: float = 0.95,
+    n_permutations: int = 10_000,
+    seed: int = 0,
+) -> float | None:
+    """The coefficient that chance passes with probability 1 − quantile, when the pairing is shuffled.
+
+    For predictions that were themselves learned from `y`, shuffle before the learning instead
+    (`evaluation.hybrid` does).
+
+    Returns:
+        None where the correlation is undefined.
+    """
+    xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if undefined_reason(xs, ys) is not None:
+        return None
+    shuffled = permutations(len(ys), n_permutations, seed)
+    return null_point(rowwise(xs, ys[shuffled], method), quantile)
+
+
+def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
+    """All permutations of n things if that is no more than asked for, else random ones: (k, n)."""
+    from itertools import permutations as every
+    from math import factorial
+
+    if n <= 8 and factorial(n) <= n_permutations:
+        return np.array(list(every(range(n))))
+    rng = np.random.default_rng(seed)
+    return rng.permuted(np.tile(np.arange(n), (n_permutations, 1)), axis=1)
+
+
+def null_point(draws: np.ndarray, quantile: float = 0.95) -> float | None:
+    """The quantile of the defined draws, or None if there are hardly any."""
+    defined = draws[np.isfinite(draws)]
+    return float(np.quantile(defined, quantile)) if len(defined) >= 6 else None

@@ -1,0 +1,189 @@
+"""Intraclass correlations: which share of the ratings' variance is the items' own.
+
+Shrout and Fleiss (1979), Psychological Bulletin 86; F intervals as there and in McGraw and Wong (1996).
+Form 1: every item has other raters (or nobody knows who); 2: the same raters, a sample of possible ones, whose
+severity counts as error; 3: these raters only, severity apart. "_1" is a single rating's reliability, "_k"
+that of the mean of k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evaluation.stats.agreement import Agreement, resample_items, undefined, with_interval
+
+N_BOOTSTRAP = 2000
+_TINY = 1e-12
+
+IccForm = Literal["icc1_1", "icc2_1", "icc3_1", "icc1_k", "icc2_k", "icc3_k"]
+ICC_FORMS: tuple[IccForm, ...] = ("icc1_1", "icc2_1", "icc3_1", "icc1_k", "icc2_k", "icc3_k")
+
+
+@dataclass(frozen=True, slots=True)
+class _Squares:
+    """Mean squares, each (B,): between items, within items, between raters, what is left."""
+
+    between: np.ndarray
+    within: np.ndarray
+    raters: np.ndarray
+    error: np.ndarray
+
+
+def icc(
+    table: np.ndarray,
+    form: IccForm = "icc2_k",
+    *,
+    level: float = 0.95,
+    interval: Literal["f", "bootstrap"] = "f",
+    n_bootstrap: int = N_BOOTSTRAP,
+    seed: int = 0,
+) -> Agreement:
+    """An intraclass correlation.
+
+    Args:
+        table: (items, raters), NaN where there is no rating. Form 1 takes items with different numbers
+            of ratings (k is then their average in the sense of the analysis of variance) and drops
+            those with one; forms 2 and 3 need every rater on every item.
+        form: see the module.
+        level: of the interval.
+        interval: from the F distribution (normal errors), or over resampled items.
+        n_bootstrap, seed: of the resampling.
+
+    Raises:
+        ValueError: an unknown form or a table that is none.
+    """
+    if form not in ICC_FORMS:
+        raise ValueError(f"form is {form!r}; it must be one of {', '.join(ICC_FORMS)}")
+    x = np.asarray(table, dtype=float)
+    if x.ndim != 2:
+        raise ValueError(f"the table has shape {x.shape}; it must be (items, raters)")
+    one_way = form.startswith("icc1")
+    given = np.isfinite(x)
+    if one_way:
+        x, given = x[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
+    n, n_ratings = len(x), int(given.sum())
+    if n < 2:
+        return undefined(n, n_ratings, f"{n} items with two ratings or more; at least 2 are needed")
+    if not one_way and x.shape[1] < 2:
+        return undefined(n, n_ratings, f"{x.shape[1]} raters; at least 2 are needed")
+    if not one_way and not given.all():
+        gaps = int((~given.all(axis=1)).sum())
+        why = f"{gaps} of {n} items lack a rating: forms 2 and 3 need every rater on every item"
+        return undefined(n, n_ratings, why)
+    if np.ptp(x[given]) <= _TINY * max(1.0, float(np.abs(x[given]).max())):
+        return undefined(
+            n, n_ratings, "all ratings are the same: there is no variance to share out"
+        )
+
+    x = np.where(given, x - x[given].mean(), 0.0)
+    size = given.sum(axis=1).astype(float)
+    k = float((size.sum() - (size**2).sum() / size.sum()) / (n - 1))
+    squares = _mean_squares(np.ones((1, n)), x, size, two_way=not one_way)
+    value = float(_coefficient(squares, form, n, k)[0])
+    if not np.isfinite(value):
+        return undefined(
+            n, n_ratings, "the items' means are all the same: no variance of their own"
+        )
+    if interval == "bootstrap":
+
+        def resampled(times: np.ndarray) -> np.ndarray:
+            drawn = times @ size
+            k_drawn = (drawn - times @ size**2 / drawn) / (n - 1)
+            found = _mean_squares(times, x, size, two_way=not one_way)
+            return _coefficient(found, form, n, k_drawn)
+
+        draws = resample_items(resampled, n, n_bootstrap, seed, x.size)
+        return with_interval(value, draws, n, n_ratings, level)
+    low, high = _f_interval(squares, form, n, k, n_ratings, level)
+    return Agreement(value, low, high, n, n_ratings, "F distribution")
+
+
+def _mean_squares(times: np.ndarray, x: np.ndarray, size: np.ndarray, *, two_way: bool) -> _Squares:
+    """Mean squares where item i counts times[b, i] times; x is (items, raters), 0 for gaps."""
+    n = times.sum(axis=1)
+    sums, squares = x.sum(axis=1), (x**2).sum(axis=1)
+    number = times @ size
+    correction = (times @ sums) ** 2 / number
+    items = times @ (sums**2 / size)
+    between = np.maximum(items - correction, 0.0)
+    within = np.maximum(times @ squares - items, 0.0)
+    raters = np.zeros(len(times))
+    if two_way:
+        raters = np.maximum(((times @ x) ** 2).sum(axis=1) / n - correction, 0.0)
+    k = x.shape[1]
+    return _Squares(
+        between / (n - 1),
+        within / np.maximum(number - n, 1),
+        raters / max(1, k - 1),
+        np.maximum(within - raters, 0.0) / np.maximum((n - 1) * (k - 1), 1),
+    )
+
+
+def _coefficient(squares: _Squares, form: IccForm, n: int, k: float | np.ndarray) -> np.ndarray:
+    b, w, j, e = squares.between, squares.within, squares.raters, squares.error
+    parts = {
+        "icc1_1": (b - w, b + (k - 1) * w),
+        "icc1_k": (b - w, b),
+        "icc2_1": (b - e, b + (k - 1) * e + k * (j - e) / n),
+        "icc2_k": (b - e, b + (j - e) / n),
+        "icc3_1": (b - e, b + (k - 1) * e),
+        "icc3_k": (b - e, b),
+    }
+    above, below = np.broadcast_arrays(*parts[form])
+    scale = b + w
+    return np.divide(above, below, out=np.full(len(b), np.nan), where=below > _TINY * scale)
+
+
+def _f_interval(
+    squares: _Squares, form: IccForm, n: int, k: float, n_ratings: int, level: float
+) -> tuple[float, float]:
+    from scipy import stats
+
+    b, w, j, e = (
+        float(s[0]) for s in (squares.between, squares.within, squares.raters, squares.error)
+    )
+    upper = 0.5 + level / 2
+    average = form.endswith("_k")
+    if form.startswith("icc2"):
+        low, high = _two_way_interval(b, j, e, n, k, upper)
+        if average:
+            low, high = (end * k / (1 + end * (k - 1)) for end in (low, high))
+        return low, high
+    noise, df = (w, n_ratings - n) if form.startswith("icc1") else (e, round((n - 1) * (k - 1)))
+    if noise <= _TINY * b:
+        return 1.0, 1.0
+    ratio = b / noise
+    ends = (
+        ratio / float(stats.f.ppf(upper, n - 1, df)),
+        ratio * float(stats.f.ppf(upper, df, n - 1)),
+    )
+    if average:
+        low, high = (1 - 1 / end for end in ends)
+    else:
+        low, high = ((end - 1) / (end + k - 1) for end in ends)
+    return low, high
+
+
+def _two_way_interval(
+    b: float, j: float, e: float, n: int, k: float, upper: float
+) -> tuple[float, float]:
+    """Form 2: Satterthwaite's degrees of freedom, Shrout and Fleiss (1979), p. 424."""
+    from scipy import stats
+
+    r = (b - e) / (b + (k - 1) * e + k * (j - e) / n)
+    # The paper's F_J = j / e, kept as two factors: e may be 0.
+    own = n * (1 + (k - 1) * r) - k * r
+    above = (k - 1) * (n - 1) * (k * r * j + own * e) ** 2
+    below = (n - 1) * k**2 * r**2 * j**2 + own**2 * e**2
+    if below <= 0:
+        return (1.0, 1.0) if r > 0 else (0.0, 0.0)
+    df = above / below
+    rest = k * j + (k * n - k - n) * e
+    f_low = float(stats.f.ppf(upper, n - 1, df))
+    f_high = float(stats.f.ppf(upper, df, n - 1))
+    low = n * (b - f_low * e) / (f_low * rest + n * b)
+    high = n * (f_high * b - e) / (rest + n * f_high * b)
+    return low, high

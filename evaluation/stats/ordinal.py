@@ -1,0 +1,271 @@
+"""Proportional odds for Likert ratings: bots compared without taking the points for equal steps.
+
+McCullagh (1980), Journal of the Royal Statistical Society B 42: logit P(rating ≤ j | bot b) = κ_j − β_b. A bot's
+effect β is a log odds: e^(β_a − β_b) times the odds of a rating above any point. Fitted by Fisher scoring on the
+table of counts (bots × points), so the number of ratings does not matter. Where raters are given, the errors
+are those of the sandwich with whole raters as units (Liang and Zeger, 1986, Biometrika 73).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.stats.compare import Comparison
+from evaluation.stats.mixed import wald_comparisons
+from evaluation.stats.zscores import rater_codes
+
+_MAX_STEPS = 100
+_TOLERANCE = 1e-9  # of the gain that another step promises, in log-likelihood
+
+
+@dataclass(frozen=True, slots=True)
+class BotEffect:
+    """A bot's place among the bots.
+
+    Attributes:
+        effect, low, high: log odds against the average bot (effects add up to 0), with the interval.
+        probabilities: of each point, by the model.
+        n: ratings.
+    """
+
+    bot: str
+    effect: float
+    low: float
+    high: float
+    probabilities: tuple[float, ...]
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrdinalModel:
+    """The fit.
+
+    Attributes:
+        points: of the scale, those that were given, ascending.
+        thresholds: κ between them, for the average bot.
+        bots: sorted by name; empty where there is no fit.
+        comparisons: every pair's difference of log odds, p-values also corrected by Holm.
+        chi2, df, p: Wald test of no difference between the bots.
+        deviance, deviance_df, deviance_p: of the fit against free proportions per bot: a small p says that
+            the odds are not proportional (meant for independent ratings).
+        n, n_raters: used; n_raters is None where ratings count as independent.
+        interval: how errors were made.
+        converged: whether the fit was found; then `reason` is empty.
+        reason: why there is none.
+    """
+
+    points: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    bots: tuple[BotEffect, ...]
+    comparisons: tuple[Comparison, ...]
+    chi2: float | None
+    df: int
+    p: float | None
+    deviance: float | None
+    deviance_df: int
+    deviance_p: float | None
+    n: int
+    n_raters: int | None
+    interval: str
+    converged: bool
+    reason: str | None = None
+
+    def probability_higher(self, a: str, b: str) -> float:
+        """P(a rating of a above one of b) + ½ P(the same), by the model; .5: no difference."""
+        found = {bot.bot: np.array(bot.probabilities) for bot in self.bots}
+        for name in (a, b):
+            if name not in found:
+                raise KeyError(f"no bot {name!r} in the fit; there are {sorted(found)}")
+        below = np.cumsum(found[b]) - found[b]
+        return float(found[a] @ (below + found[b] / 2))
+
+
+def ordinal_model(
+    values: Sequence[float] | np.ndarray,
+    bots: Sequence[str],
+    raters: Sequence[Any] | None = None,
+    *,
+    level: float = 0.95,
+) -> OrdinalModel:
+    """Fit proportional odds with one effect per bot.
+
+    Args:
+        values: (k,) ratings on a scale of points; undefined ones are left out.
+        bots: (k,) whom each rates.
+        raters: (k,) who rated, None for somebody who rated only this; without, all ratings count as
+            independent.
+        level: of all intervals.
+
+    Raises:
+        ValueError: lengths that differ.
+    """
+    array = np.asarray(values, dtype=float)
+    if len(array) != len(bots) or (raters is not None and len(raters) != len(array)):
+        raise ValueError(f"{len(array)} values for {len(bots)} bots; there must be one bot each")
+    keep = np.isfinite(array)
+    labels, bot = np.unique(np.asarray(bots, dtype=object)[keep].astype(str), return_inverse=True)
+    points, point = np.unique(array[keep], return_inverse=True)
+    rater = None if raters is None else np.unique(rater_codes(raters)[keep], return_inverse=True)[1]
+    n_bots, n_points, n = len(labels), len(points), len(point)
+    n_raters = None if rater is None else int(rater.max(initial=-1)) + 1
+    how = "independent ratings" if rater is None else f"sandwich over {n_raters} raters"
+
+    def nothing(reason: str) -> OrdinalModel:
+        empty = ((), (), (), None, 0, None, None, 0, None)
+        return OrdinalModel(
+            tuple(points.tolist()), *empty, n, n_raters, how, converged=False, reason=reason
+        )
+
+    if n_bots < 2:
+        return nothing(f"{n_bots} bots have ratings; at least 2 are needed")
+    if n_points < 2:
+        return nothing(f"every rating is {points[0]:g}: nothing tells the bots apart")
+    if n_raters is not None and n_raters <= n_bots:
+        return nothing(f"{n_raters} raters are too few to judge {n_bots} bots by")
+    counts = np.bincount(bot * n_points + point, minlength=n_bots * n_points)
+    counts = counts.reshape(n_bots, n_points).astype(float)
+    for i, label in enumerate(labels):
+        for end, name in ((0, "lowest"), (-1, "highest")):
+            if counts[i, end] == counts[i].sum():
+                return nothing(f"every rating of {label} is the {name} one: its effect is infinite")
+    fit = _fisher_scoring(counts)
+    if fit is None:
+        return nothing("no optimum found: the bots' ratings hardly overlap")
+
+    parameters, information = fit
+    covariance = np.linalg.inv(information)
+    if rater is not None and n_raters is not None:
+        scores = np.zeros((n_raters, len(parameters)))
+        np.add.at(scores, rater, _scores(parameters, n_bots, n_points)[bot, point])
+        covariance = covariance @ (scores.T @ scores) @ covariance * n_raters / (n_raters - 1)
+    return _result(labels, points, counts, parameters, covariance, n_raters, how, level)
+
+
+def _split(parameters: np.ndarray, n_points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Thresholds (n_points − 1,) and effects (n_bots,), the first bot's being 0."""
+    return parameters[: n_points - 1], np.concatenate([[0.0], parameters[n_points - 1 :]])
+
+
+def _probabilities(parameters: np.ndarray, n_points: int) -> np.ndarray:
+    """(n_bots, n_points)."""
+    from scipy.special import expit
+
+    thresholds, effects = _split(parameters, n_points)
+    below = expit(thresholds[None] - effects[:, None])
+    above = expit(effects[:, None] - thresholds[None])
+    # A difference of two numbers near 1 loses digits: on that side take the upper tails.
+    edge = np.zeros((len(effects), 1))
+    low = np.hstack([edge, below]), np.hstack([below, edge + 1])
+    high = np.hstack([edge + 1, above]), np.hstack([above, edge])
+    return np.where(low[1] < 0.5, low[1] - low[0], high[0] - high[1])
+
+
+def _scores(parameters: np.ndarray, n_bots: int, n_points: int) -> np.ndarray:
+    """Gradient of log P(point | bot): (n_bots, n_points, n_parameters)."""
+    from scipy.special import expit
+
+    thresholds, effects = _split(parameters, n_points)
+    z = thresholds[None] - effects[:, None]
+    density = expit(z) * expit(-z)  # (n_bots, n_points − 1)
+    p = _probabilities(parameters, n_points)
+    out = np.zeros((n_bots, n_points, len(parameters)))
+    for j in range(n_points - 1):
+        out[:, j, j] += density[:, j]
+        out[:, j + 1, j] -= density[:, j]
+    for b in range(1, n_bots):
+        out[b, :, n_points - 2 + b] = -out[b, :, : n_points - 1].sum(axis=1)
+    return out / p[:, :, None]
+
+
+def _fisher_scoring(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Parameters and their expected information at the optimum; None if there is none."""
+    n_bots, n_points = counts.shape
+    below = np.cumsum(counts.sum(axis=0))[:-1] / counts.sum()
+    parameters = np.concatenate([np.log(below / (1 - below)), np.zeros(n_bots - 1)])
+
+    def log_likelihood(at: np.ndarray) -> float:
+        if (np.diff(at[: n_points - 1]) <= 0).any():
+            return -np.inf
+        p = _probabilities(at, n_points)
+        seen = counts > 0
+        if (p[seen] <= 0).any():
+            return -np.inf
+        return float((counts[seen] * np.log(p[seen])).sum())
+
+    now = log_likelihood(parameters)
+    for _ in range(_MAX_STEPS):
+        score = _scores(parameters, n_bots, n_points)
+        gradient = np.einsum("bj,bjk->k", counts, score)
+        weights = counts.sum(axis=1, keepdims=True) * _probabilities(parameters, n_points)
+        information = np.einsum("bj,bjk,bjl->kl", weights, score, score)
+        if not np.isfinite(information).all() or np.linalg.cond(information) > 1e14:
+            return None
+        step = np.linalg.solve(information, gradient)
+        if gradient @ step < _TOLERANCE:
+            return (parameters, information) if np.abs(parameters).max() < 30 else None
+        size = 1.0
+        while (then := log_likelihood(parameters + size * step)) < now:
+            size /= 2
+            if size < 1e-8:
+                return None
+        parameters, now = parameters + size * step, then
+    return None
+
+
+def _result(
+    labels: np.ndarray,
+    points: np.ndarray,
+    counts: np.ndarray,
+    parameters: np.ndarray,
+    covariance: np.ndarray,
+    n_raters: int | None,
+    how: str,
+    level: float,
+) -> OrdinalModel:
+    from scipy import stats
+
+    n_bots, n_points = counts.shape
+    thresholds, effects = _split(parameters, n_points)
+    own = np.zeros((n_bots, n_bots))
+    own[1:, 1:] = covariance[n_points - 1 :, n_points - 1 :]
+    centring = np.eye(n_bots) - 1 / n_bots  # against the average bot
+    centred, around = centring @ effects, centring @ own @ centring.T
+    df = np.inf if n_raters is None else n_raters - 1
+    half = float(stats.t.ppf(0.5 + level / 2, df)) * np.sqrt(np.diag(around))
+    p = _probabilities(parameters, n_points)
+    chi2 = float(effects[1:] @ np.linalg.solve(own[1:, 1:], effects[1:]))
+    seen = counts > 0
+    free = counts / counts.sum(axis=1, keepdims=True)
+    deviance = float(2 * (counts[seen] * np.log(free[seen] / p[seen])).sum())
+    rest = (n_bots - 1) * (n_points - 2)
+    names = labels.tolist()
+    return OrdinalModel(
+        tuple(points.tolist()),
+        tuple((thresholds - effects.mean()).tolist()),
+        tuple(
+            BotEffect(
+                name,
+                float(centred[i]),
+                float(centred[i] - half[i]),
+                float(centred[i] + half[i]),
+                tuple(p[i].tolist()),
+                int(counts[i].sum()),
+            )
+            for i, name in enumerate(names)
+        ),
+        wald_comparisons(names, effects, own, df, level),
+        chi2,
+        n_bots - 1,
+        float(stats.chi2.sf(chi2, n_bots - 1)),
+        deviance,
+        rest,
+        float(stats.chi2.sf(deviance, rest)) if rest else None,
+        int(counts.sum()),
+        n_raters,
+        how,
+        converged=True,
+    )

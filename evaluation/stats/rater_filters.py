@@ -1,0 +1,392 @@
+"""Which raters paid no attention: transparent rules, a verdict with its reason for each rater.
+
+Every rule looks at one thing that a researcher can explain to a reviewer: the same answer to all questions, hardly
+any variation, a view of the bots opposite to everybody else's, answers faster than reading allows, opposite
+statements both affirmed, and a deliberately bad control that is not rated lower than the real bots. The last is
+the quality control of Ji et al. (2022), Achieving Reliable Human Assessment of Open-Domain Dialogue Systems.
+
+A rater fails who fails at least `min_failed` rules. Rules that cannot judge a rater (too few ratings, no times)
+say so and count for nothing. Decide on the rules before looking at results: throwing raters out for what
+they say about the bots, rather than for how they answer, makes any result come true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evaluation.stats.zscores import is_unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Where each rule begins to fail a rater.
+
+    Attributes:
+        flat_share: share of the conversations whose questions all got one and the same answer.
+        min_spread: standard deviation of all of a rater's answers, as a share of the scale.
+        min_correlation: with the other raters' means of the same bots and dimensions.
+        min_speed: median time per conversation, as a share of the median over raters.
+        max_contradiction: how far the answers to opposite statements add up beyond the two ends of the
+            scale, as a share of it: affirming both fully is 1, denying both −1.
+        control_p: one-sided rank test that the control is rated lower than the other bots.
+        min_conversations, min_bots: below which a rule does not judge.
+    """
+
+    flat_share: float = 0.5
+    min_spread: float = 0.05
+    min_correlation: float = 0.0
+    min_speed: float = 1 / 3
+    max_contradiction: float = 0.4
+    control_p: float = 0.05
+    min_conversations: int = 3
+    min_bots: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule says of a rater.
+
+    Attributes:
+        failed: None where the rule cannot judge.
+        value: what was compared with the threshold; None where there is none.
+        reason: in words, also where the rater passed.
+    """
+
+    rule: str
+    failed: bool | None
+    value: float | None
+    threshold: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether to keep a rater.
+
+    Attributes:
+        passed: fewer rules failed than it takes.
+        findings: one per rule, in the order of the rules.
+        n: conversations rated.
+    """
+
+    rater: str
+    passed: bool
+    findings: tuple[Finding, ...]
+    n: int
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Of the rules failed."""
+        return tuple(finding.reason for finding in self.findings if finding.failed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Study:
+    """Everybody's ratings; rows are conversations."""
+
+    values: np.ndarray  # (k, d), higher is better
+    worded: np.ndarray  # (k, d), as the questions were worded
+    turned: np.ndarray  # (d,), whose wording is negative
+    bots: np.ndarray | None
+    control: np.ndarray | None
+    control_dimensions: np.ndarray  # (d,), on which it should be lower
+    seconds: np.ndarray | None
+    low: float
+    high: float
+    usual_seconds: float
+    limits: Thresholds
+    sums: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+
+_Rule = Callable[[_Study, np.ndarray], Finding]
+
+
+def screen_raters(
+    values: Sequence[Sequence[float]] | np.ndarray,
+    raters: Sequence[Any],
+    *,
+    scale: tuple[float, float],
+    bots: Sequence[str] | None = None,
+    control: Sequence[bool] | None = None,
+    control_dimensions: Sequence[bool] | None = None,
+    seconds: Sequence[float] | np.ndarray | None = None,
+    turned: Sequence[bool] | None = None,
+    rules: Sequence[str] | None = None,
+    thresholds: Thresholds | None = None,
+    min_failed: int = 1,
+) -> list[Verdict]:
+    """Judge every rater by every rule.
+
+    Args:
+        values: (k, d) ratings of k conversations on d dimensions, or (k,); NaN where undefined. Higher is
+            better in all of them: negative statements already turned round.
+        raters: (k,) who rated; rows by nobody known are left out.
+        scale: its lowest and highest value.
+        bots: (k,) whom each row rates, for "disagrees".
+        control: (k,) whether the row rates a control made to be bad, for "control".
+        control_dimensions: (d,) on which it was made to be bad; by default those not worded negatively:
+            a bot that talks at random is not repetitive.
+        seconds: (k,) time spent, NaN where unknown, for "too_fast".
+        turned: (d,) which dimensions were worded negatively and turned round, for "contradicts" and "flat".
+        rules: names from `RULES`; all by default.
+        thresholds: see there.
+        min_failed: rules that a rater must fail to be thrown out.
+
+    Returns:
+        Verdicts in the order of the raters' first rating.
+
+    Raises:
+        ValueError: shapes that do not fit, values outside the scale, an unknown rule.
+    """
+    table = np.asarray(values, dtype=float)
+    table = table[:, None] if table.ndim == 1 else table
+    k, d = table.shape
+    given = {"raters": raters, "bots": bots, "control": control, "seconds": seconds}
+    for name, column in given.items():
+        if column is not None and len(column) != k:
+            raise ValueError(f"{name} has {len(column)} entries for {k} rows of ratings")
+    low, high = scale
+    if not low < high:
+        raise ValueError(f"the scale is {scale}; its lowest value must come first")
+    known = table[np.isfinite(table)]
+    if len(known) and (known.min() < low or known.max() > high):
+        raise ValueError(f"ratings outside the scale {low:g} … {high:g}")
+    unknown = [rule for rule in rules or () if rule not in RULES]
+    if unknown:
+        raise ValueError(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}")
+    turn = np.zeros(d, dtype=bool) if turned is None else np.asarray(turned, dtype=bool)
+    lower = np.asarray(control_dimensions, dtype=bool) if control_dimensions is not None else ~turn
+    for name, flags in (("turned", turn), ("control_dimensions", lower)):
+        if len(flags) != d:
+            raise ValueError(f"{name} has {len(flags)} entries for {d} dimensions")
+    times = None if seconds is None else np.asarray(seconds, dtype=float)
+    rows: dict[str, list[int]] = {}
+    for i, rater in enumerate(raters):
+        if not is_unknown(rater) and np.isfinite(table[i]).any():
+            rows.setdefault(str(rater), []).append(i)
+    usual = np.nan
+    if times is not None:
+        medians = [_median(times[own]) for own in rows.values()]
+        usual = _median(np.array(medians))
+    study = _Study(
+        table,
+        np.where(turn[None], low + high - table, table),
+        turn,
+        None if bots is None else np.asarray(bots, dtype=object).astype(str),
+        None if control is None else np.asarray(control, dtype=bool),
+        lower,
+        times,
+        low,
+        high,
+        usual,
+        thresholds or Thresholds(),
+    )
+    if study.bots is not None:
+        for bot in np.unique(study.bots):
+            rated = np.where(study.bots[:, None] == bot, table, np.nan)
+            study.sums[bot] = (np.nansum(rated, axis=0), np.isfinite(rated).sum(axis=0))
+    verdicts = []
+    for rater, own in rows.items():
+        found = tuple(RULES[rule](study, np.array(own)) for rule in rules or RULES)
+        failed = sum(finding.failed is True for finding in found)
+        verdicts.append(Verdict(rater, failed < min_failed, found, len(own)))
+    return verdicts
+
+
+def _flat(study: _Study, own: np.ndarray) -> Finding:
+    """The same answer to all questions, as worded: negative statements answered like positive ones."""
+    limit = study.limits.flat_share
+    worded = study.worded[own]
+    asked = np.isfinite(worded).sum(axis=1) >= 3
+    if asked.sum() < study.limits.min_conversations:
+        return _cannot("flat", limit, f"{asked.sum()} conversations with three answers or more")
+    worded = worded[asked]
+    share = float((np.nanmax(worded, axis=1) == np.nanmin(worded, axis=1)).mean())
+    words = f"one answer to all questions in {share:.0%} of {asked.sum()} conversations"
+    return Finding("flat", share >= limit, share, limit, words)
+
+
+def _narrow(study: _Study, own: np.ndarray) -> Finding:
+    limit = study.limits.min_spread
+    known = study.worded[own][np.isfinite(study.worded[own])]
+    if len(own) < study.limits.min_conversations or len(known) < 2:
+        return _cannot("narrow", limit, f"{len(own)} conversations")
+    spread = float(known.std(ddof=1)) / (study.high - study.low)
+    words = f"answers vary by {spread:.1%} of the scale (standard deviation)"
+    return Finding("narrow", spread < limit, spread, limit, words)
+
+
+def _disagrees(study: _Study, own: np.ndarray) -> Finding:
+    """Correlation with the other raters' means, dimension by dimension centred."""
+    limit = study.limits.min_correlation
+    if study.bots is None:
+        return _cannot("disagrees", limit, "no bots given")
+    bots = study.bots[own]
+    mine, theirs = [], []
+    for bot in np.unique(bots):
+        values = study.values[own[bots == bot]]
+        total, number = study.sums[bot]
+        others = number - np.isfinite(values).sum(axis=0)
+        rest = total - np.nansum(values, axis=0)
+        theirs.append(np.divide(rest, others, out=np.full(len(rest), np.nan), where=others > 0))
+        size = np.isfinite(values).sum(axis=0)
+        mean = np.divide(
+            np.nansum(values, axis=0), size, out=np.full(len(rest), np.nan), where=size > 0
+        )
+        mine.append(mean)
+    both = np.isfinite(mine) & np.isfinite(theirs)
+    if both.any(axis=1).sum() < study.limits.min_bots:
+        return _cannot("disagrees", limit, f"{both.any(axis=1).sum()} bots rated by others too")
+    x, y = (_centred(np.where(both, side, np.nan)) for side in (mine, theirs))
+    size = float(np.sqrt((x**2).sum() * (y**2).sum()))
+    if size <= 1e-9 * (study.high - study.low) ** 2:
+        return _cannot("disagrees", limit, "the same rating for every bot")
+    r = float((x * y).sum() / size)
+    words = f"r = {r:.2f} with the other raters over {both.any(axis=1).sum()} bots"
+    return Finding("disagrees", r < limit, r, limit, words)
+
+
+def _too_fast(study: _Study, own: np.ndarray) -> Finding:
+    limit = study.limits.min_speed
+    if study.seconds is None or not np.isfinite(study.usual_seconds):
+        return _cannot("too_fast", limit, "no times given")
+    median = _median(study.seconds[own])
+    if not np.isfinite(median) or study.usual_seconds <= 0:
+        return _cannot("too_fast", limit, "no times known")
+    share = median / study.usual_seconds
+    words = f"{median:.0f} s a conversation, where raters usually take {study.usual_seconds:.0f} s"
+    return Finding("too_fast", share < limit, share, limit, words)
+
+
+def _contradicts(study: _Study, own: np.ndarray) -> Finding:
+    """Agreeing (or disagreeing) with a statement and with its opposite."""
+    limit = study.limits.max_contradiction
+    if study.turned.all() or not study.turned.any():
+        return _cannot("contradicts", limit, "no statements of opposite wording")
+    if len(own) < study.limits.min_conversations:
+        return _cannot("contradicts", limit, f"{len(own)} conversations")
+    worded = study.worded[own]
+    sides = [_mean(worded[:, study.turned]), _mean(worded[:, ~study.turned])]
+    both = float(sum(sides)) - study.low - study.high
+    share = both / (study.high - study.low)
+    if not np.isfinite(share):
+        return _cannot("contradicts", limit, "one side was never answered")
+    word = "affirms" if share > 0 else "denies"
+    words = f"{word} opposite statements: {share:+.0%} of the scale beyond balance"
+    return Finding("contradicts", abs(share) > limit, share, limit, words)
+
+
+def _control(study: _Study, own: np.ndarray) -> Finding:
+    """The answers about one conversation resemble each other: p is a yardstick, not a chance of error."""
+    from scipy import stats
+
+    limit = study.limits.control_p
+    if study.control is None:
+        return _cannot("control", limit, "no control in the study")
+    is_control = study.control[own]
+    judged = study.values[own][:, study.control_dimensions]
+    bad, real = judged[is_control], judged[~is_control]
+    bad, real = bad[np.isfinite(bad)], real[np.isfinite(real)]
+    if not len(bad) or not len(real):
+        return _cannot("control", limit, "rated no control" if not len(bad) else "rated no bot")
+    p = 1.0
+    if np.ptp(np.concatenate([bad, real])) > 0:
+        p = float(stats.mannwhitneyu(bad, real, alternative="less", method="asymptotic").pvalue)
+    words = (
+        f"control rated {bad.mean():.3g}, real bots {real.mean():.3g}: "
+        f"{'not clearly lower' if p >= limit else 'lower'} (p = {p:.2g})"
+    )
+    return Finding("control", p >= limit, p, limit, words)
+
+
+RULES: dict[str, _Rule] = {
+    "flat": _flat,
+    "narrow": _narrow,
+    "disagrees": _disagrees,
+    "too_fast": _too_fast,
+    "contradicts": _contradicts,
+    "control": _control,
+}
+"""By name. Each judges one rater's rows of the study."""
+
+
+def _cannot(rule: str, threshold: float, why: str) -> Finding:
+    return Finding(rule, None, None, threshold, f"cannot judge: {why}")
+
+
+def _median(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _centred(table: np.ndarray) -> np.ndarray:
+    """Column by column, 0 for gaps."""
+    known = np.isfinite(table)
+    number = np.maximum(known.sum(axis=0), 1)
+    means = np.where(known, table, 0.0).sum(axis=0) / number
+    return np.where(known, table - means, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """How well verdicts single out raters known to be bad.
+
+    Attributes:
+        precision: share of those thrown out who are bad; recall: share of the bad who are thrown out. None
+            where nobody is. Intervals are Wilson's (1927).
+        caught, missed, wrongly, kept: counts of bad raters thrown out, bad kept, good thrown out, good kept.
+    """
+
+    precision: float | None
+    precision_low: float | None
+    precision_high: float | None
+    recall: float | None
+    recall_low: float | None
+    recall_high: float | None
+    caught: int
+    missed: int
+    wrongly: int
+    kept: int
+
+
+def detection(verdicts: Sequence[Verdict], bad: Sequence[Any], *, level: float = 0.95) -> Detection:
+    """Precision and recall of a filter, given who is known to be bad.
+
+    Args:
+        verdicts: of `screen_raters`.
+        bad: the bad raters' names.
+        level: of the intervals.
+    """
+    names = {str(rater) for rater in bad}
+    caught = sum(v.rater in names and not v.passed for v in verdicts)
+    missed = sum(v.rater in names and v.passed for v in verdicts)
+    wrongly = sum(v.rater not in names and not v.passed for v in verdicts)
+    return Detection(
+        *_wilson(caught, caught + wrongly, level),
+        *_wilson(caught, caught + missed, level),
+        caught,
+        missed,
+        wrongly,
+        len(verdicts) - caught - missed - wrongly,
+    )
+
+
+def _wilson(hits: int, n: int, level: float) -> tuple[float | None, float | None, float | None]:
+    from scipy import stats
+
+    if not n:
+        return None, None, None
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    share = hits / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
+    return share, max(0.0, centre - half), min(1.0, centre + half)

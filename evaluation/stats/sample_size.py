@@ -1,0 +1,344 @@
+"""How many raters per bot tell two bots apart, before a study and from the ratings of one.
+
+Power of the two-sided t-test (noncentral t distribution); Cohen (1988), Statistical Power Analysis,
+chapter 2. With several bots every pair is compared, and the level is shared among the pairs (Bonferroni, the
+first step of Holm's correction, which `compare.py` uses).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any, Literal
+
+import numpy as np
+
+from evaluation.stats.mixed import MixedModel, mixed_model
+from evaluation.stats.zscores import rater_codes
+
+MOST = 10_000_000
+"""More raters than this are no plan."""
+_NODES = np.polynomial.legendre.leggauss(200)
+Design = Literal["independent", "paired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """An answer to "how many raters per bot?".
+
+    Attributes:
+        n: raters per bot (paired: raters, who rate both bots); None with a reason.
+        power: reached with n.
+        alpha: the two-sided level per comparison, after the correction.
+        difference, sd: what was asked, in points of the scale.
+    """
+
+    n: int | None
+    power: float | None
+    alpha: float
+    difference: float
+    sd: float
+    design: Design
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairPlan:
+    """Two bots of a study, and how many raters each would have shown their difference.
+
+    Attributes:
+        difference: mean of a − mean of b; low, high: its interval, not corrected.
+        sd: of a rater's verdict on a bot in this study's design, so that √(2/n)·sd is the error of the
+            difference with n raters per bot.
+        n_a, n_b: raters that the bots have.
+        needed: for the difference observed; needed_least, needed_most: for the ends of its interval.
+            None where no number is enough: the difference may be none.
+        reason: why something is missing.
+    """
+
+    a: str
+    b: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    sd: float | None
+    n_a: int
+    n_b: int
+    needed: int | None
+    needed_least: int | None
+    needed_most: int | None
+    reason: str | None = None
+
+
+def corrected_alpha(
+    alpha: float, n_comparisons: int, correction: Literal["bonferroni", "sidak"] = "bonferroni"
+) -> float:
+    """The level of one comparison among several."""
+    if n_comparisons < 1:
+        raise ValueError(f"n_comparisons is {n_comparisons}; it must be at least 1")
+    if correction == "sidak":
+        return float(1 - (1 - alpha) ** (1 / n_comparisons))
+    return alpha / n_comparisons
+
+
+def n_pairs(n_bots: int) -> int:
+    """Comparisons among all pairs of bots."""
+    return comb(n_bots, 2)
+
+
+def power_reached(
+    n: int,
+    difference: float,
+    sd: float,
+    *,
+    alpha: float = 0.05,
+    design: Design = "independent",
+    correlation: float = 0.0,
+) -> float:
+    """Chance that a two-sided t-test with n raters per bot shows the difference.
+
+    Args:
+        n: raters per bot, at least 2.
+        difference: true difference of the bots' means; sd: of the ratings of one bot; both in points.
+        alpha: level of the test.
+        design: "paired": the same raters rate both bots.
+        correlation: between a rater's two ratings, where paired.
+    """
+    _check(difference, sd, alpha, correlation)
+    if n < 2:
+        raise ValueError(f"n is {n}; a test needs at least 2 raters per bot")
+    return _power(n, abs(difference), sd, alpha, design, correlation)
+
+
+def raters_needed(
+    difference: float,
+    sd: float,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    n_comparisons: int = 1,
+    design: Design = "independent",
+    correlation: float = 0.0,
+    ratings_per_rater: int = 1,
+    rater_share: float = 0.0,
+) -> Need:
+    """The fewest raters per bot that show a difference with the power asked for.
+
+    Args:
+        difference: to be told apart; sd: of single ratings of one bot; both in points of the scale.
+        power: chance to show it.
+        alpha: chance of any wrong verdict among all comparisons.
+        n_comparisons: that share alpha; `n_pairs(bots)` for all pairs.
+        design: "independent": each bot has raters of its own; "paired": every rater rates both.
+        correlation: between a rater's two ratings, where paired (the raters' share of the variance).
+        ratings_per_rater: conversations that one rater rates per bot; their mean counts.
+        rater_share: of the variance of the ratings of one bot, how much is between raters; with several
+            ratings per rater it is what more of them cannot take away.
+
+    Raises:
+        ValueError: an sd or share that is none, a power outside (alpha, 1).
+    """
+    from scipy import stats
+
+    _check(difference, sd, alpha, correlation)
+    if not alpha < power < 1:
+        raise ValueError(f"power is {power}; it must lie between alpha ({alpha}) and 1")
+    if ratings_per_rater < 1 or not 0 <= rater_share <= 1:
+        raise ValueError(
+            f"{ratings_per_rater} ratings per rater and a rater share of {rater_share}; "
+            "at least 1, and from 0 to 1"
+        )
+    level = corrected_alpha(alpha, n_comparisons)
+    m = ratings_per_rater
+    own = sd * float(np.sqrt((1 + (m - 1) * rater_share) / m))
+    if difference == 0:
+        return Need(None, None, level, difference, sd, design, "no difference can be shown")
+
+    def reached(n: int) -> float:
+        return _power(n, abs(difference), own, level, design, correlation)
+
+    # By the normal distribution, which asks for a little less than the t-test.
+    quantiles = float(stats.norm.ppf(1 - level / 2) + stats.norm.ppf(power))
+    both = 1 - correlation if design == "paired" else 1.0
+    n = _least(reached, power, 2 * both * (quantiles * own / difference) ** 2)
+    if n is None:
+        why = f"more than {MOST:,} raters per bot"
+        return Need(None, None, level, difference, sd, design, why)
+    return Need(n, reached(n), level, difference, sd, design)
+
+
+def detectable_difference(
+    n: int,
+    sd: float,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+    n_comparisons: int = 1,
+    design: Design = "independent",
+    correlation: float = 0.0,
+) -> float:
+    """The smallest difference, in points, that n raters per bot show with the power asked for."""
+    from scipy import optimize
+
+    _check(1.0, sd, alpha, correlation)
+    if n < 2:
+        raise ValueError(f"n is {n}; a test needs at least 2 raters per bot")
+    level = corrected_alpha(alpha, n_comparisons)
+
+    def lacking(difference: float) -> float:
+        return _power(n, difference, sd, level, design, correlation) - power
+
+    top = sd
+    while lacking(top) < 0:
+        top *= 2
+    return float(optimize.brentq(lacking, 0.0, top))
+
+
+def plan_from_ratings(
+    values: Sequence[float] | np.ndarray,
+    bots: Sequence[str],
+    raters: Sequence[Any] | None = None,
+    *,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> list[PairPlan]:
+    """For every pair of bots, the raters that would have been needed, by this study's own spread.
+
+    Where raters rate several bots, error and difference are those of the mixed model, so what such a
+    design gains is kept. A plan for the observed difference alone is too hopeful about half of the
+    time; the interval's ends say how far it can be off.
+
+    Args:
+        values, bots, raters: (k,), as in `compare.pairwise`.
+        power, alpha: as in `raters_needed`; alpha is shared among the pairs.
+    """
+    array = np.asarray(values, dtype=float)
+    keep = np.isfinite(array)
+    names = np.asarray(bots, dtype=object).astype(str)
+    labels = sorted(set(names.tolist()))
+    array, names = array[keep], names[keep]
+    people = np.arange(len(array)) if raters is None else rater_codes(raters)[keep]
+    model = None
+    if len(np.unique(people)) < len(people):
+        model = mixed_model(array, names.tolist(), people.tolist(), level=1 - alpha)
+    plans = []
+    for a, b in combinations(labels, 2):
+        n_a, n_b = (len(np.unique(people[names == bot])) for bot in (a, b))
+        plans.append(_pair(a, b, array, names, n_a, n_b, model, len(labels), power, alpha))
+    return plans
+
+
+def _pair(
+    a: str,
+    b: str,
+    array: np.ndarray,
+    names: np.ndarray,
+    n_a: int,
+    n_b: int,
+    model: MixedModel | None,
+    n_bots: int,
+    power: float,
+    alpha: float,
+) -> PairPlan:
+    from scipy import stats
+
+    if min(n_a, n_b) < 2:
+        why = "a bot has fewer than two raters: its spread is unknown"
+        return PairPlan(a, b, None, None, None, None, n_a, n_b, None, None, None, why)
+    if model is not None:
+        if not model.converged:
+            return PairPlan(a, b, None, None, None, None, n_a, n_b, None, None, None, model.reason)
+        found = next(pair for pair in model.comparisons if (pair.a, pair.b) == (a, b))
+        assert found.difference is not None
+        assert found.low is not None
+        assert found.high is not None
+        gap, low, high = found.difference, found.low, found.high
+        error = (high - gap) / float(stats.t.ppf(1 - alpha / 2, model.df2))
+    else:
+        x, y = array[names == a], array[names == b]
+        gap = float(x.mean() - y.mean())
+        error = float(np.sqrt(x.var(ddof=1) / n_a + y.var(ddof=1) / n_b))
+        if error == 0:
+            why = "neither bot's ratings vary"
+            return PairPlan(a, b, gap, None, None, None, n_a, n_b, None, None, None, why)
+        ends = stats.ttest_ind(x, y, equal_var=False).confidence_interval(1 - alpha)
+        low, high = float(ends.low), float(ends.high)
+    n_now = 2 / (1 / n_a + 1 / n_b)
+    sd = error * float(np.sqrt(n_now / 2))
+
+    def needed(difference: float) -> int | None:
+        found = raters_needed(
+            difference, sd, power=power, alpha=alpha, n_comparisons=n_pairs(n_bots)
+        )
+        return found.n
+
+    open_ended = low <= 0 <= high
+    most = None if open_ended else needed(min(abs(low), abs(high)))
+    reason = "the interval contains 0: no number is sure to be enough" if open_ended else None
+    return PairPlan(
+        a,
+        b,
+        gap,
+        low,
+        high,
+        sd,
+        n_a,
+        n_b,
+        needed(gap),
+        needed(max(abs(low), abs(high))),
+        most,
+        reason,
+    )
+
+
+def _check(difference: float, sd: float, alpha: float, correlation: float) -> None:
+    if not (np.isfinite(difference) and np.isfinite(sd) and sd > 0):
+        raise ValueError(f"difference {difference} and sd {sd}; numbers, and sd above 0")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha is {alpha}; it must lie between 0 and 1")
+    if not -1 <= correlation < 1:
+        raise ValueError(f"correlation is {correlation}; it must lie in [−1, 1)")
+
+
+def _power(
+    n: int, difference: float, sd: float, alpha: float, design: Design, correlation: float
+) -> float:
+    from scipy import stats
+
+    if design == "paired":
+        df, error = n - 1, sd * np.sqrt(2 * (1 - correlation) / n)
+    else:
+        df, error = 2 * (n - 1), sd * np.sqrt(2 / n)
+    shift = difference / error
+    limit = float(stats.t.ppf(1 - alpha / 2, df))
+    if df > 200_000:
+        return float(stats.norm.sf(limit - shift) + stats.norm.cdf(-limit - shift))
+    # P(T > t) is the mean of Φ(shift − t·s) over s = √(χ²/df): it keeps its digits where the
+    # noncentral t of SciPy gives NaN (large shifts).
+    first, last = np.sqrt(stats.chi2.ppf([1e-13, 1 - 1e-13], df) / df)
+    nodes, weights = _NODES
+    s = (first + last) / 2 + (last - first) / 2 * nodes
+    density = stats.chi2.pdf(df * s**2, df) * 2 * df * s * (last - first) / 2
+    inside = stats.norm.cdf(shift - limit * s) + stats.norm.cdf(-shift - limit * s)
+    return float((weights * density) @ inside)
+
+
+def _least(reached: Callable[[int], float], power: float, guess: float) -> int | None:
+    """The smallest n ≥ 2 with enough power, which grows with n; looked for around a guess."""
+    if guess > MOST:
+        return None
+    low, step = max(2, int(guess)), 1
+    while low > 2 and reached(low) >= power:
+        low, step = max(2, low - step), 2 * step
+    high, step = low, 1
+    while reached(high) < power:
+        low, high, step = high + 1, high + step, 2 * step
+    while low < high:
+        middle = (low + high) // 2
+        if reached(middle) < power:
+            low = middle + 1
+        else:
+            high = middle
+    return high

@@ -1,0 +1,130 @@
+"""Ratings on each rater's own scale: z-scores or centred, for raters who rated often enough.
+
+Ghandeharioun et al. (2019), section on normalisation per annotator: only annotators with at least ten
+ratings are kept. What is left out is counted and explained, so that nobody mistakes the rest for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+MIN_RATINGS = 10
+"""Of the paper."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RaterScores:
+    """Ratings relative to their rater.
+
+    Attributes:
+        values: shape of the input; NaN where the rating or its rater is left out.
+        n_ratings: ratings given (rows with at least one value).
+        n_used: ratings that have at least one score.
+        raters: those used, in the order of their first rating.
+        left_out: why, by rater; ratings by nobody known stand under "".
+    """
+
+    values: np.ndarray
+    n_ratings: int
+    n_used: int
+    raters: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def rater_zscores(
+    values: Sequence[float] | Sequence[Sequence[float]] | np.ndarray,
+    raters: Sequence[Any],
+    *,
+    min_ratings: int = MIN_RATINGS,
+    mode: Literal["z", "centre"] = "z",
+    pooled: bool = False,
+) -> RaterScores:
+    """(value − mean of its rater) / standard deviation of its rater (n − 1).
+
+    Args:
+        values: (k,) ratings, or (k, d) with d dimensions; NaN where undefined.
+        raters: (k,) who gave each; None or NaN: nobody known, left out.
+        min_ratings: raters with fewer rows are left out; at least 2.
+        mode: "centre" takes away the mean only: a rater who always gives the same stays, with zeros.
+        pooled: one mean and deviation over all dimensions of a rater, instead of one per dimension
+            (they must then share a scale). Ji et al. (2022) standardise so.
+
+    Raises:
+        ValueError: values and raters that do not fit together, or min_ratings below 2.
+    """
+    array = np.asarray(values, dtype=float)
+    table = array[:, None] if array.ndim == 1 else array
+    if table.ndim != 2 or len(table) != len(raters):
+        raise ValueError(
+            f"values of shape {array.shape} for {len(raters)} raters; it must be (k,) or (k, d), one rater per row"
+        )
+    if min_ratings < 2:
+        raise ValueError(f"min_ratings is {min_ratings}; one rating has no spread, it must be ≥ 2")
+    given = np.isfinite(table).any(axis=1)
+    scores = np.full(table.shape, np.nan)
+    used: list[str] = []
+    left_out: dict[str, str] = {}
+    for name, rows in _rows_by_rater(raters, given).items():
+        if name is None:
+            left_out[""] = f"{len(rows)} ratings without a rater"
+            continue
+        if len(rows) < min_ratings:
+            left_out[name] = f"{len(rows)} of the {min_ratings} ratings needed"
+            continue
+        own = table[rows]
+        found = _standardised(own.reshape(-1, 1), mode) if pooled else _standardised(own, mode)
+        found = found.reshape(own.shape)
+        if not np.isfinite(found).any():
+            left_out[name] = f"all {len(rows)} ratings are the same: no deviation to divide by"
+            continue
+        scores[rows] = found
+        used.append(name)
+    return RaterScores(
+        scores.reshape(array.shape),
+        int(given.sum()),
+        int(np.isfinite(scores).any(axis=1).sum()),
+        tuple(used),
+        left_out,
+    )
+
+
+def rater_codes(raters: Sequence[Any]) -> np.ndarray:
+    """(k,) one integer per person, 0 … in order of appearance; each unknown one is a person apart."""
+    codes: dict[Any, int] = {}
+    found = np.empty(len(raters), dtype=int)
+    for i, rater in enumerate(raters):
+        key = ("nobody", i) if is_unknown(rater) else ("named", str(rater))
+        found[i] = codes.setdefault(key, len(codes))
+    return found
+
+
+def is_unknown(rater: Any) -> bool:
+    """Nobody known: None, NaN or an empty name."""
+    return rater is None or rater != rater or rater == ""
+
+
+def _rows_by_rater(raters: Sequence[Any], given: np.ndarray) -> dict[str | None, np.ndarray]:
+    rows: dict[str | None, list[int]] = {}
+    for i, rater in enumerate(raters):
+        if given[i]:
+            rows.setdefault(None if is_unknown(rater) else str(rater), []).append(i)
+    return {name: np.array(found) for name, found in rows.items()}
+
+
+def _standardised(columns: np.ndarray, mode: Literal["z", "centre"]) -> np.ndarray:
+    """Column by column of (n, d), NaN ones apart; a constant column has no z-scores."""
+    out = np.full(columns.shape, np.nan)
+    for j, column in enumerate(columns.T):
+        known = column[np.isfinite(column)]
+        if len(known) < 2:
+            continue
+        centred = column - known.mean()
+        if mode == "centre":
+            out[:, j] = centred
+        elif np.ptp(known) > 1e-12 * max(1.0, float(np.abs(known).max())):
+            out[:, j] = centred / known.std(ddof=1)
+    return out

@@ -1,0 +1,60 @@
+"""What `webapp/settings` reads from the environment, by the source; and what `.env.example` says."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from tests.architecture.source import ROOT, modules
+
+REQUIRED = object()
+COMPUTED = object()
+
+
+@dataclass(frozen=True)
+class Read:
+    """One `env.<kind>("NAME", default=…)`: the default as a value, `REQUIRED` or `COMPUTED`."""
+
+    name: str
+    default: object
+
+
+def settings_reads() -> list[Read]:
+    """Every read in `webapp/settings/`."""
+    found = []
+    for module in modules("webapp"):
+        if not module.name.startswith("webapp.settings"):
+            continue
+        for node in ast.walk(module.tree):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and ast.unparse(node.func.value) == "env"
+            ):
+                name = ast.literal_eval(node.args[0])
+                found.append(Read(name, _default(node)))
+    return found
+
+
+def _default(node: ast.Call) -> object:
+    for keyword in node.keywords:
+        if keyword.arg == "default":
+            try:
+                return ast.literal_eval(keyword.value)
+            except ValueError:
+                return COMPUTED
+    return REQUIRED
+
+
+def example_entries() -> dict[str, str]:
+    """Variable to the default shown in `.env.example`, all sections."""
+    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    return dict(re.findall(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", text, flags=re.MULTILINE))
+
+
+def example_compose_only() -> set[str]:
+    """The variables of `.env.example` that docker compose alone reads."""
+    text = (ROOT / ".env.example").read_text(encoding="utf-8")
+    _, _, compose = text.partition("## docker compose only")
+    return set(re.findall(r"^#?([A-Z][A-Z0-9_]*)=", compose, flags=re.MULTILINE))

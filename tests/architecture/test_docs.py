@@ -1,0 +1,100 @@
+"""The catalogues in the READMEs are those of the code, and every shipped thing has its line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chatbots.registry import bot_list
+from evaluation.metrics.registry import metric_list
+from tests.architecture.source import ROOT
+from webapp.dashboard.catalogue import CATALOGUES, UnknownCatalogue, catalogue_fill, catalogue_names
+from webapp.dashboard.management.commands.docs import READMES
+
+
+def test_no_catalogue_is_stale() -> None:
+    # A process of its own: this one may know the bots of tests.
+    done = subprocess.run(
+        [sys.executable, "manage.py", "docs", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_catalogue_stands_somewhere() -> None:
+    placed = {
+        name
+        for readme in READMES
+        for name in catalogue_names((ROOT / readme).read_text(encoding="utf-8"))
+    }
+    assert placed == set(CATALOGUES)
+
+
+def test_a_stale_catalogue_is_made_anew_and_the_rest_left_alone() -> None:
+    text = "before\n<!-- docs:bots -->\nold\n<!-- /docs:bots -->\nafter\n"
+    filled = catalogue_fill(text, root=ROOT)
+    assert filled.startswith("before\n<!-- docs:bots -->\n| bot |")
+    assert filled.endswith("|\n<!-- /docs:bots -->\nafter\n")
+    assert "old" not in filled
+    assert catalogue_fill(filled, root=ROOT) == filled
+
+
+def test_every_shipped_bot_and_metric_has_a_line() -> None:
+    bots, metrics = (
+        catalogue_fill(f"<!-- docs:{name} -->\n<!-- /docs:{name} -->", root=ROOT)
+        for name in ("bots", "metrics")
+    )
+    for bot in bot_list():
+        if type(bot).__module__.startswith("chatbots."):
+            assert f"`{bot.name}`" in bots
+    for metric in metric_list():
+        if type(metric).__module__.startswith("evaluation."):
+            assert f"`{metric.name}`" in metrics
+
+
+def test_an_unknown_marker_is_refused() -> None:
+    with pytest.raises(UnknownCatalogue, match="metrics"):
+        catalogue_fill("<!-- docs:metriks -->\n<!-- /docs:metriks -->", root=ROOT)
+
+
+def _documents() -> list[Path]:
+    return [*ROOT.glob("*.md"), *(ROOT / p / "README.md" for p in ("chatbots", "evaluation"))]
+
+
+@pytest.mark.parametrize("document", _documents(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_in_the_documents_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\((?!https?://|#|mailto:)([^)#]+)", text)
+    missing = [target for target in targets if not (document.parent / target).exists()]
+    assert missing == []
+
+
+def test_every_command_and_make_target_in_the_documents_exists() -> None:
+    commands = {path.stem for path in ROOT.glob("webapp/*/management/commands/*.py")}
+    from django.core.management import get_commands
+
+    commands |= set(get_commands())
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    for document in _documents():
+        text = document.read_text(encoding="utf-8")
+        assert set(re.findall(r"manage\.py ([a-z_]+)", text)) - commands == set(), document.name
+        assert set(re.findall(r"`make ([a-z]+)", text)) - targets == set(), document.name
+
+
+def test_the_bot_of_the_readme_works() -> None:
+    from chatbots import Conversation, Turn
+    from chatbots.registry import bots
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    try:
+        exec(compile(code, "README.md", "exec"), {"__name__": "readme_bot"})
+        bot = bots.get("shouter")
+        assert bot.answer([Conversation(id="1", turns=(Turn("human", "hi"),))]) == ["HI"]
+        assert bot.answer([Conversation(id="2", turns=())]) == ["HELLO!"]
+    finally:
+        bots.discard("shouter")

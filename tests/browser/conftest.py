@@ -1,0 +1,75 @@
+"""Chromium, and pages that fail their test on any message about the Content-Security-Policy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Any]:
+    """One Chromium for all browser tests, gone when the last of them is.
+
+    While Playwright's synchronous way is open, the thread has a running event loop, and no asynchronous
+    test could run beside it.
+    """
+    if not CHROMIUM:
+        pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=15_000)  # the machine may be busy with other tests
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def new_page(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Makes pages: `new_page(width, height, **context options)`, each a browser of its own.
+
+    Afterwards the test fails on script errors and on console messages about the policy.
+    """
+    contexts, troubles = [], []
+
+    def make(width: int = 1280, height: int = 800, **options: Any) -> Any:
+        phone = {"has_touch": True, "is_mobile": True} if width < 700 else {}
+        context = chromium.new_context(
+            viewport={"width": width, "height": height},
+            locale="en-GB",
+            reduced_motion="reduce",
+            **{**phone, **options},
+        )
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on(
+            "console",
+            lambda message: (
+                troubles.append(message.text)
+                if "Content Security Policy" in message.text or "Content-Security" in message.text
+                else None
+            ),
+        )
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert not troubles, troubles

@@ -1,0 +1,217 @@
+"""The dashboard in a real browser: plots, keys, the reader, try-it, jobs and the admin, under the policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import ConfabServer, start_confab
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+BOTS = {"alpha": [6, 7, 6, 5], "beta": [4, 4, 5, 3], "gamma": [2, 1, 2, 3]}
+
+
+def prepare(server: ConfabServer, folder: Path) -> None:
+    """A researcher, and an imported study of three bots with ratings and metrics."""
+    server.shell(
+        "from django.contrib.auth import get_user_model;"
+        "get_user_model().objects.create_superuser('res', password='a-long-password')"
+    )
+    records = [
+        {
+            "dialogue_id": f"{bot}{i}",
+            "bot": bot,
+            "turns": [
+                {"speaker": "human", "text": "I love gardens"},
+                {"speaker": "bot", "text": "What do you grow?", "vote": 1},
+                {"speaker": "human", "text": "<b>Roses</b>, sadly they died"},
+                {"speaker": "bot", "text": "Oh no, that is sad", "vote": -1},
+            ],
+            "ratings": [{"rater": f"r{i}", "quality": quality, "fluency": 4 + i % 2}],
+        }
+        for bot, qualities in BOTS.items()
+        for i, quality in enumerate(qualities)
+    ]
+    file = folder / "ratings.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    server.manage("import_conversations", str(file), "--study", "imported", "--scale", "1:7")
+    server.manage(
+        "compute_metrics", "--study", "imported", "--metrics", "sentiment,words", "--inline"
+    )
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
+    """One prepared server for all tests here: its bots take seconds to load."""
+    folder = tmp_path_factory.mktemp("lab")
+    for server in start_confab(folder, vector_cache):
+        prepare(server, folder)
+        yield server
+
+
+def sign_in(page: Page, server: ConfabServer) -> None:
+    page.goto(f"{server.url}/dashboard/")
+    page.fill("#id_username", "res")
+    page.fill("#id_password", "a-long-password")
+    page.locator("input[type=submit]").click()
+    expect(page.get_by_role("heading", name="Studies")).to_be_visible()
+
+
+def no_sideways_scroll(page: Page) -> None:
+    """Nothing is wider than the window."""
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"{page.url} is {wide} px too wide"
+
+
+def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
+    page = new_page(accept_downloads=True)
+    sign_in(page, lab)
+    base = f"{lab.url}/dashboard"
+
+    # The plot tells its values on hover and focus, and arrows move between marks.
+    page.goto(f"{base}/studies/imported/bots/")
+    marks = page.locator(".figure-wide .mark")
+    marks.first.hover()
+    tip = page.locator("[data-tip-box]")
+    expect(tip).to_contain_text("alpha")
+    expect(tip).to_contain_text("Quality 6.00")
+    marks.first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(tip).to_contain_text("beta")
+    page.keyboard.press("ArrowRight")
+    expect(tip).to_contain_text("Fluency")
+
+    # Its table has the same numbers and can be sorted.
+    page.locator(".figure-switch").get_by_text("Table").click()
+    rows = page.locator(".figure-table tbody tr")
+    expect(rows.nth(0)).to_contain_text("6.00")
+    expect(page.locator(".figure-plot")).to_be_hidden()
+    page.get_by_role("button", name="Quality").click()
+    page.get_by_role("button", name="Quality").click()
+    expect(rows.nth(0)).to_contain_text("gamma")
+    expect(page.locator("th[aria-sort=ascending]")).to_have_text("Quality")
+
+    # It can be kept as a picture of its own.
+    page.locator(".figure-switch").get_by_text("Plot").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download SVG").click()
+    svg = Path(download.value.path()).read_text()
+    assert svg.startswith("<svg")
+    assert "class=" not in svg
+    assert "rgb(" in svg
+
+    # One click leads to the conversations behind a mark, and on to the reader.
+    marks.first.click()
+    page.wait_for_url("**/conversations/?bot=alpha")
+    expect(page.locator("tbody tr")).to_have_count(4)
+    page.locator("tbody th a").first.click()
+    expect(page.locator(".turn")).to_have_count(4)
+    expect(page.locator(".utterance").nth(2)).to_have_text("<b>Roses</b>, sadly they died")
+    expect(page.locator(".is-chosen .turn-index")).to_have_text("1")
+    page.locator(".is-chosen .turn-text").focus()
+    page.keyboard.press("j")
+    expect(page.locator(".is-chosen .turn-index")).to_have_text("2")
+    expect(page.get_by_role("heading", name="Turn 2")).to_be_visible()
+    page.keyboard.press("k")
+    expect(page.get_by_role("heading", name="Turn 1")).to_be_visible()
+    here = page.url
+    page.keyboard.press("ArrowRight")
+    expect(page).not_to_have_url(here)
+
+    # A file comes down as the button names it.
+    page.goto(f"{base}/studies/imported/export/")
+    page.get_by_text("JSON Lines", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download ratings.jsonl").click()
+    assert len(Path(download.value.path()).read_text().splitlines()) == 12
+
+    # The theme stays.
+    page.get_by_role("button", name="Theme: system").click()
+    page.get_by_role("button", name="Theme: light").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+    # The try-it chat answers.
+    page.goto(f"{base}/bots/eliza/")
+    page.get_by_label("Message").fill("I feel sad")
+    page.keyboard.press("Enter")
+    expect(page.locator(".try-log .bot")).to_have_count(1)
+    expect(page.locator(".try-log .failed")).to_have_count(0)
+
+    # Every other page, and the stock admin, under the same policy.
+    for path in ["", "bots/", "runs/", "imports/", "metrics/"]:
+        assert page.goto(f"{base}/{path}").status == 200
+    for path in ["", "agreement/", "hybrid/", "selfplay/", "metrics/", "conversations/"]:
+        assert page.goto(f"{base}/studies/imported/{path}").status == 200
+    for path in [
+        "",
+        "studies/study/",
+        "studies/study/1/change/",
+        "studies/study/add/",
+        "studies/rubric/1/change/",
+        "conversations/conversation/",
+        "ratings/rating/",
+        "runs/metricversion/",
+        "bots/botversion/",
+    ]:
+        assert page.goto(f"{lab.url}/admin/{path}").status == 200
+
+
+def test_a_run_is_followed_and_stopped(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
+    page = new_page()
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/runs/")
+    page.get_by_label("Eliza (rules)").check()
+    page.get_by_label("Conversations per bot").fill("3")
+    page.get_by_label("Compute all metrics afterwards").uncheck()
+    page.get_by_role("button", name="Start run").click()
+    expect(page.get_by_role("heading", name="Self-play 1")).to_be_visible()
+    expect(page.locator(".page-title .pill")).to_have_text("Waiting")
+    # The page follows the worker by itself.
+    lab.start_worker()
+    expect(page.locator(".page-title .pill")).to_have_text("Done", timeout=60_000)
+    expect(page.locator(".big-count")).to_have_text("3")
+    lab.kill("worker")
+
+    page.goto(f"{lab.url}/dashboard/runs/?new=1")
+    page.get_by_label("Parrot (control)").check()
+    page.get_by_role("button", name="Start run").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("What it made so far is kept")
+    dialog.get_by_role("button", name="Stop").click()
+    expect(page.locator(".page-title .pill")).to_have_text("Stopped")
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator(".page-title .pill")).to_have_text("Waiting")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], scheme: str) -> None:
+    page = new_page(360, 740, color_scheme=scheme)
+    sign_in(page, lab)
+    base = f"{lab.url}/dashboard"
+    for path in ["", "bots/", "bots/retrieval/", "runs/?new=1", "imports/", "metrics/"]:
+        page.goto(f"{base}/{path}")
+        no_sideways_scroll(page)
+    for path in ["", "bots/", "agreement/", "hybrid/", "conversations/", "metrics/", "export/"]:
+        page.goto(f"{base}/studies/imported/{path}")
+        no_sideways_scroll(page)
+    page.goto(f"{base}/studies/imported/bots/")
+    # One dimension at a time; the plots for wide columns stay away.
+    expect(page.locator(".figure-wide")).to_be_hidden()
+    expect(page.locator(".variant:visible")).to_have_count(1)
+    page.locator(".variant-switch").get_by_text("Fluency").click()
+    expect(page.locator(".variant-2")).to_be_visible()
+    expect(page.locator(".variant-1")).to_be_hidden()
+    page.goto(f"{base}/studies/imported/conversations/")
+    page.locator("tbody th a").first.click()
+    no_sideways_scroll(page)
+    page.locator(".side-menu summary").click()
+    expect(page.locator(".side-menu").get_by_role("link", name="Self-play")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".side-menu nav")).to_be_hidden()

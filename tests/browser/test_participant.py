@@ -1,0 +1,373 @@
+"""The participant's way in a real browser: consent, streamed chat, vote, reload, rating, code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import ConfabServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+SIZES = [(360, 740), (1280, 800)]
+LAST_WORD = "twelve"  # of every reply of the slow bot
+
+
+def study(server: ConfabServer, key: str, bots: list[str], **fields: Any) -> None:
+    """A collecting study on the running server."""
+    fields = {"state": "collecting", "min_exchanges": 2, "max_exchanges": 3, **fields}
+    server.shell(
+        "from webapp.studies.services import study_create;"
+        f"study_create(key={key!r}, name={key!r}, bots={bots!r}, **{fields!r})"
+    )
+
+
+def begin(page: Page, server: ConfabServer, key: str) -> None:
+    """Agree and start."""
+    page.goto(f"{server.url}/s/{key}/")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_text("Tick the box if you agree to take part.")).to_be_visible()
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("heading", name="How it works")).to_be_focused()
+    page.get_by_role("button", name="Start chatting").click()
+    page.wait_for_url("**/chat/**")
+    expect(page.locator("#log")).to_have_attribute("aria-live", "polite")
+
+
+def say(page: Page, text: str) -> None:
+    """Write and send, by the key on desktops and by the button on phones."""
+    page.locator("#text").fill(text)
+    if page.viewport_size["width"] < 700:
+        page.get_by_role("button", name="Send").click()
+    else:
+        page.locator("#text").press("Enter")
+
+
+def replies(page: Page) -> Any:
+    """The replies that are complete: only they can be voted on."""
+    return page.locator("#log .msg-bot:has(.votes) .bubble")
+
+
+def no_sideways_scroll(page: Page) -> None:
+    """Nothing is wider than the window."""
+    box = page.locator("html").bounding_box()
+    assert box["width"] <= page.viewport_size["width"]
+    wide = page.locator("html").evaluate("e => e.scrollWidth - e.clientWidth")
+    assert wide <= 0, f"{wide} px too wide"
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_whole_way(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
+) -> None:
+    server = test_bots_server
+    study(server, "way", ["test-slow"])
+    page = new_page(width, height)
+    page.goto(f"{server.url}/s/way/")
+    button = page.get_by_role("button", name="Continue").bounding_box()
+    assert button["y"] + button["height"] <= height, "nobody agrees past hidden text"
+    no_sideways_scroll(page)
+    begin(page, server, "way")
+
+    # The reply streams: busy, growing, and sending is closed.
+    say(page, "Hello there")
+    log = page.locator("#log")
+    streaming = log.locator(".streaming .bubble")
+    expect(streaming).to_contain_text("one")
+    expect(log).to_have_attribute("aria-busy", "true")
+    expect(page.locator("#send")).to_have_attribute("aria-disabled", "true")
+    assert LAST_WORD not in streaming.inner_text()
+    expect(streaming).to_contain_text("five")
+
+    # Reloaded in the middle of the reply: it comes, once, and the message is there once.
+    page.reload()
+    expect(replies(page)).to_have_count(1)
+    expect(replies(page)).to_have_text(re.compile(rf"^Reply 1: one .* {LAST_WORD}$"))
+    expect(log.locator(".msg-you")).to_have_count(1)
+    expect(log).not_to_have_attribute("aria-busy", "true")
+    no_sideways_scroll(page)
+
+    # A vote toggles, and outlives a reload.
+    up = page.get_by_role("button", name="Thumbs up")
+    up.click()
+    expect(page.locator("#status")).to_have_text("Vote saved.")
+    page.reload()
+    expect(up).to_have_attribute("aria-pressed", "true")
+
+    rate = page.locator("#rate")
+    expect(rate).to_have_attribute("aria-disabled", "true")
+    say(page, "And again")
+    expect(replies(page)).to_have_count(2)
+    rate.click()
+    page.wait_for_url("**/rate/")
+    no_sideways_scroll(page)
+
+    # A number key chooses; what is missing is named; what is chosen stays.
+    page.locator("#quality-1").focus()
+    page.keyboard.press("5")
+    expect(page.locator("#quality-5")).to_be_checked()
+    page.reload()
+    expect(page.locator("#quality-5")).to_be_checked()
+    page.get_by_role("button", name="Save and finish").click()
+    expect(page.locator("#summary")).to_be_focused()
+    expect(page.locator("#summary")).to_contain_text("4 answers are missing.")
+    expect(page.locator("#quality-5")).to_be_checked()
+    for key in ("fluency", "diversity", "contingency", "empathy"):
+        page.locator(f"#{key}-4").check(force=True)
+    page.get_by_label("Anything else?").fill("Thanks")
+    page.get_by_role("button", name="Save and finish").click()
+    page.wait_for_url("**/done/")
+    expect(page.locator("#code")).to_have_text(re.compile(r"^[A-Z0-9]{3}-[A-Z0-9]{3}$"))
+    code = page.locator("#code").inner_text()
+    no_sideways_scroll(page)
+    page.reload()
+    expect(page.locator("#code")).to_have_text(code)
+
+    stored = server.shell(
+        "from webapp.ratings.models import Rating; r = Rating.objects.get();"
+        "print(r.answers['quality'], r.answers['empathy'], r.comment);"
+        "print([t.vote for t in r.conversation.turns.order_by('index')])"
+    )
+    assert stored.split("\n")[:2] == ["5 4 Thanks", "[0, 1, 0, 0]"]
+
+
+def test_votes_stay_open_beside_the_rating(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    study(test_bots_server, "votes", ["test-quick"], min_exchanges=1)
+    page = new_page()
+    begin(page, test_bots_server, "votes")
+    say(page, "Hello")
+    expect(replies(page)).to_have_count(1)
+    page.locator("#rate").click()
+    page.wait_for_url("**/rate/")
+    down = page.get_by_role("button", name="Thumbs down")
+    down.click()
+    expect(down).to_have_attribute("aria-pressed", "true")
+    # The chat itself knows of it.
+    page.get_by_role("link", name="Back to the chat").click()
+    expect(down).to_have_attribute("aria-pressed", "true")
+    down.click()
+    expect(page.locator("#status")).to_have_text("Vote removed.")
+
+
+def test_a_message_written_without_connection_is_sent_once(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    study(test_bots_server, "offline", ["test-quick"])
+    page = new_page()
+    begin(page, test_bots_server, "offline")
+    test_bots_server.kill("web")
+    expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    say(page, "Are you there?")
+    expect(page.get_by_text("Waiting to send")).to_be_visible()
+    test_bots_server.start_web()
+    expect(replies(page)).to_have_text(["Reply 1 to: Are you there?"], timeout=40_000)
+    expect(page.get_by_text("Reconnecting…")).to_be_hidden()
+    expect(page.get_by_text("Waiting to send")).to_be_hidden()
+    page.reload()
+    expect(page.locator("#log .msg-you")).to_have_count(1)
+    expect(replies(page)).to_have_count(1)
+
+
+def test_enter_keys_limits_and_the_end_of_a_chat(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    study(test_bots_server, "keys", ["test-quick"], max_message_chars=20)
+    page = new_page()
+    begin(page, test_bots_server, "keys")
+    box = page.locator("#text")
+    you = page.locator("#log .msg-you .bubble")
+
+    box.press("Enter")
+    expect(page.locator("#alert")).to_have_text("Write something first.")
+    box.fill("x" * 21)
+    box.press("Enter")
+    expect(page.locator("#alert")).to_have_text(
+        "That is 1 character too long. Your text is still in the box."
+    )
+    expect(you).to_have_count(0)
+    # An Enter that ends a composition (Japanese, Korean) sends nothing.
+    box.fill("こんにちは")
+    box.dispatch_event("compositionstart")
+    box.press("Enter")
+    box.dispatch_event("compositionend")
+    expect(you).to_have_count(0)
+    # An emoji is one character, here as on the server.
+    box.fill("😀" * 19)
+    box.press("Shift+Enter")
+    box.type("a")
+    expect(page.locator("#alert")).to_be_empty()
+    box.fill("one")
+    box.press("Shift+Enter")
+    box.type("<b>two</b>")
+    box.press("Enter")
+    expect(you).to_have_text(["one\n<b>two</b>"])
+    expect(replies(page)).to_have_count(1)
+    for n in (2, 3):
+        say(page, f"message {n}")
+        expect(replies(page)).to_have_count(n)
+    expect(page.get_by_text("This chat is complete.")).to_be_visible()
+    expect(box).to_be_hidden()
+
+
+def test_a_bot_that_fails_leaves_three_ways(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    study(test_bots_server, "fails", ["test-failing", "test-quick"], protocol="balanced")
+    page = new_page(360, 740)
+    begin(page, test_bots_server, "fails")
+    say(page, "Hello")
+    if replies(page).or_(page.locator(".msg-failed")).first.inner_text().startswith("Reply"):
+        # The other bot came first: this one is rated, and the failing one is next.
+        say(page, "Hello again")
+        expect(replies(page)).to_have_count(2)
+        page.locator("#rate").click()
+        page.wait_for_url("**/rate/")
+        for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
+            page.locator(f"#{key}-4").check(force=True)
+        page.get_by_role("button", name="Save and finish").click()
+        page.get_by_role("button", name="Talk to another chatbot").click()
+        page.wait_for_url("**/chat/*/")
+        say(page, "Hello")
+    failed = page.locator(".msg-failed")
+    expect(failed).to_contain_text("This is our fault, not yours.")
+    expect(page.locator("#log")).not_to_have_attribute("aria-busy", "true")
+    page.get_by_role("button", name="Try again").click()
+    expect(failed).to_be_hidden()
+    expect(failed).to_be_visible()
+    page.reload()
+    expect(failed).to_be_visible()
+    # Mended, the same message is answered.
+    (test_bots_server.data_dir / "mended").touch()
+    page.get_by_role("button", name="Try again").click()
+    expect(replies(page)).to_have_text(["Here I am again."])
+    # Broken again, it can be finished with a code.
+    (test_bots_server.data_dir / "mended").unlink()
+    say(page, "And now?")
+    page.get_by_role("button", name="Finish early with pay").click()
+    page.wait_for_url("**/done/")
+    expect(page.locator("#code")).to_be_visible()
+
+
+def test_two_tabs_show_the_same_chat(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    study(test_bots_server, "tabs", ["test-quick"])
+    page = new_page()
+    begin(page, test_bots_server, "tabs")
+    second = page.context.new_page()
+    second.goto(page.url)
+    say(page, "From the first")
+    expect(replies(second)).to_have_count(1)
+    say(second, "From the second")
+    expect(replies(page)).to_have_count(2)
+    expect(page.locator("#log .msg-you")).to_have_count(2)
+
+
+@contextmanager
+def page_at_localhost(body: str) -> Iterator[str]:
+    """A site that is not 127.0.0.1, with this one page; its origin."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://localhost:{site.server_port}"
+        site.shutdown()
+
+
+def test_inside_a_frame_of_another_site(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    """A recruitment frame: no cookies arrive there, the signed token takes their place."""
+    inner = f"{test_bots_server.url}/s/framed/?workerId=w1&assignmentId=a1"
+    body = f'<iframe src="{inner}" width="1000" height="700"></iframe>'
+    with page_at_localhost(body) as platform:
+        study(test_bots_server, "framed", ["test-quick"], min_exchanges=1, frame_ancestors=platform)
+        page = new_page()
+        page.goto(platform)
+        _way_in_a_frame(page)
+        assert not [c for c in page.context.cookies() if c["name"] == "sessionid"]
+
+
+def _way_in_a_frame(page: Page) -> None:
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("checkbox").check()
+    frame.get_by_role("button", name="Continue").click()
+    frame.get_by_role("button", name="Start chatting").click()
+    frame.locator("#text").fill("Hello")
+    frame.locator("#text").press("Enter")
+    expect(frame.locator("#log .votes")).to_have_count(1)
+    frame.locator("#rate").click()
+    for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
+        frame.locator(f"#{key}-4").check(force=True)
+    frame.get_by_role("button", name="Save and finish").click()
+    expect(frame.locator("#code")).to_be_visible()
+
+
+def test_without_script_consent_rating_and_code_work(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    study(test_bots_server, "plain", ["test-quick"], min_exchanges=1)
+    with_script = new_page()
+    begin(with_script, test_bots_server, "plain")
+    say(with_script, "Hello")
+    expect(replies(with_script)).to_have_count(1)
+    page = new_page(java_script_enabled=False)
+    page.context.add_cookies(with_script.context.cookies())
+    page.goto(f"{test_bots_server.url}/s/plain/")
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Start chatting").click()
+    page.wait_for_url("**/chat/**")
+    # Chromium draws no noscript where a test switches scripts off; that it is there must do.
+    assert "The chat needs JavaScript." in page.content()
+    page.goto(page.url + "rate/")
+    for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
+        page.locator(f"#{key}-4").check(force=True)
+    page.get_by_role("button", name="Save and finish").click()
+    expect(page.locator("#code")).to_be_visible()
+
+
+def test_participant_pages_are_light(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    """Under 60 kB compressed in all: what one person loads on the whole way, counted once."""
+    import gzip
+
+    study(test_bots_server, "light", ["test-quick"], min_exchanges=1)
+    page = new_page()
+    sizes: dict[str, int] = {}
+    hosts = set()
+
+    def count(response: Any) -> None:
+        hosts.add(response.url.split("/")[2])
+        if response.status == 200 and response.url not in sizes:
+            sizes[response.url] = len(gzip.compress(response.body()))
+
+    page.on("response", count)
+    begin(page, test_bots_server, "light")
+    say(page, "Hello")
+    expect(replies(page)).to_have_count(1)
+    page.locator("#rate").click()
+    page.wait_for_url("**/rate/")
+    expect(page.locator(".votes")).to_be_visible()
+    assert len([url for url in sizes if url.endswith(".css")]) == 1
+    assert sum(sizes.values()) < 60_000, sizes
+    assert hosts == {f"127.0.0.1:{test_bots_server.port}"}

@@ -1,0 +1,66 @@
+"""The one way to make data in tests: through services."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from webapp.conversations import services as conversation_services
+from webapp.conversations.models import Conversation
+from webapp.ratings.services import RatingOutcome, rating_submit
+from webapp.studies.models import Participant, Study
+from webapp.studies.services import consent_record, participant_enter, study_create
+
+
+def make_study(key: str = "s", **fields: Any) -> Study:
+    """A collecting study with two bots, three exchanges needed, no pacing."""
+    defaults: dict[str, Any] = {
+        "name": key,
+        "bots": ["eliza", "parrot"],
+        "state": Study.State.COLLECTING,
+        "min_exchanges": 3,
+        "max_exchanges": 5,
+        "typing_chars_per_s": 0,
+    }
+    return study_create(key=key, **{**defaults, **fields})
+
+
+def make_participant(study: Study, **fields: Any) -> Participant:
+    """Somebody who agreed."""
+    return consent_record(participant=participant_enter(study=study, **fields))
+
+
+def make_conversation(study: Study, *, n_exchanges: int = 0, **fields: Any) -> Conversation:
+    """A started chat with this many exchanges."""
+    conversation = conversation_services.conversation_start(
+        participant=make_participant(study, **fields)
+    )
+    for number in range(n_exchanges):
+        exchange(conversation, f"message {number}", f"reply {number}")
+    conversation.refresh_from_db()
+    return conversation
+
+
+def exchange(conversation: Conversation, message: str, reply: str) -> None:
+    """One message and its reply."""
+    conversation_services.turn_add_human(
+        conversation_id=conversation.pk, client_id=uuid.uuid4(), text=message
+    )
+    lease = uuid.uuid4()
+    assert conversation_services.reply_claim(
+        conversation_id=conversation.pk, lease=lease, lease_s=30
+    )
+    assert conversation_services.turn_add_bot(
+        conversation_id=conversation.pk, lease=lease, text=reply
+    )
+
+
+def make_rating(conversation: Conversation, **answers: float) -> RatingOutcome:
+    """A rating of all five dimensions, 4 where nothing else is said."""
+    assert conversation.participant is not None
+    keys = ["quality", "fluency", "diversity", "contingency", "empathy"]
+    return rating_submit(
+        conversation=conversation,
+        participant=conversation.participant,
+        answers={key: answers.get(key, 4) for key in keys},
+    )

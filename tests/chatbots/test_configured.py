@@ -1,0 +1,203 @@
+"""Bots declared in bots.yaml: what is made of them, and how mistakes are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chatbots.bots.endpoint import EndpointBot
+from chatbots.bots.neural_chat import NeuralChatBot
+from chatbots.bots.retrieval import RetrievalBot
+from chatbots.configured import (
+    KINDS,
+    BotsFileError,
+    configured_load,
+    configured_register,
+    kind_parameters,
+)
+from chatbots.registry import bot_get, bots
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "bots.yaml"
+
+
+@pytest.fixture
+def clean_registry(tmp_path: Path) -> Iterator[None]:
+    yield
+    configured_register(tmp_path / "no-such-file.yaml")
+
+
+GOOD = """
+- id: gpt
+  kind: endpoint
+  name: A big one
+  params:
+    model: some-model
+    base_url: http://localhost:1234/v1
+    api_key_env: SOME_KEY
+    temperature: 1
+    window: 8
+    price_in: 0.5
+- id: old-bot
+  kind: neural_chat
+  params: {path: "my.module:Bot", arguments: {beam: 5}}
+- id: lexical
+  kind: retrieval
+  name: Retrieval, by words
+  params: {encoder: nobody/nothing}
+"""
+
+
+def test_every_entry_is_a_bot_of_its_own(file: Path) -> None:
+    file.write_text(GOOD)
+    endpoint, plug_in, retrieval = configured_load(file)
+    assert isinstance(endpoint, EndpointBot)
+    assert (endpoint.name, endpoint.title, endpoint.model) == ("gpt", "A big one", "some-model")
+    assert endpoint.identity.name == "gpt"
+    params = endpoint.identity.params
+    assert params["temperature"] == 1
+    assert params["window"] == 8
+    assert params["api_key_env"] == "SOME_KEY"
+    assert isinstance(plug_in, NeuralChatBot)
+    assert plug_in.title == "old-bot"
+    assert plug_in.arguments == {"beam": 5}
+    assert isinstance(retrieval, RetrievalBot)
+    assert retrieval.ranking == "tfidf"
+    assert len({bot.identity.key for bot in (endpoint, plug_in, retrieval)}) == 3
+
+
+def test_other_parameters_are_another_identity(file: Path) -> None:
+    entry = "- {{id: a, kind: endpoint, params: {{model: m, temperature: {}}}}}"
+    keys = set()
+    for temperature in ("0.1", "0.2"):
+        file.write_text(entry.format(temperature))
+        keys.add(configured_load(file)[0].identity.key)
+    assert len(keys) == 2
+
+
+def test_no_file_and_an_empty_file_hold_no_bot(file: Path) -> None:
+    assert configured_load(file) == []
+    file.write_text("# nothing yet\n")
+    assert configured_load(file) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id: a", "must hold a list"),
+        ("- just text", "entry 1: it is a text"),
+        ("[{", "cannot be read"),
+        ("- {kind: endpoint}", "id is None"),
+        ("- {id: Ünicode, kind: endpoint}", "id is 'Ünicode'"),
+        ("- {id: 'a b', kind: endpoint}", "id is 'a b'"),
+        ("- {id: -a, kind: endpoint}", "id is '-a'"),
+        ("- {id: 5, kind: endpoint}", "id is 5"),
+        ("- {id: a}", "kind is None.*one of transformers, endpoint"),
+        ("- {id: a, kind: endpont}", "no kind 'endpont'; did you mean endpoint"),
+        ("- {id: a, kind: neuralchat}", "did you mean neural_chat"),
+        ("- {id: a, knd: endpoint}", "no key 'knd'; did you mean kind"),
+        ("- {id: a, kind: endpoint, name: 3}", "name is 3"),
+        ("- {id: a, kind: endpoint, params: [1]}", "params is a list"),
+        ("- {id: a, kind: endpoint}", "needs the parameter model"),
+        ("- {id: a, kind: neural_chat}", "needs the parameter path"),
+        ("- {id: a, kind: endpoint, params: {model: m, temprature: 1}}", "'temprature'; did you mean temperature"),
+        ("- {id: a, kind: endpoint, params: {model: m, temperature: hot}}", "temperature is 'hot'; it must be a number"),
+        ("- {id: a, kind: endpoint, params: {model: m, temperature: true}}", "temperature is True; it must be a number"),
+        ("- {id: a, kind: endpoint, params: {model: m, window: 2.5}}", "window is 2.5; it must be a whole number"),
+        ("- {id: a, kind: endpoint, params: {model: 7}}", "model is 7; it must be a text"),
+        ("- {id: a, kind: endpoint, params: {model: m, retries: -1}}", "retries is -1; it must be at least 0"),
+        ("- {id: a, kind: endpoint, params: {model: m, send_seed: 1}}", "send_seed is 1; it must be true or false"),
+        ("- {id: a, kind: neural_chat, params: {path: nonsense}}", "path is 'nonsense'"),
+        ("- {id: a, kind: neural_chat, params: {path: 'a:B', arguments: [1]}}", "it must be a mapping"),
+        (
+            "- {id: a, kind: retrieval}\n- {id: b, kind: retrieval}\n- {id: a, kind: retrieval}",
+            "entry 3: a second bot with the id 'a'",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    with pytest.raises(BotsFileError, match=message) as caught:
+        configured_load(file)
+    assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "{id: a, kind: endpoint, params: {model: m, api_key: sk-very-secret}}",
+        "{id: a, kind: endpoint, params: {model: m, API-KEY: sk-very-secret}}",
+        "{id: a, kind: endpoint, params: {model: m, token: sk-very-secret}}",
+        "{id: a, kind: endpoint, api_key: sk-very-secret}",
+        "{id: a, kind: endpoint, params: {model: m, api_key_env: sk-very-secret}}",
+    ],
+)
+def test_a_secret_is_refused_and_not_repeated(file: Path, entry: str) -> None:
+    file.write_text(f"- {entry}")
+    with pytest.raises(BotsFileError, match="environment variable") as caught:
+        configured_load(file)
+    assert "api_key_env" in str(caught.value)
+    assert "very-secret" not in str(caught.value)
+
+
+def test_registering_again_replaces_what_was_registered(file: Path, clean_registry: None) -> None:
+    before = bots.names()
+    file.write_text("- {id: one, kind: retrieval}\n- {id: two, kind: retrieval}")
+    assert configured_register(file) == ["one", "two"]
+    first = bot_get("one")
+    assert set(bots.names()) == {*before, "one", "two"}
+    file.write_text("- {id: one, kind: retrieval, name: Anew}")
+    configured_register(file)
+    assert bot_get("one") is not first
+    assert bot_get("one").title == "Anew"
+    assert set(bots.names()) == {*before, "one"}
+
+
+def test_a_mistake_leaves_the_registry_as_it_was(file: Path, clean_registry: None) -> None:
+    file.write_text("- {id: one, kind: retrieval}")
+    configured_register(file)
+    names = bots.names()
+    for text in (
+        "- {id: x, kind: nothing}",
+        "- {id: x, kind: retrieval}\n- {id: eliza, kind: retrieval}",
+    ):
+        file.write_text(text)
+        with pytest.raises(BotsFileError):
+            configured_register(file)
+        assert bots.names() == names
+
+
+def test_every_kind_declares_its_parameters() -> None:
+    for kind in KINDS:
+        parameters = {parameter.name: parameter for parameter in kind_parameters(kind)}
+        assert parameters, kind
+        assert not {"name", "title", "self"} & set(parameters)
+        assert all(p.type and p.description for p in parameters.values()), (
+            f"{kind}: described in its docstring"
+        )
+    endpoint = {p.name: p for p in kind_parameters("endpoint")}
+    assert endpoint["model"].required
+    assert endpoint["temperature"].default == 0.7
+    assert endpoint["price_in"].type == "a number or null"
+    assert {p.name for p in kind_parameters("retrieval")} == {"corpus", "encoder"}
+    assert {p.name: p.default for p in kind_parameters("neural_chat")}["arguments"] == {}
+
+
+def test_reading_the_file_loads_no_torch(file: Path) -> None:
+    import subprocess
+    import sys
+
+    file.write_text(GOOD + "- {id: t, kind: transformers, params: {model: nobody/nothing}}\n")
+    code = (
+        "import sys; from chatbots.configured import *; configured_register(sys.argv[1]);"
+        "from chatbots.registry import bot_list; [b.unavailable_reason() for b in bot_list()];"
+        "print([m for m in ('torch', 'transformers', 'openai', 'sentence_transformers') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,303 @@
+"""The endpoint bot against a small server on this machine that speaks HTTP and server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from chatbots import Conversation
+from chatbots.base import BotError
+from chatbots.bots.endpoint import EndpointBot
+from chatbots.serving import reply
+
+KEY = "sk-test-abcdefgh12345678"
+Send = Callable[[bytes], Awaitable[None]]
+
+
+def chunk(text: str | None = None, finish: str | None = None) -> bytes:
+    """One server-sent event of a chat completion."""
+    delta = {} if text is None else {"role": "assistant", "content": text}
+    body = {
+        "id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    }  # fmt: skip
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+@dataclass
+class Server:
+    """Answers the n-th request with the n-th of `answers` (the last one again and again)."""
+
+    answers: list[Callable[[Server, Send], Awaitable[None]]]
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    port: int = 0
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
+            body = await reader.readexactly(int(headers["content-length"]))
+            self.headers.append(headers)
+            self.requests.append(json.loads(body))
+            answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+
+            async def send(data: bytes) -> None:
+                writer.write(data)
+                await writer.drain()
+
+            await answer(self, send)
+        writer.close()
+
+    def bot(self, **params: Any) -> EndpointBot:
+        settings = {"name": "e", "model": "m", "base_url": f"http://127.0.0.1:{self.port}/v1"}
+        bot = EndpointBot(**{**settings, **params})
+        bot.load("cpu")
+        return bot
+
+
+@contextlib.asynccontextmanager
+async def serving(*answers: Callable[[Server, Send], Awaitable[None]]) -> AsyncIterator[Server]:
+    server = Server(list(answers))
+    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
+    server.port = listening.sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        server.let_go.set()
+        listening.close()
+
+
+SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
+
+
+def says(*pieces: str, finish: str | None = "stop") -> Callable[[Server, Send], Awaitable[None]]:
+    async def answer(server: Server, send: Send) -> None:
+        await send(SSE + b"\r\n")
+        for piece in pieces:
+            await send(chunk(piece))
+        if finish:
+            await send(chunk(finish=finish) + b"data: [DONE]\n\n")
+
+    return answer
+
+
+def fails(
+    status: int, message: str = "no", headers: str = ""
+) -> Callable[[Server, Send], Awaitable[None]]:
+    async def answer(server: Server, send: Send) -> None:
+        body = json.dumps({"error": {"message": message}}).encode()
+        head = (
+            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nretry-after: 0\r\n{headers}"
+        )
+        await send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+
+    return answer
+
+
+async def hangs(server: Server, send: Send) -> None:
+    await server.let_go.wait()
+
+
+async def pieces(bot: EndpointBot, *texts: str, seed: int = 0) -> list[str]:
+    return [piece async for piece in bot.stream(Conversation.from_texts(texts, seed=seed))]
+
+
+async def test_pieces_arrive_as_the_server_sends_them() -> None:
+    async def two_halves(server: Server, send: Send) -> None:
+        await send(SSE + b"\r\n" + chunk("Hel"))
+        await server.let_go.wait()
+        await send(chunk("lo") + chunk(finish="stop") + b"data: [DONE]\n\n")
+
+    async with serving(two_halves) as server:
+        stream = server.bot().stream(Conversation.from_texts(["hi"]))
+        assert await anext(stream) == "Hel"
+        server.let_go.set()
+        assert [piece async for piece in stream] == ["lo"]
+
+
+async def test_the_request_holds_prompt_window_settings_and_seed() -> None:
+    async with serving(says("ok")) as server:
+        bot = server.bot(system_prompt="Be brief.", window=3, temperature=0, max_new_tokens=9)
+        context = Conversation.from_texts(["one", "two", "three", "four", "five"], seed=4)
+        assert "".join([piece async for piece in bot.stream(context)]) == "ok"
+    (request,) = server.requests
+    assert request["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "three"},
+        {"role": "assistant", "content": "four"},
+        {"role": "user", "content": "five"},
+    ]
+    assert request["model"] == "m"
+    assert request["temperature"] == 0
+    assert request["max_tokens"] == 9
+    assert request["stream"] is True
+    assert request["seed"] == context.reply_seed % 2**31
+
+
+async def test_a_speakers_run_is_one_message_and_an_empty_conversation_is_opened() -> None:
+    async with serving(says("ok")) as server:
+        bot = server.bot(
+            opening_prompt="Begin.", send_seed=False, max_tokens_field="max_completion_tokens"
+        )
+        run = Conversation("c").with_turn("human", "a").with_turn("human", "b")
+        for context in (run, Conversation("d")):
+            assert [piece async for piece in bot.stream(context)] == ["ok"]
+    assert server.requests[0]["messages"] == [{"role": "user", "content": "a\nb"}]
+    assert server.requests[1]["messages"] == [{"role": "user", "content": "Begin."}]
+    assert "seed" not in server.requests[0]
+    assert "max_tokens" not in server.requests[0]
+    assert server.requests[0]["max_completion_tokens"] == 200
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_passing_failure_is_tried_again(status: int) -> None:
+    async with serving(fails(status), says("fine")) as server:
+        assert await pieces(server.bot(), "hi") == ["fine"]
+    assert len(server.requests) == 2
+
+
+async def test_tries_are_bounded() -> None:
+    async with serving(fails(503, "overloaded")) as server:
+        with pytest.raises(BotError, match=r"asked 3 times.*HTTP 503.*overloaded"):
+            await pieces(server.bot(retries=2), "hi")
+    assert len(server.requests) == 3
+
+
+async def test_a_bad_key_is_not_tried_again_and_never_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_TEST_KEY", KEY)
+    async with serving(fails(401, f"Incorrect API key provided: {KEY}")) as server:
+        with pytest.raises(BotError, match="the key was refused") as caught:
+            await pieces(server.bot(api_key_env="MY_TEST_KEY"), "hi")
+    assert len(server.requests) == 1
+    assert server.headers[0]["authorization"] == f"bearer {KEY}"
+    assert KEY not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__, (
+        "the library's message would show the key in a traceback"
+    )
+
+
+async def test_a_server_that_never_answers_times_out() -> None:
+    async with serving(hangs) as server:
+        with pytest.raises(BotError, match="time-out"):
+            await pieces(server.bot(read_timeout_s=0.1, retries=0), "hi")
+    assert len(server.requests) == 1
+
+
+async def test_a_server_that_stops_in_the_middle_times_out_and_is_not_asked_again() -> None:
+    async def stops(server: Server, send: Send) -> None:
+        await send(SSE + b"\r\n" + chunk("Hello"))
+        await server.let_go.wait()
+
+    async with serving(stops) as server:
+        with pytest.raises(BotError, match="broke off after 5 characters"):
+            await pieces(server.bot(read_timeout_s=0.1), "hi")
+    assert len(server.requests) == 1
+
+
+async def test_a_broken_stream_is_an_error_and_not_a_short_reply() -> None:
+    async def breaks(server: Server, send: Send) -> None:
+        data = chunk("Hello")
+        await send(
+            SSE + b"transfer-encoding: chunked\r\n\r\n" + b"%x\r\n%s\r\n" % (len(data), data)
+        )
+
+    for answer in (breaks, says("Hello", finish=None)):
+        async with serving(answer, says("another")) as server:
+            with pytest.raises(BotError, match="broke off after 5 characters"):
+                await pieces(server.bot(), "hi")
+        assert len(server.requests) == 1
+
+
+async def test_nobody_listening_says_so() -> None:
+    async with serving(says("x")) as server:
+        bot = server.bot(retries=0)
+    with pytest.raises(BotError, match="no connection"):
+        await pieces(bot, "hi")
+
+
+async def test_no_text_at_all_is_an_error() -> None:
+    async with serving(says(finish="content_filter")) as server:
+        with pytest.raises(BotError, match="content_filter"):
+            await pieces(server.bot(retries=0), "hi")
+
+
+async def test_usage_and_cost_are_counted_where_a_price_is_known() -> None:
+    async def answer(server: Server, send: Send) -> None:
+        usage = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [],
+                 "usage": {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}}  # fmt: skip
+        await send(SSE + b"\r\n" + chunk("ok") + chunk(finish="stop"))
+        await send(b"data: " + json.dumps(usage).encode() + b"\n\ndata: [DONE]\n\n")
+
+    async with serving(answer) as server:
+        bot = server.bot(price_in=2, price_out=10.0)
+        await pieces(bot, "hi")
+        await pieces(bot, "hi")
+    assert server.requests[0]["stream_options"] == {"include_usage": True}
+    assert (bot.usage.tokens_in, bot.usage.tokens_out) == (2000, 1000)
+    assert bot.usage.cost == pytest.approx(2 * (1000 * 2 + 500 * 10) / 1e6)
+
+
+async def test_the_host_streams_it_to_many_conversations_at_once() -> None:
+    waiting = 0
+
+    async def all_at_once(server: Server, send: Send) -> None:
+        nonlocal waiting
+        waiting += 1
+        if waiting == 5:
+            server.let_go.set()
+        await server.let_go.wait()
+        await says("to", "gether")(server, send)
+
+    async with serving(all_at_once) as server:
+        bot = server.bot()
+        replies = await asyncio.to_thread(
+            reply, bot, [Conversation.from_texts([str(i)]) for i in range(5)]
+        )
+    assert [r.text for r in replies] == ["together"] * 5
+
+
+async def test_one_bot_serves_several_event_loops() -> None:
+    async with serving(says("ok")) as server:
+        bot = server.bot()
+        for _ in range(2):
+            (answer,) = await asyncio.to_thread(reply, bot, [Conversation.from_texts(["hi"])])
+            assert answer.text == "ok"
+        assert await pieces(bot, "hi") == ["ok"]
+
+
+def test_a_missing_key_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_TEST_KEY", raising=False)
+    bot = EndpointBot(name="e", model="m", api_key_env="MY_TEST_KEY")
+    assert "MY_TEST_KEY" in str(bot.unavailable_reason())
+    with pytest.raises(BotError, match="MY_TEST_KEY"):
+        bot.load("cpu")
+    monkeypatch.setenv("MY_TEST_KEY", KEY)
+    assert bot.unavailable_reason() is None
+    bot.load("cpu")
+    assert KEY not in repr(bot)
+    assert KEY not in json.dumps(bot.identity.as_dict())
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="name of an environment variable") as caught:
+        EndpointBot(name="e", model="m", api_key_env=KEY)
+    assert KEY not in str(caught.value)
+    for params in (
+        {"base_url": "localhost"},
+        {"retries": -1},
+        {"window": -1},
+        {"max_new_tokens": 0},
+    ):
+        with pytest.raises(ValueError, match=next(iter(params))):
+            EndpointBot(name="e", model="m", **params)  # type: ignore[arg-type]

@@ -1,0 +1,289 @@
+"""Fixtures: a study, and a whole Confab in processes of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from asgiref.sync import SyncToAsync
+from django.db import connections
+
+from chatbots.encoders.cache import cache_folder_set
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a server that the environment does not name."""
+    for item in items:
+        for marker, variable in (("postgres", "DATABASE_URL"), ("redis", "REDIS_URL")):
+            if item.get_closest_marker(marker) and not os.environ.get(variable):
+                item.add_marker(pytest.mark.skip(reason=f"{variable} is not set"))
+
+
+@pytest.fixture(scope="session")
+def vector_cache(request: pytest.FixtureRequest) -> Path:
+    """Where encoded corpora and distilled word vectors are kept from one run of pytest to the next."""
+    return Path(request.config.cache.mkdir("confab"))
+
+
+@pytest.fixture(autouse=True)
+def _vector_cache_used(vector_cache: Path) -> None:
+    cache_folder_set(vector_cache)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _database_thread_closed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Close the connection of the event loop's database thread before the test database goes."""
+    request.getfixturevalue("django_db_setup")
+    yield
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with contextlib.closing(socket.socket()) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+@dataclass
+class ConfabServer:
+    """Confab in processes of its own: one in embedded mode; web, bot host and Redis otherwise.
+
+    With `DATABASE_URL` and `REDIS_URL` in the environment every server has a database and a channel
+    prefix of its own there.
+    """
+
+    data_dir: Path
+    env: dict[str, str]
+    port: int
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @staticmethod
+    def root() -> Path:
+        """The project's folder."""
+        return ROOT
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def ws_url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}"
+
+    @property
+    def is_distributed(self) -> bool:
+        return bool(self.env.get("REDIS_URL"))
+
+    def manage(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a `manage.py` command on this server's data."""
+        return subprocess.run(
+            [sys.executable, "manage.py", *args],
+            cwd=ROOT,
+            env=self.env,
+            text=True,
+            capture_output=True,
+            check=check,
+            timeout=180,
+        )
+
+    def shell(self, code: str) -> str:
+        """Run Python with Django set up on this server's data; what it prints comes back."""
+        return self.manage("shell", "--no-imports", "-c", code).stdout
+
+    def add_study(self, key: str, bots: list[str], **fields: object) -> None:
+        """Make a collecting study that needs one exchange, without pacing, unless told otherwise."""
+        defaults: dict[str, object] = {
+            "state": "collecting",
+            "min_exchanges": 1,
+            "max_exchanges": 20,
+            "typing_chars_per_s": 0,
+        }
+        self.shell(
+            "from webapp.studies.services import study_create; "
+            f"study_create(key={key!r}, name={key!r}, bots={bots!r}, **{ {**defaults, **fields}!r})"
+        )
+
+    def start(self, name: str, *args: str) -> subprocess.Popen[bytes]:
+        """Start one of the server's processes in a session of its own."""
+        log = (self.data_dir / f"{name}.log").open("ab")
+        process = subprocess.Popen(
+            [sys.executable, *args],
+            cwd=ROOT,
+            env=self.env,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        self.processes[name] = process
+        return process
+
+    def start_web(self) -> None:
+        """The web process; embedded, it is the bot host too."""
+        self.start("web", "manage.py", "serve", "--port", str(self.port))
+        self.wait_until_healthy()
+
+    def start_bot_host(self) -> None:
+        """The bot host; embedded there is none apart."""
+        if self.is_distributed:
+            self.start("bot_host", "manage.py", "bot_host")
+
+    def start_worker(self) -> None:
+        """A Celery worker for all queues."""
+        self.start(
+            "worker",
+            "-m",
+            "celery",
+            "--app",
+            "webapp.celery",
+            "worker",
+            "--queues",
+            "gpu,default",
+            "--concurrency",
+            "1",
+            "--loglevel",
+            "INFO",
+            "--without-gossip",
+            "--without-mingle",
+        )
+
+    def kill(self, name: str, with_signal: int = signal.SIGKILL) -> None:
+        """End one process at once, with all its children."""
+        process = self.processes.pop(name)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, with_signal)
+        process.wait(timeout=30)
+
+    def kill_bot_host(self) -> None:
+        """Kill whichever process keeps the bots."""
+        self.kill("bot_host" if self.is_distributed else "web")
+
+    def restart_bot_host(self) -> None:
+        """Start again what `kill_bot_host` killed."""
+        if self.is_distributed:
+            self.start_bot_host()
+        else:
+            self.start_web()
+
+    def wait_until_healthy(self, timeout_s: float = 60) -> None:
+        """Wait for `/healthz` to answer 200."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                if urllib.request.urlopen(f"{self.url}/healthz", timeout=5).status == 200:
+                    return
+            time.sleep(0.2)
+        log = (self.data_dir / "web.log").read_text()[-3000:]
+        raise AssertionError(f"the server did not become healthy:\n{log}")
+
+    def stop(self) -> None:
+        """End everything, side by side."""
+        for process in self.processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for name in list(self.processes):
+            self.kill(name, signal.SIGTERM)
+
+
+def _own_database(env: dict[str, str]) -> Iterator[None]:
+    """A database of the server's own on the PostgreSQL server, if one is named."""
+    if not env.get("DATABASE_URL"):
+        yield
+        return
+    import psycopg2
+
+    base, _, _ = env["DATABASE_URL"].rpartition("/")
+    name = f"confab_test_{uuid.uuid4().hex[:12]}"
+    connection = psycopg2.connect(f"{base}/postgres")
+    connection.autocommit = True
+    try:
+        connection.cursor().execute(f"CREATE DATABASE {name}")
+        env["DATABASE_URL"] = f"{base}/{name}"
+        yield
+        connection.cursor().execute(f"DROP DATABASE {name} WITH (FORCE)")
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def confab_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
+    """A running Confab with the demo study, reachable at `.url`."""
+    yield from start_confab(tmp_path, vector_cache)
+
+
+@pytest.fixture
+def bare_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
+    """A running Confab without a study; it is there at once, for no bot has to be loaded."""
+    yield from start_confab(tmp_path, vector_cache, with_demo=False)
+
+
+@pytest.fixture
+def test_bots_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
+    """A running Confab that also has the bots of `tests/plugin_bots.py`, and short time-outs."""
+    yield from start_confab(
+        tmp_path,
+        vector_cache,
+        {"CONFAB_PLUGINS": "tests.plugin_bots", "CONFAB_REPLY_TIMEOUT_S": "6"},
+        with_demo=False,  # its bots take seconds to load
+    )
+
+
+@pytest.fixture(scope="module")
+def command_env(
+    tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
+) -> Iterator[ConfabServer]:
+    """A migrated installation with the demo study and no process running, for commands."""
+    yield from start_confab(tmp_path_factory.mktemp("commands"), vector_cache, with_processes=False)
+
+
+def start_confab(
+    tmp_path: Path,
+    vector_cache: Path,
+    extra_env: dict[str, str] | None = None,
+    *,
+    with_demo: bool = True,
+    with_processes: bool = True,
+) -> Iterator[ConfabServer]:
+    env = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
+        "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+        "CONFAB_DATA_DIR": str(tmp_path),
+        "CONFAB_CHANNEL_PREFIX": f"test-{uuid.uuid4().hex[:8]}",
+        "CONFAB_REPLY_LEASE_S": "3",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": str(ROOT),
+        **(extra_env or {}),
+    }
+    (tmp_path / "cache").symlink_to(vector_cache)
+    own = _own_database(env)
+    next(own)
+    server = ConfabServer(data_dir=tmp_path, env=env, port=free_port())
+    try:
+        server.manage("migrate", "--verbosity", "0")
+        if with_demo:
+            server.shell(
+                "from webapp.studies.services import demo_study_ensure; demo_study_ensure()"
+            )
+        if with_processes:
+            server.start_bot_host()
+            server.start_web()
+        yield server
+    finally:
+        server.stop()
+        with contextlib.suppress(StopIteration):
+            next(own)

@@ -1,0 +1,144 @@
+"""What every registered metric promises, whoever wrote it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from chatbots import Conversation
+from chatbots.conversation import Turn
+from chatbots.identity import canonical_json
+from evaluation.metrics.registry import metric_list
+
+METRICS = {metric.name: metric for metric in metric_list()}
+
+ODD = [
+    Conversation("none"),
+    Conversation.from_texts([""], id="blank"),
+    Conversation.from_texts(["only me"], id="one human turn"),
+    Conversation.from_texts(["hello"], id="one bot turn", first="bot"),
+    Conversation.from_texts(["😀", "🎉🎉", "👍🏽", "❤️"], id="emoji"),
+    Conversation.from_texts(["", "   ", "\n", "\u200b"], id="blanks"),
+    Conversation.from_texts(["ok", "the cat sat on a good mat " * 1500, "fine"], id="long"),
+    Conversation.from_texts(["\x00", "cut emoji \ud83d", "a" * 5000, "٣ ½ 漢字"], id="characters"),
+    Conversation(
+        "runs",
+        tuple(
+            Turn(speaker, text)
+            for speaker, text in [
+                ("bot", "Hi!"),
+                ("bot", "Are you there?"),
+                ("human", "yes"),
+                ("human", "haha, what is it?"),
+                ("bot", "Nothing."),
+                ("human", "I hate that"),
+            ]
+        ),
+    ),
+]
+
+pytestmark = pytest.mark.parametrize("name", sorted(METRICS))
+
+
+@pytest.fixture
+def metric(name):
+    found = METRICS[name]
+    reason = found.unavailable_reason()
+    if reason is not None:
+        pytest.skip(reason)
+    return found
+
+
+def check_table(metric, table, conversations):
+    turn_columns = [c.name for c in metric.columns if c.level == "turn"]
+    whole_columns = [c.name for c in metric.columns if c.level == "conversation"]
+    assert list(table.turns.columns) == turn_columns
+    assert list(table.conversations.columns) == whole_columns
+    assert table.conversations.index.tolist() == [c.id for c in conversations]
+    assert table.turns.index.tolist() == [
+        (c.id, i) for c in conversations for i in range(len(c.turns))
+    ]
+    for level, frame in (("turn", table.turns), ("conversation", table.conversations)):
+        values = frame.to_numpy(dtype=float)
+        assert not np.isinf(values).any()
+        for column in (c for c in metric.columns if c.level == level):
+            found = frame[column.name].dropna()
+            low, high = column.range
+            assert low is None or (found >= low - 1e-9).all(), column.name
+            assert high is None or (found <= high + 1e-9).all(), column.name
+            if frame[column.name].isna().any():
+                assert table.reasons[column.name].strip(), column.name
+
+
+def test_says_who_it_is_and_what_it_measures(name):
+    metric = METRICS[name]
+    assert metric.title
+    assert metric.identity.name == name
+    assert re.fullmatch(r"[0-9a-f]{16}", metric.identity.key)
+    json.loads(canonical_json(metric.identity.as_dict()))
+    assert metric.columns
+    for column in metric.columns:
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", column.name)
+        assert column.title
+        assert column.unit
+        assert column.description.endswith(".")
+
+
+def test_columns_are_unique_among_all_metrics(name):
+    mine = [(c.level, c.name) for c in METRICS[name].columns]
+    others = [(c.level, c.name) for m in METRICS.values() if m.name != name for c in m.columns]
+    assert len(set(mine)) == len(mine)
+    assert not set(mine) & set(others)
+
+
+@pytest.mark.parametrize("self_play", [False, True])
+def test_odd_texts_give_tables(metric, self_play):
+    table = metric.compute(ODD, self_play=self_play)
+    check_table(metric, table, ODD)
+
+
+def test_no_conversation_gives_an_empty_table(metric):
+    check_table(metric, metric.compute([]), [])
+
+
+@pytest.mark.parametrize("self_play", [False, True])
+def test_a_batch_equals_its_conversations_one_by_one(metric, self_play):
+    some = [c for c in ODD if c.id != "long"]
+    whole = metric.compute(some, self_play=self_play)
+    for conversation in some:
+        alone = metric.compute([conversation], self_play=self_play)
+        pd.testing.assert_frame_equal(
+            alone.conversations, whole.conversations.loc[[conversation.id]], atol=1e-5
+        )
+        mine = whole.turns.index.get_level_values(0) == conversation.id
+        np.testing.assert_allclose(alone.turns.to_numpy(), whole.turns[mine].to_numpy(), atol=1e-5)
+
+
+def test_self_play_never_describes_the_first_utterance(metric):
+    talk = Conversation.from_texts(["Hello!", "How are you?", "Fine.", "Good."], id="c")
+    turns = metric.compute([talk], self_play=True).turns
+    assert turns.loc[("c", 0)].isna().all()
+
+
+def test_computing_twice_gives_the_same(metric):
+    one, two = metric.compute(ODD[:6]), metric.compute(ODD[:6])
+    pd.testing.assert_frame_equal(one.turns, two.turns)
+
+
+def test_listing_and_identity_load_nothing_heavy(name):
+    code = (
+        "import sys\n"
+        "from evaluation.metrics.registry import metric_get\n"
+        f"metric = metric_get({name!r})\n"
+        "metric.identity.key, metric.unavailable_reason(), metric.columns\n"
+        "heavy = {'torch', 'transformers', 'statsmodels', 'sentence_transformers', 'model2vec'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,375 @@
+"""The hybrid metric from table to document, against an independent fit from rows."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.fit import apply_fit, fit_hybrid
+from evaluation.hybrid.results import KeptFit
+
+FEATURES = ["f", "g", "h"]
+
+
+def study(seed=0, n_bots=6, n=20):
+    rng = np.random.default_rng(seed)
+    rows = n_bots * n
+    bot = np.repeat([f"bot{k}" for k in range(n_bots)], n)
+    x = rng.normal(size=(rows, 3)) + np.repeat(rng.normal(size=(n_bots, 3)), n, axis=0)
+    y = 3 + x @ [0.8, -0.4, 0.1] + rng.normal(size=rows)
+    return pd.DataFrame(
+        {
+            "conversation_id": [f"c{i}" for i in range(rows)],
+            "bot": bot,
+            "participant": rng.integers(0, 40, rows).astype(str),
+            "f": x[:, 0],
+            "g": x[:, 1],
+            "h": x[:, 2],
+            "quality": y,
+            "fluency": y + rng.normal(size=rows),
+            "words_user": rng.poisson(6, rows).astype(float),
+            "n_turns": rng.integers(6, 20, rows),
+        }
+    )
+
+
+def selfplay(n_bots=8, seed=1):
+    rng = np.random.default_rng(seed)
+    found = pd.DataFrame(rng.normal(size=(n_bots * 10, 3)), columns=FEATURES)
+    found["bot"] = np.repeat([f"bot{k}" for k in range(n_bots)], 10)
+    found["conversation_id"] = range(len(found))
+    return found
+
+
+def by_hand(human, intercept, at=None):
+    """Leave-bot-out from rows, bot means of predictions at `at` (the human table by default)."""
+    at = human if at is None else at
+    x, y = human[FEATURES].to_numpy(), human["quality"].to_numpy()
+    found = {}
+    for bot in sorted(set(human["bot"])):
+        others = (human["bot"] != bot).to_numpy()
+        table = np.column_stack([np.ones(others.sum()), x[others]])
+        weights = np.linalg.lstsq(table, y[others], rcond=None)[0]
+        mine = at.loc[at["bot"] == bot, FEATURES].to_numpy()
+        if intercept == "fold":
+            found[bot] = (weights[0] + mine @ weights[1:]).mean()
+        else:
+            found[bot] = (y.mean() + (mine - x.mean(axis=0)) @ weights[1:]).mean()
+    return found
+
+
+@pytest.mark.parametrize("intercept", ["fold", "common"])
+def test_predictions_and_correlations_against_a_fit_from_rows(intercept):
+    human, played = study(), selfplay()
+    found = fit_hybrid(human, features=FEATURES, intercept=intercept, selfplay=played)
+    expected, on_selfplay = by_hand(human, intercept), by_hand(human, intercept, played)
+    means = human.groupby("bot")["quality"].mean()
+    for bot, value in expected.items():
+        assert found.bots[bot].predicted == pytest.approx(value, rel=1e-8)
+        assert found.bots[bot].predicted_selfplay == pytest.approx(on_selfplay[bot], rel=1e-8)
+        assert found.bots[bot].human_mean == pytest.approx(means[bot])
+    for method, test in (
+        ("pearson", stats.pearsonr),
+        ("spearman", stats.spearmanr),
+        ("kendall", stats.kendalltau),
+    ):
+        for level, scores in (
+            (found.bot_level, expected),
+            (found.bot_level_selfplay, on_selfplay),
+        ):
+            result = test([scores[b] for b in scores], [means[b] for b in scores])
+            assert level[method].correlation.r == pytest.approx(result.statistic)
+            assert level[method].correlation.p == pytest.approx(result.pvalue)
+    at_rows = found.predictions["predicted"]
+    assert found.conversation_level["pearson"].r == pytest.approx(
+        np.corrcoef(at_rows, human["quality"])[0, 1]
+    )
+
+
+def test_coefficients_are_means_over_folds_with_students_interval():
+    human = study()
+    found = fit_hybrid(human, features=FEATURES)
+    weights = []
+    for bot in sorted(set(human["bot"])):
+        others = human[human["bot"] != bot]
+        table = np.column_stack([np.ones(len(others)), others[FEATURES]])
+        weights.append(np.linalg.lstsq(table, others["quality"], rcond=None)[0][1:])
+    weights = np.array(weights)
+    half = stats.t.ppf(0.95, 5) * weights.std(axis=0, ddof=1) / np.sqrt(6)
+    for j, name in enumerate(FEATURES):
+        c = found.coefficients[name]
+        assert c.mean == pytest.approx(weights[:, j].mean())
+        assert c.high - c.mean == pytest.approx(half[j])
+        assert c.scaled_mean == pytest.approx(c.mean * human[name].std(ddof=0))
+
+
+def test_the_document_is_that_of_the_interfaces():
+    document = fit_hybrid(study(), features=FEATURES, selfplay=selfplay()).to_json()
+    json.dumps(document, allow_nan=False)
+    assert {
+        "preset",
+        "n_conversations",
+        "n_bots",
+        "target",
+        "features",
+        "coefficients",
+        "bots",
+        "intercept",
+        "conversation_level",
+        "bot_level",
+        "pairs",
+        "folds",
+        "baselines",
+    } <= set(document)
+    assert document["preset"] == "paper"
+    assert document["target"] == "quality"
+    assert (document["n_conversations"], document["n_bots"]) == (120, 6)
+    assert {"mean", "ci90"} <= set(document["coefficients"]["f"])
+    assert {"human_mean", "predicted", "predicted_selfplay", "n"} <= set(document["bots"]["bot0"])
+    for method in ("pearson", "spearman", "kendall"):
+        assert set(document["conversation_level"][method]) == {"r", "p", "ci95"}
+        assert set(document["bot_level"][method]) == {"r", "p", "ci95", "null95"}
+    assert set(document["pairs"]) == {"all", "ordered", "resolvable", "resolvable_ordered"}
+    assert {"bot", "n", "condition"} <= set(document["folds"][0])
+    assert set(document["baselines"]) == {
+        "mean_of_the_other_bots",
+        "words_per_human_turn",
+        "number_of_turns",
+    }
+    assert "r" in document["baselines"]["number_of_turns"]["bot_level"]["pearson"]
+
+
+@pytest.mark.parametrize("intercept", ["fold", "common"])
+def test_a_bots_own_ratings_do_not_move_its_prediction(intercept):
+    human = study()
+    changed = human.copy()
+    mine = changed["bot"] == "bot2"
+    changed.loc[mine, "quality"] = 10 - 2 * changed.loc[mine, "quality"]
+    one = fit_hybrid(human, features=FEATURES, intercept=intercept)
+    two = fit_hybrid(changed, features=FEATURES, intercept=intercept)
+    np.testing.assert_allclose(
+        one.fit.folds["bot2"].slopes, two.fit.folds["bot2"].slopes, rtol=1e-9, atol=1e-9
+    )
+    # The common intercept is one constant for all bots, so it moves all of them alike.
+    moved = two.bots["bot2"].predicted - one.bots["bot2"].predicted
+    expected = 0.0 if intercept == "fold" else two.fit.target_mean - one.fit.target_mean
+    assert moved == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_unrated_bot_is_predicted_by_all_rated_ones_with_an_interval():
+    human = study()
+    found = fit_hybrid(human, features=FEATURES, selfplay=selfplay())
+    x = np.column_stack([np.ones(len(human)), human[FEATURES]])
+    weights = np.linalg.lstsq(x, human["quality"], rcond=None)[0]
+    played = selfplay()
+    mine = played[played["bot"] == "bot7"][FEATURES].to_numpy()
+    new = found.bots["bot7"]
+    assert new.human_mean is None
+    assert new.n == 0
+    assert new.predicted is None
+    assert "no rating" in new.reason
+    assert new.predicted_selfplay == pytest.approx((weights[0] + mine @ weights[1:]).mean())
+    low, high = new.selfplay_interval
+    assert low < new.predicted_selfplay < high
+    assert found.bot_level_selfplay["pearson"].correlation.n == 6
+
+
+def test_an_unrated_bot_with_human_conversations_is_predicted_too():
+    human = study()
+    human.loc[human["bot"] == "bot5", "quality"] = np.nan
+    found = fit_hybrid(human, features=FEATURES)
+    assert found.n_bots == 5
+    assert found.bots["bot5"].human_mean is None
+    assert found.bots["bot5"].predicted is not None
+    assert "bot5" not in found.fit.folds
+
+
+def test_the_score_of_a_partly_rated_bot_is_made_of_its_rated_conversations():
+    human = study()
+    mine = human.index[human["bot"] == "bot0"]
+    human.loc[mine[:12], "quality"] = np.nan
+    human.loc[mine[:12], "f"] += 100.0
+    found = fit_hybrid(human, features=FEATURES)
+    rated = human[human["quality"].notna()]
+    assert found.bots["bot0"].n == 8
+    assert found.bots["bot0"].predicted == pytest.approx(by_hand(rated, "fold")["bot0"])
+    assert found.n_conversations == 108
+
+
+def test_undefined_features_and_constant_ones_are_reported_not_fitted():
+    human = study()
+    human.loc[[3, 4], "g"] = np.nan
+    human["flat"] = 1.0
+    found = fit_hybrid(human, features=[*FEATURES, "flat"])
+    document = found.to_json()
+    json.dumps(document, allow_nan=False)
+    assert document["dropped"] == {"conversations": 2, "undefined": {"g": 2}}
+    assert document["coefficients"]["flat"]["mean"] is None
+    assert "constant" in document["coefficients"]["flat"]["reason"]
+    assert all(fold["dropped"] == ["flat"] for fold in document["folds"])
+    assert found.n_conversations == 118
+    assert found.bots["bot0"].n == 20  # its human mean is that of all its ratings
+    assert any("flat" in caution for caution in found.cautions)
+
+
+def test_a_bot_far_from_what_the_fit_has_seen_is_called_an_extrapolation():
+    played = selfplay()
+    played.loc[played["bot"] == "bot7", "g"] += 40.0
+    found = fit_hybrid(study(), features=FEATURES, selfplay=played)
+    (caution,) = [c for c in found.cautions if "extrapolation" in c]
+    assert "bot7" in caution
+    assert "its mean g is" in caution
+
+
+def test_uninformative_features_and_the_two_intercepts():
+    """The trap of section 3's frame: with nothing but noise the fold's intercept gives nearly −1."""
+    human = study()
+    rng = np.random.default_rng(3)
+    human["noise"] = rng.normal(size=len(human))
+    fold = fit_hybrid(human, features=["noise"], intercept="fold")
+    assert fold.bot_level["pearson"].correlation.r < -0.9
+    assert fold.bot_level["pearson"].null95 < 0
+    assert any("minus sign" in caution for caution in fold.cautions)
+    trivial = fold.baselines["mean_of_the_other_bots"]["pearson"].correlation
+    assert trivial.r == pytest.approx(-1.0)
+    common = fit_hybrid(human, features=["noise"], intercept="common")
+    assert 0 < common.bot_level["pearson"].null95 < 1
+    trivial = common.baselines["mean_of_the_other_bots"]["pearson"].correlation
+    assert trivial.r is None
+    assert "constant" in trivial.reason
+
+
+def test_the_null_is_that_of_refits_from_rows():
+    human = study(n_bots=4, n=12)
+    found = fit_hybrid(human, features=FEATURES, intercept="common")
+    means = human.groupby("bot")["quality"].mean()
+    rest = human["quality"] - human["bot"].map(means)
+    from itertools import permutations
+
+    rs = []
+    for order in permutations(means.index):
+        moved = dict(zip(means.index, means[list(order)], strict=True))
+        again = human.assign(quality=rest + human["bot"].map(moved))
+        predicted = by_hand(again, "common")
+        rs.append(np.corrcoef([predicted[b] for b in moved], list(moved.values()))[0, 1])
+    assert found.bot_level["pearson"].null95 == pytest.approx(np.quantile(rs, 0.95))
+
+
+def test_pairs_count_what_people_can_tell_apart():
+    human = study(n=40)
+    found = fit_hybrid(human, features=FEATURES)
+    expected = {"all": 0, "ordered": 0, "resolvable": 0, "resolvable_ordered": 0}
+    groups = {b: g["quality"].to_numpy() for b, g in human.groupby("bot")}
+    for a in groups:
+        for b in groups:
+            if a >= b:
+                continue
+            x, y = groups[a], groups[b]
+            gap = x.mean() - y.mean()
+            error = np.sqrt(x.var(ddof=1) / len(x) + y.var(ddof=1) / len(y))
+            right = (found.bots[a].predicted > found.bots[b].predicted) == (gap > 0)
+            expected["all"] += 1
+            expected["ordered"] += right
+            expected["resolvable"] += abs(gap) > 2 * error
+            expected["resolvable_ordered"] += right and abs(gap) > 2 * error
+    assert found.pairs.to_json() == expected
+    assert expected["resolvable"] > 0
+
+
+def test_several_targets_and_further_dimensions():
+    human = study()
+    found = fit_hybrid(human, features=FEATURES, targets=["quality", "fluency"])
+    assert found.to_json()["target"] == "quality,fluency"
+    mean = human.assign(both=human[["quality", "fluency"]].mean(axis=1)).groupby("bot")["both"]
+    assert found.bots["bot1"].human_mean == pytest.approx(mean.mean()["bot1"])
+    fluency = found.dimensions["fluency"]["predicted"]["pearson"]
+    expected = [found.bots[b].predicted for b in sorted(found.bots)]
+    assert fluency.r == pytest.approx(
+        np.corrcoef(expected, human.groupby("bot")["fluency"].mean())[0, 1]
+    )
+
+
+def test_the_group_indicator_is_a_baseline():
+    human = study()
+    human["group"] = human["bot"].map(lambda b: "x" if b < "bot3" else "y")
+    human.loc[human["group"] == "y", "quality"] += 5
+    found = fit_hybrid(human, features=FEATURES, intercept="common")
+    assert found.baselines["group"]["pearson"].correlation.r > 0.8
+
+
+def test_same_seed_same_document():
+    one = fit_hybrid(study(), features=FEATURES, seed=4, selfplay=selfplay()).to_json()
+    assert one == fit_hybrid(study(), features=FEATURES, seed=4, selfplay=selfplay()).to_json()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"preset": "strongest"}, "no preset 'strongest'; there is: paper"),
+        ({"intercept": "none"}, "'fold' or 'common'"),
+        ({"targets": []}, "no target"),
+        ({"features": ["f", "f"]}, "'f' is named twice"),
+        ({"features": ["F"]}, "no column 'F'"),
+        ({"targets": ["empathy"]}, "no column 'empathy'"),
+    ],
+)
+def test_wrong_arguments_are_explained(change, message):
+    with pytest.raises(HybridError, match=message):
+        fit_hybrid(study(), **{"features": FEATURES, **change})
+
+
+def test_fewer_than_three_bots_are_refused():
+    with pytest.raises(HybridError, match=r"2 bots have rated conversations.*at least 3"):
+        fit_hybrid(study(n_bots=2), features=FEATURES)
+    unrated = study(n_bots=4)
+    unrated.loc[unrated["bot"] > "bot1", "quality"] = np.nan
+    with pytest.raises(HybridError, match="2 bots"):
+        fit_hybrid(unrated, features=FEATURES)
+
+
+@pytest.mark.parametrize("intercept", ["fold", "common"])
+def test_a_kept_fit_applies_without_its_data(tmp_path, intercept):
+    human, played = study(), selfplay()
+    found = fit_hybrid(human, features=FEATURES, intercept=intercept, selfplay=played)
+    found.fit.save(tmp_path / "fit.json")
+    kept = KeptFit.load(tmp_path / "fit.json")
+    assert kept.identity.key == found.fit.identity.key
+    again = apply_fit(kept, human=human, selfplay=played)
+    assert again.bots == found.bots
+    assert again.folds == found.folds
+    assert again.coefficients == found.coefficients
+    alone = apply_fit(kept, selfplay=played)
+    assert alone.bots["bot7"].predicted_selfplay == found.bots["bot7"].predicted_selfplay
+    assert alone.conversation_level["pearson"].r is None
+    json.dumps(alone.to_json(), allow_nan=False)
+
+
+def test_a_fit_on_one_study_predicts_another():
+    train, other = study(), study(seed=9)
+    other["bot"] = "new " + other["bot"]
+    found = apply_fit(fit_hybrid(train, features=FEATURES).fit, human=other)
+    x = np.column_stack([np.ones(len(train)), train[FEATURES]])
+    weights = np.linalg.lstsq(x, train["quality"], rcond=None)[0]
+    expected = (weights[0] + other[FEATURES].to_numpy() @ weights[1:])[:20].mean()
+    assert found.bots["new bot0"].predicted == pytest.approx(expected)
+    assert found.bot_level["pearson"].correlation.r is not None
+    unrated = apply_fit(
+        fit_hybrid(train, features=FEATURES).fit, human=other.drop(columns=["quality"])
+    )
+    assert unrated.bots["new bot0"].predicted == pytest.approx(expected)
+    assert unrated.bots["new bot0"].human_mean is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"format": "confab-hybrid-fit-1"}', "\x00\xff"]
+)
+def test_a_damaged_fit_file_is_refused(tmp_path, content):
+    path = tmp_path / "fit.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(HybridError):
+        KeptFit.load(path)
+    with pytest.raises(HybridError, match="nothing to apply"):
+        apply_fit(fit_hybrid(study(), features=FEATURES).fit)

@@ -1,0 +1,197 @@
+"""Kappas and alpha against published examples, scikit-learn, statsmodels and a plain double loop."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats import inter_rater
+
+from evaluation.stats.agreement import (
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    pairwise_kappa,
+    rating_table,
+)
+from tests.reference import ratings as published
+
+NAN = float("nan")
+rng = np.random.default_rng(2)
+
+
+def from_counts(table: np.ndarray) -> tuple[list[int], list[int]]:
+    """Two raters' codes with this table of counts."""
+    pairs = [(i, j) for i, j in np.ndindex(table.shape) for _ in range(table[i, j])]
+    first, second = zip(*pairs, strict=True)
+    return list(first), list(second)
+
+
+def labels_from_counts(counts: np.ndarray) -> np.ndarray:
+    return np.array([np.repeat(np.arange(counts.shape[1]), row) for row in counts], dtype=float)
+
+
+# Cohen's kappa
+
+
+def test_cohens_kappa_as_published_and_its_error_is_the_bootstraps():
+    found = cohen_kappa(*from_counts(published.COHEN_TABLE), n_bootstrap=8000)
+    assert found.value == pytest.approx(published.COHEN_KAPPA, abs=0.0005)
+    asymptotic = inter_rater.cohens_kappa(published.COHEN_TABLE)
+    assert asymptotic.var_kappa == pytest.approx(published.COHEN_VARIANCE, abs=1e-6)
+    assert found.low == pytest.approx(asymptotic.kappa_low, abs=0.006)
+    assert found.high == pytest.approx(asymptotic.kappa_upp, abs=0.006)
+    assert (found.n_items, found.n_ratings) == (200, 400)
+
+
+@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
+def test_cohens_kappa_is_scikit_learns(weights):
+    first = rng.integers(1, 6, 80)
+    second = np.clip(first + rng.integers(-2, 3, 80), 1, 5)
+    found = cohen_kappa(first, second, weights)
+    assert found.value == pytest.approx(cohen_kappa_score(first, second, weights=weights))
+    assert found.low < found.value < found.high
+
+
+def test_weights_keep_the_place_of_points_nobody_used():
+    first, second = [1, 2, 7, 7, 1, 2], [1, 7, 7, 2, 2, 1]
+    expected = cohen_kappa_score(first, second, weights="linear", labels=list(range(1, 8)))
+    assert cohen_kappa(first, second, "linear").value == pytest.approx(expected)
+
+
+def test_certain_agreement_is_undefined_not_one():
+    found = cohen_kappa([5, 5, 5], [5, 5, 5])
+    assert (found.value, found.low) == (None, None)
+    assert found.reason == "both raters gave only 5: agreement is certain"
+    # One rater who varies makes chance agreement uncertain: kappa is 0, as it should be.
+    assert cohen_kappa([5, 5, 5, 5], [5, 4, 5, 4]).value == pytest.approx(0.0)
+
+
+def test_items_that_one_rater_left_out_are_left_out():
+    found = cohen_kappa(["a", None, "b", "a"], ["a", "b", "b", "b"])
+    assert found.n_items == 3
+    assert found.value == pytest.approx(cohen_kappa_score(list("aba"), list("abb")))
+    assert "1 items rated by both" in cohen_kappa([1.0, NAN], [2.0, 3.0]).reason
+
+
+def test_label_weights_are_refused():
+    with pytest.raises(ValueError, match="need numbers"):
+        cohen_kappa(["a", "b"], ["b", "a"], "linear")
+
+
+def test_pairwise_kappas_and_their_median():
+    truth = rng.integers(0, 3, 60)
+    columns = [
+        np.where(rng.random(60) < p, rng.integers(0, 3, 60), truth) for p in (0.1, 0.4, 0.7, 0.2)
+    ]
+    table = np.array(columns, dtype=float).T
+    table[:50, 3] = NAN
+    found = pairwise_kappa(table, min_items=20)
+    expected = {
+        (i, j): cohen_kappa_score(table[:, i], table[:, j])
+        for i, j in itertools.combinations(range(3), 2)
+    }
+    assert {(i, j): pytest.approx(kappa) for i, j, kappa in found.kappas} == expected
+    assert found.median == pytest.approx(np.median(list(expected.values())))
+    assert found.low < found.median < found.high
+    assert "shares 61 items" in pairwise_kappa(table, min_items=61).reason
+
+
+# Fleiss' kappa
+
+
+def test_fleiss_kappa_as_published():
+    found = fleiss_kappa(labels_from_counts(published.FLEISS_COUNTS))
+    assert found.value == pytest.approx(published.FLEISS_KAPPA, abs=0.0005)
+    assert found.low < found.value < found.high
+
+
+def test_fleiss_kappa_is_statsmodels():
+    counts = rng.multinomial(5, [0.2, 0.5, 0.3], size=40)
+    expected = inter_rater.fleiss_kappa(counts)
+    assert fleiss_kappa(labels_from_counts(counts)).value == pytest.approx(expected)
+
+
+def test_fleiss_kappa_where_all_agree():
+    assert "agreement is certain" in fleiss_kappa(np.full((6, 3), 4.0)).reason
+    two = np.repeat([[1.0], [2.0]], 3, axis=1)
+    assert fleiss_kappa(np.vstack([two, two])).value == pytest.approx(1.0)
+
+
+# Krippendorff's alpha
+
+
+@pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
+def test_alpha_as_published(scale):
+    found = krippendorff_alpha(published.KRIPPENDORFF, scale)
+    assert found.value == pytest.approx(published.KRIPPENDORFF_ALPHA[scale], abs=0.0005)
+    assert (found.n_items, found.n_ratings) == (11, 40)
+    assert found.low < found.value < found.high
+
+
+def test_alpha_of_the_two_observer_examples():
+    binary = krippendorff_alpha(published.KRIPPENDORFF_BINARY, "nominal")
+    assert binary.value == pytest.approx(published.KRIPPENDORFF_BINARY_ALPHA, abs=0.0005)
+    nominal = krippendorff_alpha(published.KRIPPENDORFF_NOMINAL, "nominal")
+    assert nominal.value == pytest.approx(published.KRIPPENDORFF_NOMINAL_ALPHA, abs=0.0005)
+
+
+def plain_alpha(table: np.ndarray, scale: str) -> float:
+    """The definition, pair by pair."""
+    units = [row[np.isfinite(row)] for row in table]
+    units = [unit for unit in units if len(unit) > 1]
+    pool = np.concatenate(units)
+
+    def apart(a: float, b: float) -> float:
+        if scale == "nominal":
+            return float(a != b)
+        if scale == "interval":
+            return (a - b) ** 2
+        low, high = min(a, b), max(a, b)
+        between = ((pool >= low) & (pool <= high)).sum()
+        return (between - ((pool == low).sum() + (pool == high).sum()) / 2) ** 2 * (a != b)
+
+    observed = sum(
+        apart(a, b) / (len(unit) - 1) for unit in units for a, b in itertools.permutations(unit, 2)
+    ) / len(pool)
+    expected = sum(apart(a, b) for a, b in itertools.permutations(pool, 2))
+    return 1 - observed / (expected / (len(pool) * (len(pool) - 1)))
+
+
+@pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
+def test_alpha_is_its_definition(scale):
+    table = np.round(rng.normal(5, 1, (12, 1)) + rng.normal(0, 1, (12, 4)))
+    table[rng.random(table.shape) < 0.3] = NAN
+    assert krippendorff_alpha(table, scale).value == pytest.approx(plain_alpha(table, scale))
+
+
+def test_bootstrap_of_alpha_is_a_plain_bootstrap_of_the_items():
+    table = np.round(rng.normal(5, 1, (30, 1)) + rng.normal(0, 1, (30, 3)))
+    draws = []
+    for seed in range(400):
+        rows = np.random.default_rng(seed).integers(0, 30, 30)
+        draws.append(krippendorff_alpha(table[rows], "ordinal", n_bootstrap=1).value)
+    found = krippendorff_alpha(table, "ordinal")
+    low, high = np.quantile(draws, [0.025, 0.975])
+    assert found.low == pytest.approx(low, abs=0.06)
+    assert found.high == pytest.approx(high, abs=0.06)
+
+
+@pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
+def test_alpha_where_all_raters_agreed(scale):
+    found = krippendorff_alpha(np.full((8, 3), 7.0), scale)
+    assert found.value is None
+    assert found.reason == "all ratings are the same: agreement is certain"
+    assert "1 items" in krippendorff_alpha([[1.0, 2.0], [3.0, NAN]], scale).reason
+
+
+# Tables
+
+
+def test_rating_table():
+    table = rating_table([1, 2, 3], ["x", "y", "x"], ["b", "a", "a"])
+    np.testing.assert_array_equal(table, [[3, 1], [2, NAN]])
+    places = rating_table([1, 2, 3], ["x", "y", "x"])
+    np.testing.assert_array_equal(places, [[1, 3], [2, NAN]])
+    with pytest.raises(ValueError, match="item 'x' is rated twice by 'a'"):
+        rating_table([1, 2], ["x", "x"], ["a", "a"])

@@ -1,0 +1,160 @@
+"""Analysis of variance against statsmodels, and the F values of Ghandeharioun et al. (2019)."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy import stats
+from statsmodels.stats.anova import anova_lm
+
+from evaluation.stats.anova import anova, anova_from_cells, sum_of_ratings
+from tests.reference.test_selfplay_paper import HUMAN, row
+
+rng = np.random.default_rng(1)
+
+N = row("55 49 46 39 53 42 55 56 36 44 39 52")  # Table 8
+HALF_WIDTHS = [  # Table 2, quality … empathy
+    row(".305 .313 .309 .252 .247 .380 .310 .299 .392 .341 .350 .298"),
+    row(".387 .381 .351 .396 .306 .380 .349 .316 .496 .402 .433 .395"),
+    row(".374 .380 .442 .371 .340 .421 .386 .374 .468 .353 .455 .382"),
+    row(".291 .336 .287 .346 .270 .356 .288 .322 .362 .370 .298 .354"),
+    row(".332 .350 .374 .367 .316 .368 .329 .337 .393 .385 .434 .379"),
+]
+FACTORS = {
+    "architecture": ["hred", "hred", "vhred", "vhred", "vhcr", "vhcr"] * 2,
+    "ei": ["base", "ei"] * 6,
+    "corpus": ["cornell"] * 6 + ["reddit"] * 6,
+}
+
+
+def unbalanced() -> pd.DataFrame:
+    """Ratings of 12 bots with different numbers of them."""
+    rows = [
+        (a, e, c, rng.normal(2 * (e == "ei") + (a == "hred") * (c == "reddit"), 3))
+        for a, e, c in zip(*FACTORS.values(), strict=True)
+        for _ in range(rng.integers(3, 12))
+    ]
+    return pd.DataFrame(rows, columns=["a", "e", "c", "y"])
+
+
+@pytest.mark.parametrize(("max_order", "operator"), [(None, "*"), (1, "+")])
+def test_type_three_is_statsmodels(max_order, operator):
+    data = unbalanced()
+    formula = "y ~ " + operator.join(f"C({name}, Sum)" for name in "aec")
+    table = anova_lm(smf.ols(formula, data).fit(), typ=3)
+    found = anova(data.y, {name: data[name] for name in "aec"}, max_order=max_order)
+    assert found.reason is None
+    assert found.residual_df == table.df["Residual"]
+    assert found.residual_ss == pytest.approx(table.sum_sq["Residual"])
+    assert len(found.terms) == len(table) - 2
+    for name, expected in table.iloc[1:-1].iterrows():
+        term = found.term(name.replace("C(", "").replace(", Sum)", ""))
+        assert term.ss == pytest.approx(expected["sum_sq"])
+        assert (term.f, term.p) == pytest.approx((expected["F"], expected["PR(>F)"]))
+        assert term.df == expected["df"]
+
+
+def test_the_papers_table_gives_its_ratio_and_with_correlation_its_f_values():
+    """Sums have variance Σ s² + r Σ s s' for a correlation r between a bot's dimensions."""
+    means = sum_of_ratings(np.array(list(HUMAN.values())).T)
+    n = np.array(N)
+    sds = np.array(HALF_WIDTHS) * np.sqrt(n) / stats.t.ppf(0.95, n - 1)
+    for r in (0.0, 0.4, 0.8):
+        variance = (1 - r) * (sds**2).sum(axis=0) + r * sds.sum(axis=0) ** 2
+        found = anova_from_cells(means, n, np.sqrt(variance), FACTORS)
+        assert (found.n, found.residual_df) == (566, 554)
+        f = {name: found.term(name).f for name in FACTORS}
+        assert f["corpus"] / f["ei"] == pytest.approx(3.41, abs=0.005)
+        if r == 0.4:
+            assert f["corpus"] == pytest.approx(31.1, abs=0.05)
+            assert f["ei"] == pytest.approx(9.1, abs=0.05)
+            assert f["architecture"] == pytest.approx(2.3, abs=0.05)
+            assert found.term("ei").p < 0.005
+            assert found.term("corpus").p < 0.001
+            assert found.term("architecture").p > 0.05
+            (ei,) = [c for c in found.contrasts if c.factor == "ei"]
+            assert ei.high < 0  # base − ei
+    assert found.term("architecture").df == 2
+
+
+def test_cells_and_ratings_give_the_same():
+    data = unbalanced()
+    cells = data.groupby(["a", "e", "c"]).y.agg(["mean", "size", "std"]).reset_index()
+    a = anova(data.y, {name: data[name] for name in "aec"})
+    b = anova_from_cells(
+        cells["mean"], cells["size"], cells["std"], {name: cells[name] for name in "aec"}
+    )
+    assert [t.f for t in a.terms] == pytest.approx([t.f for t in b.terms])
+
+
+def test_marginal_means_and_contrasts_are_statsmodels():
+    data = unbalanced()
+    fit = smf.ols("y ~ C(a, Sum) * C(e, Sum) * C(c, Sum)", data).fit()
+    cells = data[["a", "e", "c"]].drop_duplicates()
+    found = anova(data.y, {name: data[name] for name in "aec"}, level=0.95)
+    predicted = fit.predict(cells)
+    for marginal in found.marginals:
+        expected = predicted[cells[marginal.factor] == marginal.level].mean()
+        assert marginal.mean == pytest.approx(expected)
+        assert marginal.low < marginal.mean < marginal.high
+    # With a two-level factor the contrast is twice the (first level's) coefficient.
+    (e,) = [c for c in found.contrasts if c.factor == "e"]
+    ends = 2 * fit.conf_int(0.05).loc["C(e, Sum)[S.base]"]
+    assert (e.difference, e.low, e.high) == pytest.approx(
+        (2 * fit.params["C(e, Sum)[S.base]"], ends[0], ends[1])
+    )
+    assert e.p == pytest.approx(found.term("e").p)
+
+
+def test_interval_of_eta_covers_the_true_effect():
+    """Two groups of 40, half a standard deviation apart: λ = 80 · .25² = 5, eta² = λ/(λ + N)."""
+    true = 80 * 0.25**2
+    inside = 0
+    for _ in range(300):
+        y = rng.normal(size=80) + np.repeat([0.0, 0.5], 40)
+        term = anova(y, {"g": np.repeat(["a", "b"], 40)}, level=0.90).term("g")
+        inside += term.low <= true / (true + 80) <= term.high
+    assert 250 <= inside <= 288  # 270 expected
+
+
+def test_interval_of_eta_is_its_definition():
+    data = unbalanced()
+    found = anova(data.y, {name: data[name] for name in "aec"}, level=0.9)
+    term = found.term("e")
+    for eta, probability in ((term.low, 0.95), (term.high, 0.05)):
+        shift = eta / (1 - eta) * (term.df + found.residual_df + 1)
+        at = stats.ncf.cdf(term.f, term.df, found.residual_df, shift)
+        assert at == pytest.approx(probability, abs=1e-6)
+
+
+def test_undefined_values_are_counted_and_left_out():
+    values = [1.0, 2.0, float("nan"), 4.0, 6.0, 5.0]
+    found = anova(values, {"bot": list("aaabbb")})
+    assert (found.n, found.n_dropped) == (5, 1)
+    assert found.term("bot").f == pytest.approx(stats.f_oneway([1, 2], [4, 6, 5]).statistic)
+
+
+def test_reasons():
+    assert "one level" in anova([1.0, 2.0], {"bot": ["a", "a"]}).reason
+    assert anova([float("nan")], {"bot": ["a"]}).reason == "no rating"
+    assert "nothing is left" in anova([1.0, 2.0], {"bot": ["a", "b"]}).reason
+    same = anova([1.0, 1.0, 2.0, 2.0], {"bot": list("aabb")})
+    assert "do not vary" in same.reason
+    assert same.terms[0].f is None
+    assert same.contrasts[0].difference == pytest.approx(-1.0)
+    missing = anova(rng.normal(size=9), {"a": list("xxxyyyxxx"), "b": list("uuuuuuvvv")})
+    assert "1 of the 4 combinations" in missing.reason
+    assert missing.terms == ()
+    levels = {"a": list("xxxyyyxxx"), "b": list("uuuuuuvvv")}
+    assert anova(rng.normal(size=9), levels, max_order=1).reason is None
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="factor 'bot' has 1"):
+        anova([1.0, 2.0], {"bot": ["a"]})
+    with pytest.raises(ValueError, match="no factor"):
+        anova([1.0, 2.0], {})
+    with pytest.raises(ValueError, match="stands twice"):
+        anova_from_cells([1, 2], [3, 3], [1, 1], {"bot": ["a", "a"]})
+    with pytest.raises(KeyError, match="there are"):
+        anova([1.0, 2.0, 3.0], {"bot": list("aab")}).term("model")

@@ -1,0 +1,155 @@
+"""Strengths against published fits, statsmodels' Poisson and logistic regressions, and simulation."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from evaluation.stats.bradley_terry import bradley_terry
+from tests.reference import ratings as published
+
+rng = np.random.default_rng(6)
+
+
+def puddings() -> tuple[list[str], list[str], list[float]]:
+    rows = [
+        (str(i), str(j), outcome)
+        for i, j, *numbers in published.PUDDINGS
+        for outcome, number in zip((1.0, 0.0, 0.5), numbers, strict=True)
+        for _ in range(number)
+    ]
+    first, second, outcomes = zip(*rows, strict=True)
+    return list(first), list(second), list(outcomes)
+
+
+def judgements(n: int = 600, place: float = 0.0, nu: float = 0.6):
+    """Four bots of strengths 0, .4, .8, 1.5."""
+    strength = {"a": 0.0, "b": 0.4, "c": 0.8, "d": 1.5}
+    first, second, outcomes = [], [], []
+    for _ in range(n):
+        i, j = rng.choice(list("abcd"), 2, replace=False)
+        one, two = strength[i] + place, strength[j]
+        odds = np.exp([one, two, (one + two) / 2 + np.log(nu)])
+        first.append(str(i))
+        second.append(str(j))
+        outcomes.append(rng.choice([1.0, 0.0, 0.5], p=odds / odds.sum()))
+    return first, second, outcomes
+
+
+def test_published_puddings_with_ties():
+    found = bradley_terry(*puddings())
+    assert [bot.worth for bot in found.bots] == pytest.approx(published.PUDDING_WORTH, abs=3e-5)
+    assert found.tie == pytest.approx(published.PUDDING_TIE, abs=2e-5)
+    assert found.tie_low < found.tie < found.tie_high
+    assert sum(found.probabilities("1", "6")) == pytest.approx(1)
+    assert found.n == sum(sum(numbers) for _, _, *numbers in published.PUDDINGS)
+    assert (found.bots[0].wins, found.bots[0].losses, found.bots[0].ties) == (84, 104, 71)
+
+
+def test_published_baseball_without_ties():
+    teams, wins = published.BASEBALL_TEAMS, published.BASEBALL_WINS
+    rows = [(teams[i], teams[j]) for i, j in np.ndindex(7, 7) for _ in range(wins[i, j])]
+    first, second = zip(*rows, strict=True)
+    found = bradley_terry(first, second, [1.0] * len(rows))
+    pairs = {(c.a, c.b): c for c in found.comparisons}
+    for team, (strength, error) in published.BASEBALL_LOG_WORTH.items():
+        pair = pairs["Baltimore", team]
+        assert -pair.difference == pytest.approx(strength, abs=6e-5)
+        assert pair.high - pair.difference == pytest.approx(1.959964 * error, abs=1.5e-4)
+    assert found.tie == 0.0
+
+
+def test_davidsons_model_is_a_log_linear_one():
+    """Poisson counts with a level per pair: Fienberg and Larntz (1976)."""
+    x, y = [], []
+    for pair, (i, j, *numbers) in enumerate(published.PUDDINGS):
+        for kind, number in enumerate(numbers):
+            strength = np.zeros(7)
+            strength[i - 1] = (1.0, 0.0, 0.5)[kind]
+            strength[j - 1] = (0.0, 1.0, 0.5)[kind]
+            strength[6] = kind == 2
+            x.append(np.concatenate([strength[1:], np.eye(15)[pair]]))
+            y.append(number)
+    fit = sm.GLM(y, np.array(x), family=sm.families.Poisson()).fit(tol=1e-12)
+    found = bradley_terry(*puddings())
+    for k, pair in enumerate(c for c in found.comparisons if c.a == "1"):
+        assert -pair.difference == pytest.approx(fit.params[k], abs=1e-7)
+        assert pair.high - pair.difference == pytest.approx(1.959964 * fit.bse[k], rel=1e-5)
+    assert np.log(found.tie_high / found.tie) == pytest.approx(1.959964 * fit.bse[5], rel=1e-5)
+
+
+def test_place_is_the_constant_of_a_logistic_regression():
+    first, second, outcomes = judgements(nu=1e-9, place=0.7)
+    x = np.zeros((len(first), 4))
+    for row, (i, j) in enumerate(zip(first, second, strict=True)):
+        x[row, "abcd".index(i)], x[row, "abcd".index(j)] = 1, -1
+    fit = sm.Logit(outcomes, sm.add_constant(x[:, 1:])).fit(disp=False)
+    found = bradley_terry(first, second, outcomes, place=True)
+    ends = fit.conf_int()[0]
+    assert (found.first, found.first_low, found.first_high) == pytest.approx((fit.params[0], *ends))
+    assert bradley_terry(first, second, outcomes).first is None
+
+
+def test_place_with_ties_is_symmetric():
+    """Told the other way round, the advantage of the first is a disadvantage, and ties are ties."""
+    first, second, outcomes = judgements(place=0.7)
+    found = bradley_terry(first, second, outcomes, place=True)
+    turned = bradley_terry(second, first, [1 - outcome for outcome in outcomes], place=True)
+    assert found.first_low < 0.7 < found.first_high
+    assert turned.first == pytest.approx(-found.first)
+    assert turned.tie == pytest.approx(found.tie)
+    for a, b in zip(turned.bots, found.bots, strict=True):
+        assert a.strength == pytest.approx(b.strength)
+
+
+def test_intervals_cover_and_the_order_of_the_pair_does_not_matter():
+    inside = 0
+    for _ in range(60):
+        first, second, outcomes = judgements(200)
+        found = bradley_terry(first, second, outcomes, level=0.9)
+        pair = next(c for c in found.comparisons if (c.a, c.b) == ("a", "d"))
+        inside += pair.low <= -1.5 <= pair.high
+    assert inside >= 47  # 54 expected
+    turned = bradley_terry(second, first, [1 - outcome for outcome in outcomes], level=0.9)
+    for a, b in zip(turned.bots, found.bots, strict=True):
+        assert a.strength == pytest.approx(b.strength)
+
+
+def test_raters_are_the_units():
+    first, second, outcomes = judgements(300)
+    alone = bradley_terry(first, second, outcomes, list(range(300)))
+    twice = bradley_terry(first * 2, second * 2, outcomes * 2, list(range(300)) * 2)
+    naive = bradley_terry(first * 2, second * 2, outcomes * 2)
+    for a, b in zip(alone.comparisons, twice.comparisons, strict=True):
+        assert b.high == pytest.approx(a.high, abs=1e-6)
+    assert naive.comparisons[0].high < twice.comparisons[0].high
+    plain = bradley_terry(first, second, outcomes)
+    for a, b in zip(alone.comparisons, plain.comparisons, strict=True):
+        assert a.high - a.difference == pytest.approx(b.high - b.difference, rel=0.2)
+
+
+def test_strengths_that_are_not_finite_have_a_reason():
+    always = bradley_terry(["a", "a", "b", "c"], ["b", "c", "c", "b"], [1, 1, 1, 1])
+    assert always.reason.startswith("a never lost against b, c")
+    assert always.bots == ()
+    apart = bradley_terry(["a", "b", "c", "d"], ["b", "a", "d", "c"], [1, 1, 1, 1])
+    assert apart.reason == "c, d never met a, directly or through others"
+    assert "every judgement is a tie" in bradley_terry(["a"], ["b"], [0.5]).reason
+    assert "no comparison" in bradley_terry([], [], []).reason
+    # One win and one tie are best explained by ever more ties at ever greater distance.
+    tied = bradley_terry(["a", "a", "b"], ["b", "b", "a"], [1, 0.5, float("nan")])
+    assert tied.n == 2
+    assert "a never lost against b" in tied.reason
+    shown_first = bradley_terry(["a", "b", "a"], ["b", "a", "b"], [1, 1, 1], place=True)
+    assert "infinite" in shown_first.reason
+    assert bradley_terry(["a", "b", "a"], ["b", "a", "b"], [1, 1, 1]).reason is None
+    few = bradley_terry(["a", "b", "a"], ["b", "a", "b"], [1, 1, 1], [1, 1, 2])
+    assert "2 raters are too few" in few.reason
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="'a' is compared with itself"):
+        bradley_terry(["a"], ["a"], [1])
+    with pytest.raises(ValueError, match=r"outcome 0\.3"):
+        bradley_terry(["a"], ["b"], [0.3])
+    with pytest.raises(ValueError, match="differ"):
+        bradley_terry(["a"], ["b"], [1, 0])

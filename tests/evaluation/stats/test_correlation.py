@@ -1,0 +1,182 @@
+"""Correlations against SciPy and plain loops; intervals against published formulas and simulation."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from evaluation.stats.correlation import (
+    METHODS,
+    correlate,
+    correlate_all,
+    fisher_interval,
+    permutation_null,
+    permutations,
+    rowwise,
+    within_groups,
+)
+
+SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+rng = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_agrees_with_scipy(method):
+    x = rng.normal(size=30)
+    y = np.round(x + rng.normal(size=30), 1)
+    found = correlate(x, y, method)
+    assert found.r == pytest.approx(SCIPY[method](x, y).statistic)
+    assert found.p == pytest.approx(SCIPY[method](x, y).pvalue)
+    assert found.low < found.r < found.high
+    assert found.n == 30
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(float, (4, 7), elements=st.integers(-5, 5).map(float)),
+    arrays(float, (4, 7), elements=st.integers(-5, 5).map(float)),
+)
+def test_rowwise_is_scipy_row_by_row(x, y):
+    for method in METHODS:
+        found = rowwise(x, y, method)
+        for row, a, b in zip(found, x, y, strict=True):
+            if np.ptp(a) == 0 or np.ptp(b) == 0:
+                assert math.isnan(row)
+            else:
+                assert row == pytest.approx(SCIPY[method](a, b).statistic, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "why"),
+    [
+        ([1, 2], [3, 4], "only 2"),
+        ([1, 2, np.nan, np.inf], [1, 2, 3, 4], "only 2"),
+        ([1, 1, 1, 1], [1, 2, 3, 4], "constant"),
+        ([0.1 + 0.2, 0.3, 0.3], [1, 2, 3], "constant"),  # equal but for rounding
+        ([], [], "only 0"),
+    ],
+)
+def test_undefined_has_a_reason(x, y, why):
+    for method, found in correlate_all(x, y).items():
+        assert found.r is None, method
+        assert found.p is None
+        assert why in found.reason
+        assert found.to_json()["ci95"] is None
+
+
+def test_undefined_pairs_are_left_out():
+    x = np.array([1.0, 2, 3, 4, np.nan])
+    y = np.array([2.0, 1, 4, np.nan, 3])
+    assert correlate(x, y).n == 3
+    assert correlate(x, y).r == pytest.approx(stats.pearsonr([1, 2, 3], [2, 1, 4]).statistic)
+
+
+def test_fisher_interval_is_scipys():
+    x, y = rng.normal(size=20), rng.normal(size=20)
+    found = stats.pearsonr(x, y)
+    expected = found.confidence_interval(0.9)
+    assert fisher_interval(found.statistic, 20, "pearson", 0.9) == pytest.approx(tuple(expected))
+    assert fisher_interval(0.3, 3) == (None, None)
+
+
+def test_fisher_variances_of_ranks():
+    """Fieller, Hartley and Pearson (1957): sd of atanh is sqrt(1.06/(n-3)) and sqrt(.437/(n-4))."""
+    low, high = fisher_interval(0.0, 103, "spearman")
+    assert math.atanh(high) == pytest.approx(1.959964 * math.sqrt(1.06 / 100), rel=1e-6)
+    assert low == pytest.approx(-high)
+    assert math.atanh(fisher_interval(0.0, 104, "kendall")[1]) == pytest.approx(
+        1.959964 * math.sqrt(0.437 / 100), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bootstrap_agrees_with_fisher_on_normal_data(method):
+    x = rng.normal(size=400)
+    y = 0.6 * x + rng.normal(size=400)
+    boot = correlate(x, y, method)
+    fisher = correlate(x, y, method, interval="fisher")
+    assert boot.low == pytest.approx(fisher.low, abs=0.035)
+    assert boot.high == pytest.approx(fisher.high, abs=0.035)
+    assert "bootstrap" in boot.interval
+    assert "Fisher" in fisher.interval
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_resampling_whole_units_widens_the_interval(method):
+    """Forty people who each give ten copies of one pair are worth forty pairs, not four hundred."""
+    x, y = rng.normal(size=40), rng.normal(size=40)
+    y = y + x
+    people = np.repeat(np.arange(40), 10)
+    one = correlate(x, y, method)
+    copies = correlate(np.repeat(x, 10), np.repeat(y, 10), method, units=people)
+    naive = correlate(np.repeat(x, 10), np.repeat(y, 10), method)
+    assert copies.r == pytest.approx(one.r)
+    width, true, false = (c.high - c.low for c in (copies, one, naive))
+    assert width == pytest.approx(true, rel=0.25)
+    assert false < 0.5 * width
+
+
+def test_same_seed_same_interval():
+    x, y = rng.normal(size=12), rng.normal(size=12)
+    assert correlate(x, y, seed=3) == correlate(x, y, seed=3)
+    assert correlate(x, y, seed=3) != correlate(x, y, seed=4)
+
+
+def test_shapes_must_agree():
+    with pytest.raises(ValueError, match=r"\(3,\) and \(2,\)"):
+        correlate([1, 2, 3], [1, 2])
+
+
+def test_permutations_of_few_things_are_all_of_them():
+    assert {tuple(p) for p in permutations(4, 1000, 0)} == set(itertools.permutations(range(4)))
+    many = permutations(10, 500, 0)
+    assert many.shape == (500, 10)
+    assert (np.sort(many, axis=1) == np.arange(10)).all()
+
+
+def test_null_point_of_a_plain_correlation():
+    """For n normal pairs the 95 % point of r follows from Student's t with n - 2 degrees of freedom."""
+    x, y = rng.normal(size=50), rng.normal(size=50)
+    t = stats.t.ppf(0.95, 48)
+    assert permutation_null(x, y) == pytest.approx(t / math.sqrt(48 + t * t), abs=0.02)
+    assert permutation_null([1, 1, 1], [1, 2, 3]) is None
+
+
+def test_within_groups_against_a_regression_with_group_dummies():
+    import statsmodels.api as sm
+
+    groups = np.repeat(["a", "b", "c"], 8)
+    shift = np.repeat([0.0, 5.0, -3.0], 8)
+    x = rng.normal(size=24) + shift
+    y = 0.3 * x + rng.normal(size=24) + 2 * shift
+    found = within_groups(x, y, groups)
+    dummies = (groups[:, None] == np.unique(groups)).astype(float)
+    fit = sm.OLS(y, np.column_stack([x, dummies])).fit()
+    assert found.p == pytest.approx(fit.pvalues[0])
+    partial = fit.tvalues[0] / math.sqrt(fit.tvalues[0] ** 2 + fit.df_resid)
+    assert found.r == pytest.approx(partial)
+
+
+def test_within_groups_of_one_each_is_undefined():
+    assert within_groups([1, 2, 3], [3, 1, 2], ["a", "b", "c"]).r is None
+
+
+def test_spearman_of_many_pairs_has_the_interval_of_ranks_made_anew() -> None:
+    rng = np.random.default_rng(5)
+    units = np.repeat(np.arange(60), 5)
+    shift = rng.normal(size=60)[units]
+    x = np.round(rng.normal(size=300) + shift, 1)
+    y = np.round(x + rng.normal(size=300) + shift, 1)
+    found = correlate(x, y, "spearman", units=units)
+    draws = []
+    for _ in range(1000):
+        rows = np.concatenate([np.flatnonzero(units == u) for u in rng.integers(0, 60, size=60)])
+        draws.append(stats.spearmanr(x[rows], y[rows]).statistic)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    assert found.low == pytest.approx(low, abs=0.03)
+    assert found.high == pytest.approx(high, abs=0.03)

@@ -1,0 +1,157 @@
+"""The mixed model against statsmodels' MixedLM and the ergoStool fit of Pinheiro and Bates (2000)."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy import stats
+from statsmodels.stats.anova import AnovaRM
+
+from evaluation.stats.mixed import mixed_model
+from tests.reference.ratings import ERGO_STOOL
+
+rng = np.random.default_rng(4)
+
+
+def ergo_stool() -> pd.DataFrame:
+    rows = [
+        (effort, stool, subject)
+        for stool, efforts in ERGO_STOOL.items()
+        for subject, effort in enumerate(efforts)
+    ]
+    return pd.DataFrame(rows, columns=["y", "bot", "rater"])
+
+
+def unbalanced(n_raters: int = 40, rater_sd: float = 1.2) -> pd.DataFrame:
+    """Raters who rate two to six bots of four, some twice."""
+    rows = []
+    for rater in range(n_raters):
+        kind = rng.normal(0, rater_sd)
+        for bot in rng.choice(list("abcd"), rng.integers(2, 7)):
+            rows.append((kind + rng.normal("abcd".index(bot) * 0.4, 1), bot, rater))
+    return pd.DataFrame(rows, columns=["y", "bot", "rater"])
+
+
+def test_published_fit():
+    data = ergo_stool()
+    found = mixed_model(data.y, data.bot, data.rater)
+    assert found.converged
+    assert found.rater_sd == pytest.approx(1.332465, abs=2e-6)
+    assert found.residual_sd == pytest.approx(1.100295, abs=2e-6)
+    assert (found.df1, found.df2) == (3, 24)
+    assert found.f == pytest.approx(22.356, abs=5e-4)
+    pair = next(c for c in found.comparisons if (c.a, c.b) == ("T1", "T2"))
+    assert pair.difference == pytest.approx(-3.888889, abs=1e-6)
+    half = 2.063899 * 0.5186838  # t of 24 df
+    assert pair.low == pytest.approx(-3.888889 - half, abs=1e-5)
+    assert pair.ordered
+    assert found.bots[0].mean == pytest.approx(8.555556, abs=1e-6)
+
+
+def test_balanced_f_is_repeated_measures():
+    data = ergo_stool()
+    table = AnovaRM(data, "y", "rater", within=["bot"]).fit().anova_table
+    found = mixed_model(data.y, data.bot, data.rater)
+    assert found.f == pytest.approx(table["F Value"].iloc[0])
+    assert found.p == pytest.approx(table["Pr > F"].iloc[0])
+
+
+def test_unbalanced_is_statsmodels():
+    data = unbalanced()
+    fit = smf.mixedlm("y ~ 0 + bot", data, groups=data.rater).fit(reml=True, method="lbfgs")
+    assert fit.converged
+    found = mixed_model(data.y, data.bot, data.rater, level=0.95)
+    np.testing.assert_allclose([b.mean for b in found.bots], fit.fe_params, atol=1e-5)
+    assert found.rater_sd**2 == pytest.approx(fit.cov_re.iloc[0, 0], rel=1e-4)
+    assert found.residual_sd**2 == pytest.approx(fit.scale, rel=1e-4)
+    # The errors, by generalised least squares with the whole covariance matrix of the ratings.
+    same = data.rater.to_numpy()[:, None] == data.rater.to_numpy()[None]
+    v = found.rater_sd**2 * same + found.residual_sd**2 * np.eye(len(data))
+    x = (data.bot.to_numpy()[:, None] == np.array(list("abcd"))).astype(float)
+    covariance = np.linalg.inv(x.T @ np.linalg.solve(v, x))
+    for pair in found.comparisons:
+        i, j = "abcd".index(pair.a), "abcd".index(pair.b)
+        error = np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
+        half = stats.t.ppf(0.975, found.df2) * error
+        assert pair.high - pair.difference == pytest.approx(half)
+        assert pair.p == pytest.approx(
+            2 * stats.t.sf(abs(pair.difference) / error, found.df2), rel=1e-5
+        )
+    errors = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(errors, fit.bse_fe, rtol=5e-3)
+    halves = [b.high - b.mean for b in found.bots]
+    np.testing.assert_allclose(halves, stats.t.ppf(0.975, 39) * errors)  # 40 raters
+    # The raw mean of a bot depends on who happened to rate it; the model's does so less.
+    assert any(abs(b.mean - b.raw_mean) > 0.01 for b in found.bots)
+
+
+def test_interval_of_the_raters_share_covers():
+    """True share .5; profile likelihood, 90 %."""
+    inside = 0
+    for _ in range(100):
+        data = unbalanced(25, 1.0)
+        found = mixed_model(data.y, data.bot, data.rater, level=0.9)
+        assert found.share_low <= found.rater_share <= found.share_high
+        inside += found.share_low <= 0.5 <= found.share_high
+    assert 80 <= inside <= 98
+
+
+def test_no_variance_between_raters():
+    bots = ["a", "b"] * 20
+    raters = np.repeat(np.arange(20), 2)
+    # Each rater's two ratings lean to opposite sides: the variance between raters is below chance.
+    lean = np.repeat(np.arange(20) - 9.5, 2) * np.tile([1, -1], 20)
+    values = lean + np.tile([0.0, 1.0], 20) + rng.normal(0, 0.01, 40)
+    found = mixed_model(values, bots, raters)
+    assert found.rater_sd == 0
+    assert found.share_low == 0
+    assert found.note == "no variance between raters was found"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = smf.mixedlm("y ~ 0 + b", pd.DataFrame({"y": values, "b": bots}), groups=raters).fit()
+    assert found.residual_sd**2 == pytest.approx(fit.scale, rel=1e-3)
+
+
+def test_each_rater_one_bot_is_judged_between_raters():
+    """With m ratings each the test is that of the raters' means."""
+    raters = np.repeat(np.arange(16), 5)
+    bots = np.where(raters < 8, "a", "b")
+    values = np.repeat(rng.normal(size=16), 5) + rng.normal(size=80)
+    found = mixed_model(values, bots, raters)
+    means = values.reshape(16, 5).mean(axis=1)
+    expected = stats.ttest_ind(means[:8], means[8:])
+    assert found.df2 == 14
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-5)
+
+
+def test_many_ratings():
+    n = 100_000
+    raters, bots = rng.integers(0, 5000, n), rng.integers(0, 12, n).astype(str)
+    kind = rng.normal(0, 2, 5000)
+    found = mixed_model(kind[raters] + rng.normal(0, 1, n), bots, raters)
+    assert found.rater_sd == pytest.approx(2, abs=0.06)
+    assert found.residual_sd == pytest.approx(1, abs=0.01)
+
+
+def test_undefined_values_and_unknown_raters():
+    data = ergo_stool()
+    plain = mixed_model(data.y, data.bot, data.rater)
+    values = [*data.y, float("nan")]
+    assert mixed_model(values, [*data.bot, "T1"], [*data.rater, 99]) == plain
+    more = mixed_model([*data.y, 9.0, 9.0], [*data.bot, "T1", "T1"], [*data.rater, None, None])
+    assert more.n_raters == plain.n_raters + 2
+
+
+def test_reasons():
+    assert "1 bots" in mixed_model([1.0, 2.0], ["a", "a"], [1, 2]).reason
+    assert "every rater gave one" in mixed_model([1.0, 2.0], ["a", "b"], [1, 2]).reason
+    assert "one rater only" in mixed_model([1.0, 2.0], ["a", "b"], [1, 1]).reason
+    same = mixed_model([1.0, 2.0] * 6, ["a", "b"] * 6, np.repeat(np.arange(6), 2))
+    assert "do not vary" in same.reason
+    assert not same.converged
+    few = mixed_model([1.0, 2.0, 4.0], ["a", "b", "c"], [1, 1, 2])
+    assert "leave nothing" in few.reason
+    with pytest.raises(ValueError, match="2 values, 1 bots"):
+        mixed_model([1.0, 2.0], ["a"], [1, 2])

@@ -1,0 +1,140 @@
+"""Proportional odds against the cheese data of McCullagh and Nelder and statsmodels' OrderedModel."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+from evaluation.stats.ordinal import ordinal_model
+from tests.reference.ratings import CHEESE
+
+rng = np.random.default_rng(5)
+
+
+def cheese() -> tuple[list[int], list[str]]:
+    values = [p for row in CHEESE.values() for p, n in enumerate(row, 1) for _ in range(n)]
+    return values, [name for name, row in CHEESE.items() for _ in range(sum(row))]
+
+
+def ratings(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Seven points, four bots."""
+    bots = rng.choice(list("abcd"), n)
+    effects = np.array([0, 0.3, 0.9, 1.5])
+    latent = rng.logistic(size=n) + effects[np.searchsorted(list("abcd"), bots)]
+    return np.digitize(latent, [-2, -1, 0, 0.7, 1.6, 3]) + 1.0, bots
+
+
+def test_published_fit():
+    found = ordinal_model(*cheese())
+    assert found.converged
+    pairs = {(c.a, c.b): c for c in found.comparisons}
+    for name, (log_odds, error) in {
+        "A": (1.6128, 0.3778),
+        "B": (4.9645, 0.4741),
+        "C": (3.3227, 0.4251),
+    }.items():
+        pair = pairs[name, "D"]
+        assert pair.difference == pytest.approx(-log_odds, abs=2e-4)
+        assert pair.high - pair.difference == pytest.approx(1.959964 * error, abs=2e-4)
+    assert found.deviance == pytest.approx(20.31, abs=0.005)
+    assert found.deviance_df == 21
+    assert found.deviance_p > 0.4
+    assert sum(bot.effect for bot in found.bots) == pytest.approx(0)
+    assert [bot.bot for bot in sorted(found.bots, key=lambda bot: bot.effect)] == list("BCAD")
+
+
+def test_statsmodels_finds_the_same():
+    values, bots = ratings()
+    exog = pd.get_dummies(bots, dtype=float).iloc[:, 1:]
+    fit = OrderedModel(values, exog, distr="logit").fit(method="bfgs", disp=False, gtol=1e-7)
+    found = ordinal_model(values, bots)
+    pairs = {(c.a, c.b): c for c in found.comparisons}
+    for i, name in enumerate("bcd"):
+        pair = pairs["a", name]
+        assert -pair.difference == pytest.approx(fit.params.iloc[i], abs=1e-4)
+        # Expected information here, observed there.
+        half = 1.959964 * fit.bse.iloc[i]
+        assert pair.high - pair.difference == pytest.approx(half, rel=0.05)
+    expected = fit.predict(np.eye(3)[[0]])[0]
+    np.testing.assert_allclose(found.bots[1].probabilities, expected, atol=1e-4)
+
+
+def test_two_points_are_a_logistic_regression():
+    values, bots = [0] * 12 + [1] * 8 + [0] * 5 + [1] * 15, ["a"] * 20 + ["b"] * 20
+    (pair,) = ordinal_model(values, bots).comparisons
+    assert pair.difference == pytest.approx(np.log(8 / 12) - np.log(15 / 5))
+    error = np.sqrt(1 / 12 + 1 / 8 + 1 / 5 + 1 / 15)
+    assert pair.high - pair.difference == pytest.approx(1.959964 * error, rel=1e-5)
+    assert ordinal_model(values, bots).deviance == pytest.approx(0, abs=1e-6)
+    # Forty raters with one rating each: the sandwich is the same but for the correction of 40 / 39.
+    (pair,) = ordinal_model(values, bots, range(40)).comparisons
+    half = stats.t.ppf(0.975, 39) * error * np.sqrt(40 / 39)
+    assert pair.high - pair.difference == pytest.approx(half, rel=1e-5)
+
+
+def test_probability_of_a_higher_rating_is_that_of_pairs():
+    values, bots = cheese()
+    found = ordinal_model(values, bots)
+    a = np.array(values)[np.array(bots) == "A"]
+    c = np.array(values)[np.array(bots) == "C"]
+    observed = (a[:, None] > c[None]).mean() + (a[:, None] == c[None]).mean() / 2
+    assert found.probability_higher("A", "C") == pytest.approx(observed, abs=0.02)
+    assert found.probability_higher("C", "A") == pytest.approx(
+        1 - found.probability_higher("A", "C")
+    )
+    with pytest.raises(KeyError, match="'E'"):
+        found.probability_higher("A", "E")
+
+
+def test_raters_with_one_rating_each_change_little_and_doubled_ones_nothing():
+    values, bots = ratings()
+    plain = ordinal_model(values, bots)
+    alone = ordinal_model(values, bots, [None] * len(values))
+    doubled = ordinal_model(
+        np.tile(values, 2), np.tile(bots, 2), np.tile(np.arange(len(values)), 2)
+    )
+    halves = [
+        [c.high - c.difference for c in found.comparisons] for found in (plain, alone, doubled)
+    ]
+    np.testing.assert_allclose(halves[1], halves[0], rtol=0.15)
+    # Everybody asked twice with the same answers: no more is known than before.
+    np.testing.assert_allclose(halves[2], halves[1], rtol=1e-4)
+    naive = ordinal_model(np.tile(values, 2), np.tile(bots, 2))
+    assert naive.comparisons[0].high < doubled.comparisons[0].high
+    assert doubled.interval == "sandwich over 400 raters"
+
+
+def test_sandwich_is_that_of_the_jackknife_over_raters():
+    """Leaving one rater out at a time gives nearly the same errors (Efron and Stein)."""
+    values, bots = ratings(240)
+    raters = np.repeat(np.arange(60), 4)
+    values = np.clip(values + rng.integers(-1, 2, 60)[raters], 1, 7)
+    found = ordinal_model(values, bots, raters)
+
+    def gap(keep: np.ndarray) -> float:
+        return ordinal_model(values[keep], bots[keep]).comparisons[0].difference
+
+    draws = np.array([gap(raters != r) for r in range(60)])
+    error = np.sqrt(59 / 60 * ((draws - draws.mean()) ** 2).sum())
+    pair = found.comparisons[0]
+    half = stats.t.ppf(0.975, 59) * error
+    assert pair.high - pair.difference == pytest.approx(half, rel=0.1)
+
+
+def test_reasons():
+    assert "1 bots" in ordinal_model([1, 2], ["a", "a"]).reason
+    assert "every rating is 3" in ordinal_model([3, 3], ["a", "b"]).reason
+    assert "rating of a is the lowest" in ordinal_model([1, 1, 2, 3], list("aabb")).reason
+    apart = ordinal_model([1, 2, 1, 2, 3, 4, 3, 4], list("aaaabbbb"))
+    assert "hardly overlap" in apart.reason
+    assert not apart.converged
+    assert "too few" in ordinal_model([1, 2, 1, 2], list("abba"), [1, 1, 2, 2]).reason
+    with pytest.raises(ValueError, match="2 values"):
+        ordinal_model([1, 2], ["a"])
+
+
+def test_undefined_ratings_are_left_out():
+    values, bots = cheese()
+    again = ordinal_model([*values, float("nan")], [*bots, "A"])
+    assert again == ordinal_model(values, bots)

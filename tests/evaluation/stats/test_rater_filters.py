@@ -1,0 +1,212 @@
+"""Each rule against raters made to break it, and only it; precision and recall by hand."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+from evaluation.stats.rater_filters import (
+    RULES,
+    Thresholds,
+    Verdict,
+    detection,
+    screen_raters,
+)
+
+NAN = float("nan")
+BOTS = ["a", "b", "c", "d", "qc"]
+QUALITY = np.array([70.0, 55, 40, 30, 8])
+TURNED = [False, False, False, True]
+
+
+def study(n_honest: int = 30, seed: int = 0) -> dict:
+    """Honest raters of five bots on four dimensions 0 … 100, the last one turned round."""
+    rng = np.random.default_rng(seed)
+    found: dict = {"values": [], "raters": [], "bots": [], "control": [], "seconds": []}
+    for rater in range(n_honest):
+        kind = rng.normal(0, 8)
+        for bot, quality in zip(BOTS, QUALITY, strict=True):
+            row = np.clip(quality + kind + rng.normal(0, 10, 4), 0, 100)
+            add(found, f"honest{rater}", bot, row, rng.uniform(200, 500))
+    return found
+
+
+def add(found: dict, rater: str, bot: str, row, seconds: float = 300.0) -> None:
+    found["values"].append(np.asarray(row, dtype=float))
+    found["raters"].append(rater)
+    found["bots"].append(bot)
+    found["control"].append(bot == "qc")
+    found["seconds"].append(seconds)
+
+
+def screen(found: dict, **options) -> dict[str, Verdict]:
+    verdicts = screen_raters(**found, scale=(0, 100), turned=TURNED, **options)
+    return {verdict.rater: verdict for verdict in verdicts}
+
+
+def failed(verdict: Verdict) -> set[str]:
+    return {finding.rule for finding in verdict.findings if finding.failed}
+
+
+def test_honest_raters_pass():
+    verdicts = screen(study())
+    assert len(verdicts) == 30
+    assert sum(v.passed for v in verdicts.values()) >= 29
+    assert all(f.failed is not None for v in verdicts.values() for f in v.findings)
+    assert all(v.n == 5 for v in verdicts.values())
+
+
+def test_flat_liner_as_the_questions_were_worded():
+    """90 everywhere; the negative statement's 90 was turned into 10."""
+    found = study()
+    for bot, answer in zip(BOTS, [90, 80, 70, 60, 30], strict=True):
+        add(found, "flat", bot, [answer, answer, answer, 100 - answer])
+    assert "flat" in failed(screen(found)["flat"])
+    turned_like = [np.full(4, answer) for answer in (90, 80, 70, 60, 30)]
+    for bot, row in zip(BOTS, turned_like, strict=True):
+        add(found, "consistent", bot, row)
+    assert "flat" not in failed(screen(found)["consistent"])
+
+
+def test_hardly_any_variation():
+    found = study()
+    for bot in BOTS:
+        add(found, "narrow", bot, [50, 52, 49, 51] if bot != "qc" else [47, 48, 49, 48])
+    verdict = screen(found)["narrow"]
+    assert failed(verdict) == {"narrow"}
+    as_worded = [50, 52, 49, 49] * 4 + [47, 48, 49, 52]
+    spread = np.std(as_worded, ddof=1) / 100
+    assert verdict.reasons == (f"answers vary by {spread:.1%} of the scale (standard deviation)",)
+
+
+def test_opposite_view():
+    found = study()
+    for bot, quality in zip(BOTS, QUALITY, strict=True):
+        row = [80 - quality, 78 - quality, 79 - quality, 77 - quality]
+        add(found, "upside", bot, row)
+    verdict = screen(found)["upside"]
+    assert {"disagrees", "control"} <= failed(verdict)
+    finding = next(f for f in verdict.findings if f.rule == "disagrees")
+    others = np.array(study()["values"]).reshape(30, 5, 4).mean(axis=0)
+    own = np.array(found["values"][-5:])
+    x, y = own - own.mean(axis=0), others - others.mean(axis=0)
+    assert finding.value == pytest.approx(stats.pearsonr(x.ravel(), y.ravel()).statistic)
+    assert finding.value < -0.9
+
+
+def test_own_ratings_are_left_out_of_what_they_are_compared_with():
+    """Alone on a bot, a rater has nobody to agree with."""
+    found = study(3)
+    for bot in ("x", "y", "z", "w"):
+        add(found, "alone", bot, [10, 20, 30, 40])
+    finding = next(f for f in screen(found)["alone"].findings if f.rule == "disagrees")
+    assert finding.failed is None
+    assert finding.reason == "cannot judge: 0 bots rated by others too"
+
+
+def test_too_fast():
+    found = study()
+    for bot, quality in zip(BOTS, QUALITY, strict=True):
+        add(found, "fast", bot, np.clip(quality + np.array([1, -4, 6, 3]), 0, 100), 40.0)
+    verdict = screen(found)["fast"]
+    assert failed(verdict) == {"too_fast"}
+    assert verdict.reasons[0].startswith("40 s a conversation, where raters usually take 3")
+    found["seconds"] = [NAN] * len(found["seconds"])
+    assert failed(screen(found)["fast"]) == set()
+
+
+def test_affirming_a_statement_and_its_opposite():
+    found = study()
+    for bot, shift in zip(BOTS, [6, 4, 2, 0, -12], strict=True):
+        add(found, "yes", bot, [86 + shift, 88 + shift, 90 + shift, 14 + shift])
+    verdict = screen(found)["yes"]
+    assert "contradicts" in failed(verdict)
+    finding = next(f for f in verdict.findings if f.rule == "contradicts")
+    # Straight answers 88 and the negative one 86, as worded: 74 beyond 100.
+    assert finding.value == pytest.approx(0.74)
+    assert finding.reason.startswith("affirms")
+
+
+def test_control_not_rated_lower():
+    found = study()
+    for bot, quality in zip(BOTS, [70, 55, 40, 30, 60], strict=True):
+        add(found, "blind", bot, quality + np.array([3, 0, -2, 5]))
+    verdict = screen(found)["blind"]
+    assert failed(verdict) == {"control"}
+    rows = np.array(found["values"][-5:])[:, :3]  # the negative statement apart
+    expected = stats.mannwhitneyu(
+        rows[4], rows[:4].ravel(), alternative="less", method="asymptotic"
+    )
+    finding = next(f for f in verdict.findings if f.rule == "control")
+    assert finding.value == pytest.approx(expected.pvalue)
+    all_dimensions = screen(found, control_dimensions=[True] * 4)["blind"]
+    assert all_dimensions.findings[-1].value != pytest.approx(expected.pvalue)
+
+
+def test_rules_that_cannot_judge_count_for_nothing():
+    verdicts = screen_raters([[1.0], [2.0]], ["u", "u"], scale=(1, 7))
+    assert verdicts[0].passed
+    assert [f.failed for f in verdicts[0].findings] == [None] * len(RULES)
+    assert all(f.reason.startswith("cannot judge: ") for f in verdicts[0].findings)
+
+
+def test_choice_of_rules_thresholds_and_number():
+    found = study()
+    for bot in BOTS:
+        add(found, "dull", bot, [50, 50, 50, 50])
+    assert failed(screen(found)["dull"]) >= {"narrow", "control"}
+    assert screen(found, rules=["too_fast"])["dull"].passed
+    assert screen(found, min_failed=6)["dull"].passed
+    lax = dataclasses.replace(Thresholds(), min_spread=0.0)
+    assert "narrow" not in failed(screen(found, thresholds=lax)["dull"])
+
+
+def test_rows_without_a_rater_or_a_value_are_left_out():
+    found = study(4)
+    plain = screen(found)
+    add(found, "", "a", [1, 1, 1, 1])
+    add(found, "honest0", "a", [NAN] * 4)
+    assert set(screen(found)) == set(plain)
+    assert screen(found)["honest0"].n == 5
+
+
+def test_detection():
+    def verdict(name: str, passed: bool) -> Verdict:
+        return Verdict(name, passed, (), 1)
+
+    verdicts = [verdict(f"bad{i}", i >= 6) for i in range(8)]
+    verdicts += [verdict(f"good{i}", i >= 2) for i in range(20)]
+    found = detection(verdicts, [f"bad{i}" for i in range(8)])
+    assert (found.caught, found.missed, found.wrongly, found.kept) == (6, 2, 2, 18)
+    assert (found.precision, found.recall) == (6 / 8, 6 / 8)
+    low, high = proportion_confint(6, 8, method="wilson")
+    assert (found.precision_low, found.precision_high) == pytest.approx((low, high))
+    nobody = detection([verdict("good", True)], [])
+    assert (nobody.precision, nobody.recall) == (None, None)
+
+
+def test_planted_careless_raters_are_found():
+    found = study(40)
+    rng = np.random.default_rng(9)
+    for rater in range(12):
+        for bot in BOTS:
+            add(found, f"careless{rater}", bot, rng.uniform(0, 100, 4))
+    verdicts = screen_raters(**found, scale=(0, 100), turned=TURNED)
+    result = detection(verdicts, [f"careless{i}" for i in range(12)])
+    assert result.precision >= 0.8
+    assert result.recall >= 0.8
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="outside the scale 1 … 7"):
+        screen_raters([[8.0]], ["a"], scale=(1, 7))
+    with pytest.raises(ValueError, match="no rule 'slow'"):
+        screen_raters([[1.0]], ["a"], scale=(1, 7), rules=["slow"])
+    with pytest.raises(ValueError, match="bots has 2 entries for 1 rows"):
+        screen_raters([[1.0]], ["a"], scale=(1, 7), bots=["x", "y"])
+    with pytest.raises(ValueError, match="turned has 2 entries for 1 dimensions"):
+        screen_raters([[1.0]], ["a"], scale=(1, 7), turned=[True, False])
+    with pytest.raises(ValueError, match="lowest value must come first"):
+        screen_raters([[1.0]], ["a"], scale=(7, 1))

@@ -1,0 +1,100 @@
+"""`make run`: a newcomer's first minute, and Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT, free_port
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        bool(os.environ.get("DATABASE_URL")), reason="make run is embedded; tested in that run"
+    ),
+]
+
+
+def living(data_dir: Path) -> list[psutil.Process]:
+    """Every process that was started for this data folder, wherever it hangs in the tree."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("CONFAB_DATA_DIR") == str(data_dir):
+                found.append(process)
+    return found
+
+
+def wait_for(condition, what: str, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} took longer than {timeout_s:g} s"
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+def test_make_run_serves_and_ctrl_c_stops_everything(
+    tmp_path: Path, vector_cache: Path, stop_signal: signal.Signals
+) -> None:
+    (tmp_path / "cache").symlink_to(vector_cache)
+    port = free_port()
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith("CONFAB_") and k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    }
+    env = {
+        **kept,
+        "DATABASE_URL": "",
+        "REDIS_URL": "",
+        "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+        "CONFAB_DATA_DIR": str(tmp_path),
+        "HOST": "127.0.0.1",
+        "PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+    }
+    output = (tmp_path / "make.log").open("w")
+    make = subprocess.Popen(
+        ["make", "run"], cwd=ROOT, env=env, stdout=output, stderr=output, start_new_session=True
+    )
+
+    def healthy() -> bool:
+        assert make.poll() is None, (tmp_path / "make.log").read_text()[-3000:]
+        with contextlib.suppress(OSError):
+            url = f"http://127.0.0.1:{port}/healthz"
+            return bool(json.load(urllib.request.urlopen(url, timeout=5))["ok"])
+        return False
+
+    def worker_is_up() -> bool:
+        return any("celery" in " ".join(process.cmdline()) for process in living(tmp_path))
+
+    try:
+        wait_for(healthy, "a healthy answer", 120)
+        wait_for(worker_is_up, "the worker", 30)
+        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=20)
+        assert page.status == 200
+        said = (tmp_path / "make.log").read_text()
+        assert f"http://127.0.0.1:{port}/s/demo/" in said
+        assert "admin / " in said
+        if stop_signal is signal.SIGINT:
+            os.killpg(make.pid, stop_signal)  # the terminal signals the whole foreground group
+        else:
+            make.send_signal(stop_signal)
+        make.wait(timeout=40)
+        wait_for(lambda: not living(tmp_path), "stopping every process", 30)
+        with pytest.raises(OSError, match="refused"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5)
+    finally:
+        for process in living(tmp_path):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        output.close()

@@ -1,0 +1,254 @@
+"""Journeys (b) to (e) through the outside doors: ratings in, self-play on a worker, metrics, the hybrid
+metric, exports out."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from chatbots.corpora.reader import corpus_read
+from tests.conftest import ConfabServer
+from webapp.participant.rehearsal import OutsideDoors, frames_until, say
+
+pytestmark = pytest.mark.slow
+
+
+def rated_conversations(path: Path, *, n_bots: int = 4, n_each: int = 8) -> None:
+    """Conversations whose ratings depend on how long the person's answers are, plus noise."""
+    rng = random.Random(7)
+    dialogues = [list(d.turns) for d in corpus_read().dialogues]
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        for number in range(n_bots * n_each):
+            bot = number % n_bots
+            turns = rng.choice(dialogues)[:8]
+            turns = [
+                t if i % 2 else " ".join(t.split()[: 3 + 4 * bot]) for i, t in enumerate(turns)
+            ]
+            quality = min(7, max(1, 2 + bot + rng.choice([-1, 0, 1])))
+            record = {
+                "dialogue_id": f"d{number}",
+                "bot": f"bot{bot}",
+                "source": "made for this test",
+                "turns": [
+                    {"speaker": "bot" if i % 2 else "human", "text": text}
+                    for i, text in enumerate(turns)
+                ],
+                "ratings": [{"rater": f"r{number % 5}", "quality": quality, "fluency": 4}],
+            }
+            file.write(json.dumps(record) + "\n")
+        file.write('{"dialogue_id": "broken", "turns": [\n')
+
+
+def answer(server: ConfabServer, *args: str) -> dict:
+    """A command's one JSON document."""
+    return json.loads(server.manage(*args, "--json").stdout)
+
+
+def test_from_ratings_to_an_export(bare_server: ConfabServer) -> None:
+    server, folder = bare_server, bare_server.data_dir
+    data = folder / "ratings.jsonl.gz"
+    rated_conversations(data)
+
+    imported = answer(server, "import_conversations", str(data), "--study", "lab")
+    assert (imported["conversations"], imported["ratings"]) == (32, 32)
+    assert [skipped["line"] for skipped in imported["skipped"]] == [33]
+    again = answer(server, "import_conversations", str(data), "--study", "lab")
+    assert (again["conversations"], again["ratings"]) == (0, 0)
+
+    server.start_worker()
+    run = answer(
+        server,
+        "selfplay",
+        "--bots",
+        "eliza,parrot",
+        "--conversations",
+        "6",
+        "--turns",
+        "6",
+        "--seed",
+        "3",
+    )
+    assert run["bots"] == {
+        "eliza": {"conversations": 6, "turns": 36},
+        "parrot": {"conversations": 6, "turns": 36},
+    }
+
+    for where in (["--study", "lab"], ["--run", str(run["run"])]):
+        computed = answer(server, "compute_metrics", *where)
+        assert "sentiment" in computed["metrics"]
+        assert computed["conversations"] in (
+            32,
+            12,
+            0,
+        )  # the run's own metrics may be there already
+    assert answer(server, "compute_metrics", "--study", "lab", "--inline")["conversations"] == 0
+
+    fit = answer(server, "fit_hybrid", "--study", "lab", "--run", str(run["run"]))
+    assert (fit["n_bots"], fit["n_conversations"], fit["target"]) == (4, 32, "quality")
+    assert len(fit["features"]) == 11
+    assert set(fit["bots"]) == {"bot0", "bot1", "bot2", "bot3", "eliza", "parrot"}
+    assert fit["bots"]["eliza"]["human_mean"] is None
+    assert fit["bots"]["eliza"]["predicted_selfplay"] is not None
+    assert -1 <= fit["bot_level"]["pearson"]["r"] <= 1
+
+    ratings, messages = folder / "ratings.csv", folder / "messages.parquet"
+    rows = answer(
+        server,
+        "export",
+        "--study",
+        "lab",
+        "--what",
+        "ratings",
+        "--format",
+        "csv",
+        "--output",
+        str(ratings),
+    )
+    with ratings.open(newline="", encoding="utf-8") as file:
+        exported = list(csv.DictReader(file))
+    assert rows["rows"] == len(exported) == 32
+    assert {row["quality"] for row in exported} <= {str(n) for n in range(1, 8)}
+    answer(
+        server,
+        "export",
+        "--study",
+        "lab",
+        "--what",
+        "messages",
+        "--format",
+        "parquet",
+        "--output",
+        str(messages),
+    )
+    assert parquet.read_table(messages).num_rows == 32 * 8
+
+
+def test_killed_worker_loses_nothing(bare_server: ConfabServer) -> None:
+    """A run whose worker is killed is taken up by the next worker and is then complete, once."""
+    server = bare_server
+    server.start_worker()
+    started = answer(
+        server,
+        "selfplay",
+        "--bots",
+        "parrot,eliza",
+        "--conversations",
+        "60",
+        "--turns",
+        "10",
+        "--no-wait",
+    )
+    server.kill("worker")
+    server.shell(
+        "from webapp.runs.models import SelfPlayRun as R; import datetime as d; "
+        "R.objects.update(heartbeat_at=d.datetime(2020, 1, 1, tzinfo=d.UTC))"
+    )
+    server.start_worker()
+    count = (
+        "import time\n"
+        "from webapp.runs.models import SelfPlayRun as R\n"
+        f"for _ in range(600):\n"
+        f"    run = R.objects.get(pk={started['run']})\n"
+        "    if run.is_over: break\n"
+        "    time.sleep(.2)\n"
+        "print(run.state, run.conversations.count(), run.conversations.filter(error='').count())"
+    )
+    assert server.shell(count).split() == ["done", "120", "120"]
+
+
+async def test_a_rating_is_stored_once(test_bots_server: ConfabServer) -> None:
+    """Journey (b): two submissions, one rating, one code, and it is in the export."""
+    server = test_bots_server
+    server.add_study("quick", ["test-quick"])
+    doors = OutsideDoors(server.url, "quick")
+    try:
+        await doors.start()
+        async with doors.socket() as socket:
+            await frames_until(socket, "history")
+            await say(socket, "=HYPERLINK(1)")
+        page = await doors.http.get(f"/chat/{doors.conversation_id}/rate/")
+        form = doors._form(page, "/rate/")
+        answers = dict.fromkeys(form.radios, "6")
+        first = await doors._post(form, answers, page)
+        second = await doors._post(form, {**answers, "quality": "1"}, page)
+        assert str(first.url) == str(second.url)
+    finally:
+        await doors.close()
+    file = server.data_dir / "messages.csv"
+    for what, n_rows in (("ratings", 1), ("messages", 2)):
+        exported = answer(
+            server,
+            "export",
+            "--study",
+            "quick",
+            "--what",
+            what,
+            "--format",
+            "csv",
+            "--output",
+            str(file),
+        )
+        assert exported["rows"] == n_rows
+    with file.open(newline="", encoding="utf-8") as lines:
+        assert next(csv.DictReader(lines))["text"] == "'=HYPERLINK(1)"
+
+
+def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -> None:
+    server = test_bots_server
+    server.add_study("quick", ["test-quick", "eliza"], min_exchanges=2)
+    played = answer(server, "rehearse", "--study", "quick", "--people", "6", "--url", server.url)
+    assert (played["played"], played["failed"]) == (6, [])
+    file = server.data_dir / "ratings.csv"
+    export = ["export", "--study", "quick", "--what", "ratings", "--format", "csv", "--output"]
+    assert answer(server, *export, str(file))["rows"] == 0
+    assert answer(server, *export, str(file), "--include-synthetic")["rows"] == 6
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["chat", "elizza", "--message", "hi"], 1, "eliza"),
+        (["import_conversations", "nowhere.jsonl", "--study", "x"], 1, "nowhere.jsonl"),
+        (["fit_hybrid", "--study", "nowhere"], 1, "nowhere"),
+        (
+            [
+                "export",
+                "--study",
+                "demo",
+                "--what",
+                "everything",
+                "--format",
+                "csv",
+                "--output",
+                "x",
+            ],
+            2,
+            "everything",
+        ),
+        (["selfplay", "--bots", "eliza", "--conversations", "-3"], 2, "-3"),
+        (["rehearse", "--study", "demo", "--url", "http://127.0.0.1:9"], 1, "make run"),
+    ],
+)
+def test_commands_say_what_is_wrong(
+    command_env: ConfabServer, args: list[str], code: int, says: str
+) -> None:
+    result = command_env.manage(*args, check=False)
+    assert result.returncode == code, result.stderr
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_list_and_chat(command_env: ConfabServer) -> None:
+    listed = {bot["id"]: bot for bot in answer(command_env, "list_bots")}
+    assert {"eliza", "retrieval", "parrot", "generic"} <= set(listed)
+    assert set(listed["eliza"]) == {"id", "name", "kind", "available", "reason"}
+    said = answer(command_env, "chat", "parrot", "--message", "one", "--message", "two")
+    assert said["bot"] == "parrot"
+    assert [turn["speaker"] for turn in said["turns"]] == ["human", "bot"] * 2

@@ -1,0 +1,180 @@
+"""Tiny random-weight transformers models with a tokenizer of their own, made in a folder in a second.
+
+Real architectures, so that positions, masks and caches are those of the models people use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chatbots.encoders.quiet import quiet_loading
+
+TEXT = (
+    "hello how are you today i am fine thank you and what do you like to eat the weather is nice "
+    "we went to the sea it was cold yes no maybe tell me more about your day cats dogs books music"
+)
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+DECODERS = ("gpt2", "opt", "llama", "mistral", "bloom")
+ENCODER_DECODERS = ("t5", "bart", "blenderbot")
+
+
+def save_tokenizer(folder: Path, *, n_words: int = 0, chat_template: str | None = None) -> int:
+    """Save a byte-level BPE tokenizer trained on a few words; returns its size.
+
+    Args:
+        n_words: instead: a word-level vocabulary of so many made-up words, for benchmarks.
+        chat_template: give it one, with the ChatML marks as special tokens.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["<pad>", "<s>", "</s>", "<unk>"]
+    if chat_template:
+        special += ["<|im_start|>", "<|im_end|>"]
+    if n_words:
+        vocabulary = [*special, *(f"w{i}" for i in range(n_words - len(special)))]
+        raw = Tokenizer(
+            models.WordLevel({w: i for i, w in enumerate(vocabulary)}, unk_token="<unk>")
+        )
+        raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    else:
+        words = TEXT.split()
+        raw = Tokenizer(models.BPE())
+        raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        raw.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        )
+        raw.train_from_iterator([TEXT, *words, *(f" {word}" for word in words)] * 3, trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="<|im_end|>" if chat_template else "</s>",
+        unk_token="<unk>",
+        additional_special_tokens=["<|im_start|>", "</s>"] if chat_template else [],
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.chat_template = chat_template
+    tokenizer.save_pretrained(folder)
+    return len(tokenizer)
+
+
+def save_model(
+    folder: Path,
+    architecture: str,
+    *,
+    seed: int = 0,
+    width: int = 32,
+    n_layers: int = 2,
+    n_positions: int = 160,
+    n_words: int = 0,
+    chat_template: str | None = None,
+) -> Path:
+    """Save a random-weight model and tokenizer; returns the folder."""
+    import torch
+    import transformers as tf
+
+    size = save_tokenizer(folder, n_words=n_words, chat_template=chat_template)
+    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 5 if chat_template else 2}
+    heads = max(4, width // 64)
+    rotary = {
+        "vocab_size": size,
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
+        "num_hidden_layers": n_layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads // 2,
+        "max_position_embeddings": n_positions,
+    }
+    crossed = {
+        "vocab_size": size,
+        "d_model": width,
+        "encoder_layers": n_layers,
+        "decoder_layers": n_layers,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_ffn_dim": 2 * width,
+        "decoder_ffn_dim": 2 * width,
+        "max_position_embeddings": n_positions,
+        "decoder_start_token_id": 1,
+        "init_std": 0.2,
+        "forced_eos_token_id": None,
+    }
+    makers = {
+        "gpt2": lambda: tf.GPT2LMHeadModel(
+            tf.GPT2Config(
+                vocab_size=size,
+                n_embd=width,
+                n_layer=n_layers,
+                n_head=heads,
+                n_positions=n_positions,
+                initializer_range=0.2 if width < 64 else 0.02,
+                **ids,
+            )
+        ),
+        "opt": lambda: tf.OPTForCausalLM(
+            tf.OPTConfig(
+                vocab_size=size,
+                hidden_size=width,
+                word_embed_proj_dim=width,
+                ffn_dim=2 * width,
+                num_hidden_layers=n_layers,
+                num_attention_heads=heads,
+                max_position_embeddings=n_positions,
+                init_std=0.2,
+                **ids,
+            )
+        ),
+        "llama": lambda: tf.LlamaForCausalLM(
+            tf.LlamaConfig(**rotary, initializer_range=0.2, **ids)
+        ),
+        "mistral": lambda: tf.MistralForCausalLM(
+            tf.MistralConfig(**rotary, initializer_range=0.2, sliding_window=6, **ids)
+        ),
+        "bloom": lambda: tf.BloomForCausalLM(
+            tf.BloomConfig(
+                vocab_size=size,
+                hidden_size=width,
+                n_layer=n_layers,
+                n_head=heads,
+                initializer_range=0.2,
+                **ids,
+            )
+        ),
+        "t5": lambda: tf.T5ForConditionalGeneration(
+            tf.T5Config(
+                vocab_size=size,
+                d_model=width,
+                d_kv=width // heads,
+                d_ff=2 * width,
+                num_layers=n_layers,
+                num_heads=heads,
+                decoder_start_token_id=0,
+                initializer_factor=1.5,
+                **ids,
+            )
+        ),
+        "bart": lambda: tf.BartForConditionalGeneration(
+            tf.BartConfig(**crossed, forced_bos_token_id=1, **ids)
+        ),
+        "blenderbot": lambda: tf.BlenderbotForConditionalGeneration(
+            tf.BlenderbotConfig(**crossed, **ids)
+        ),
+    }
+    torch.manual_seed(seed)
+    model = makers[architecture]().eval()
+    with torch.no_grad():  # position embeddings start small or equal; make wrong positions show
+        for name, weights in model.named_parameters():
+            if "position" in name or "wpe" in name or "relative_attention_bias" in name:
+                weights.normal_(0, 0.3)
+    with quiet_loading():
+        model.save_pretrained(folder)
+    return folder

@@ -1,0 +1,1 @@
+"""`make validate`: how well the hybrid metric predicts real human ratings."""

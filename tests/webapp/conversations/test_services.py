@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError
+from django.utils import timezone
+
+from tests.builders import exchange, make_conversation, make_participant, make_study
+from webapp.conversations import selectors, services
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.errors import Refused
+from webapp.studies.models import Assignment
+
+pytestmark = pytest.mark.django_db
+
+
+def say(conversation: Conversation, text: str = "hello", client_id: uuid.UUID | None = None):
+    return services.turn_add_human(
+        conversation_id=conversation.pk, client_id=client_id or uuid.uuid4(), text=text
+    )
+
+
+def test_message_is_stored_and_its_reply_is_due() -> None:
+    conversation = make_conversation(make_study())
+    human = say(conversation)
+    conversation.refresh_from_db()
+    assert (human.turn.index, human.turn.text, human.created) == (0, "hello", True)
+    assert conversation.due_turn == 1
+
+
+def test_same_client_id_gives_the_stored_turn() -> None:
+    conversation = make_conversation(make_study())
+    client_id = uuid.uuid4()
+    first = say(conversation, "hello", client_id)
+    second = say(conversation, "something else", client_id)
+    assert second.turn.pk == first.turn.pk
+    assert not second.created
+    assert Turn.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("", "empty"), (" \n\t ", "empty"), ("\x00", "empty"), ("x" * 501, "too_long")],
+)
+def test_refused_messages_store_nothing(text: str, code: str) -> None:
+    conversation = make_conversation(make_study())
+    with pytest.raises(Refused) as refused:
+        say(conversation, text)
+    assert refused.value.code == code
+    assert not Turn.objects.exists()
+    conversation.refresh_from_db()
+    assert conversation.due_turn is None
+
+
+def test_too_long_says_the_limit() -> None:
+    conversation = make_conversation(make_study(max_message_chars=10))
+    with pytest.raises(Refused, match="1 character too long") as refused:
+        say(conversation, "x" * 11)
+    assert refused.value.details["limit"] == 10
+
+
+def test_second_message_waits_for_the_reply() -> None:
+    conversation = make_conversation(make_study())
+    say(conversation)
+    with pytest.raises(Refused) as refused:
+        say(conversation, "again")
+    assert refused.value.code == "waiting_for_reply"
+
+
+def test_closed_at_the_maximum() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=5)
+    with pytest.raises(Refused) as refused:
+        say(conversation)
+    assert refused.value.code == "closed"
+
+
+def test_only_one_host_gets_the_lease_until_it_runs_out() -> None:
+    conversation = make_conversation(make_study())
+    say(conversation)
+    first, second = uuid.uuid4(), uuid.uuid4()
+    claim = {"conversation_id": conversation.pk, "lease_s": 30}
+    assert services.reply_claim(lease=first, **claim)
+    assert not services.reply_claim(lease=second, **claim)
+    Conversation.objects.update(due_lease_until=timezone.now() - timedelta(seconds=1))
+    assert services.reply_claim(lease=second, **claim)
+    # The first host comes late: its reply is not stored, the second's is, once.
+    add = services.turn_add_bot
+    assert add(conversation_id=conversation.pk, lease=first, text="late") is None
+    assert add(conversation_id=conversation.pk, lease=second, text="in time") is not None
+    assert add(conversation_id=conversation.pk, lease=second, text="twice") is None
+    assert list(Turn.objects.values_list("text", flat=True)) == ["hello", "in time"]
+
+
+def test_nothing_to_claim_when_nothing_is_due() -> None:
+    conversation = make_conversation(make_study())
+    assert not services.reply_claim(conversation_id=conversation.pk, lease=uuid.uuid4(), lease_s=30)
+
+
+def test_sweep_finds_what_lies_waiting_but_not_what_was_just_asked_for() -> None:
+    conversation = make_conversation(make_study())
+    say(conversation)
+    assert selectors.replies_waiting(pool=None) == []
+    Conversation.objects.update(due_since=timezone.now() - timedelta(seconds=5))
+    assert selectors.replies_waiting(pool=None) == [conversation.pk]
+    assert selectors.replies_waiting(pool="default") == [conversation.pk]
+    assert selectors.replies_waiting(pool="other") == []
+    services.reply_claim(conversation_id=conversation.pk, lease=uuid.uuid4(), lease_s=30)
+    assert selectors.replies_waiting(pool=None) == []
+
+
+def failed(conversation: Conversation) -> None:
+    say(conversation)
+    lease = uuid.uuid4()
+    services.reply_claim(conversation_id=conversation.pk, lease=lease, lease_s=30)
+    assert services.reply_fail(conversation_id=conversation.pk, lease=lease, error="out of memory")
+    conversation.refresh_from_db()
+
+
+def test_failed_reply_waits_for_a_decision_and_can_be_asked_for_again() -> None:
+    conversation = make_conversation(make_study())
+    failed(conversation)
+    assert conversation.due_error == "out of memory"
+    assert selectors.replies_waiting(pool=None) == []
+    assert services.reply_retry(conversation_id=conversation.pk) == conversation.bot.bot_id
+    assert services.reply_retry(conversation_id=conversation.pk) is None
+    assert services.reply_claim(conversation_id=conversation.pk, lease=uuid.uuid4(), lease_s=30)
+
+
+def test_swap_keeps_the_failed_chat_and_gives_another_bot() -> None:
+    conversation = make_conversation(make_study())
+    failed(conversation)
+    other = services.conversation_swap(conversation=conversation)
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.FAILED
+    assert conversation.turns.count() == 1
+    assert other.bot.bot_id != conversation.bot.bot_id
+    assert other.participant_id == conversation.participant_id
+
+
+def test_swap_without_another_bot_changes_nothing() -> None:
+    conversation = make_conversation(make_study(bots=["eliza"]))
+    failed(conversation)
+    with pytest.raises(Refused):
+        services.conversation_swap(conversation=conversation)
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.OPEN
+
+
+def test_swap_and_finish_only_after_a_failure() -> None:
+    conversation = make_conversation(make_study())
+    for action in (services.conversation_swap, services.conversation_finish_failed):
+        with pytest.raises(Refused) as refused:
+            action(conversation=conversation)
+        assert refused.value.code == "not_failed"
+
+
+def test_finish_after_a_failure_gives_credit_once() -> None:
+    conversation = make_conversation(make_study())
+    failed(conversation)
+    first = services.conversation_finish_failed(conversation=conversation)
+    conversation.refresh_from_db()
+    second = services.conversation_finish_failed(conversation=conversation)
+    assert first.completion_code
+    assert first.completion_code == second.completion_code
+    assert first.state == Assignment.State.COMPLETED
+
+
+def test_withdrawal_deletes_the_texts() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=2)
+    services.conversation_withdraw(conversation=conversation)
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.WITHDRAWN
+    assert not Turn.objects.exists()
+    assert conversation.assignment.state == Assignment.State.WITHDRAWN
+
+
+def test_started_again_it_is_the_same_open_chat() -> None:
+    participant = make_participant(make_study())
+    first = services.conversation_start(participant=participant)
+    assert services.conversation_start(participant=participant).pk == first.pk
+
+
+def test_votes_on_replies_only_and_within_range() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=1)
+    vote = {"conversation_id": conversation.pk}
+    assert services.vote_set(turn_index=1, value=1, **vote).vote == 1
+    assert services.vote_set(turn_index=1, value=0, **vote).vote == 0
+    for index in (0, 7):
+        with pytest.raises(Refused):
+            services.vote_set(turn_index=index, value=1, **vote)
+    with pytest.raises(IntegrityError):
+        services.vote_set(turn_index=1, value=2, **vote)
+
+
+def test_exchanges_open_the_rating() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=2)
+    assert not selectors.history(conversation.pk).can_rate
+    exchange(conversation, "third", "reply")
+    history = selectors.history(conversation.pk)
+    assert history.can_rate
+    assert [t["speaker"] for t in history.turns] == ["human", "bot"] * 3
+
+
+def test_only_its_participant_finds_a_conversation() -> None:
+    study = make_study()
+    mine, theirs = make_conversation(study), make_conversation(study)
+    assert selectors.conversation_for([mine.participant_id], mine.pk) == mine
+    assert selectors.conversation_for([mine.participant_id], theirs.pk) is None
+    assert selectors.conversation_for([], mine.pk) is None
+
+
+def test_rows_become_values(django_assert_max_num_queries) -> None:
+    study = make_study()
+    rows = [make_conversation(study, n_exchanges=2) for _ in range(3)]
+    with django_assert_max_num_queries(2):
+        values = list(selectors.conversation_values(Conversation.objects.order_by("created_at")))
+    assert [value.id for value in values] == [str(row.pk) for row in rows]
+    assert values[0].texts == ("message 0", "reply 0", "message 1", "reply 1")
+    assert values[0].seed == rows[0].seed
+
+
+def test_a_message_after_a_failure_is_told_of_the_failure() -> None:
+    conversation = make_conversation(make_study())
+    failed(conversation)
+    with pytest.raises(Refused) as refused:
+        say(conversation, "and now?")
+    assert refused.value.code == "bot_failed"
+    assert refused.value.details["can"] == ["retry", "swap", "finish"]
+
+
+def test_a_swapped_chat_waits_for_nothing() -> None:
+    conversation = make_conversation(make_study())
+    failed(conversation)
+    services.conversation_swap(conversation=conversation)
+    history = selectors.history(conversation.pk)
+    assert (history.pending, history.error) == (None, "")

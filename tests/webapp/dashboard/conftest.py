@@ -1,0 +1,52 @@
+"""A study with rated conversations, and people who may and may not look at it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.test import Client
+
+from tests.builders import make_conversation, make_rating, make_study
+from webapp.conversations.models import Turn
+from webapp.studies.models import Study
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache() -> None:
+    """Summaries of another test's study must not answer for this one's."""
+    cache.clear()
+
+
+@pytest.fixture
+def staff(db: Any) -> Client:
+    """A researcher's browser."""
+    client = Client()
+    client.force_login(get_user_model().objects.create_user("r", password="x", is_staff=True))
+    return client
+
+
+@pytest.fixture
+def stranger(db: Any) -> Client:
+    """Signed in, but no researcher."""
+    client = Client()
+    client.force_login(get_user_model().objects.create_user("s", password="x"))
+    return client
+
+
+def rate_some(study: Study, n: int, offset: int = 0) -> None:
+    """n conversations, each with votes and a rating by a person of its own."""
+    for i in range(n):
+        conversation = make_conversation(study, n_exchanges=3)
+        Turn.objects.filter(conversation=conversation, index=1).update(vote=1 if i % 2 else -1)
+        make_rating(conversation, quality=1 + (i + offset) % 7, fluency=3 + i % 3)
+
+
+@pytest.fixture
+def rated(db: Any) -> Study:
+    """Two bots, eight rated conversations."""
+    study = make_study("rated")
+    rate_some(study, 8)
+    return study

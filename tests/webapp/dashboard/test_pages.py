@@ -1,0 +1,467 @@
+"""Pages: who may see them, what they say, and that they do not ask the database more for more data."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.cache import cache
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test import AsyncClient, Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from tests.builders import make_conversation, make_study
+from tests.webapp.dashboard.conftest import rate_some
+from webapp.bots.services import bot_version_record_imported
+from webapp.conversations.models import Conversation, Turn
+from webapp.ratings.models import Rating
+from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, MetricVersion, SelfPlayRun
+from webapp.studies.models import Study
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+STUDY_PAGES = [
+    "study",
+    "study_bots",
+    "study_agreement",
+    "study_hybrid",
+    "study_selfplay",
+    "study_conversations",
+    "study_metrics",
+    "study_export",
+]
+PAGES = ["studies", "bots", "runs", "imports", "metrics"]
+
+
+def addresses(study: Study) -> list[str]:
+    conversation = study.conversations.first()
+    return [
+        *(reverse(f"dashboard:{name}") for name in PAGES),
+        *(reverse(f"dashboard:{name}", args=[study.key]) for name in STUDY_PAGES),
+        reverse("dashboard:bot", args=["eliza"]),
+        reverse("dashboard:conversation", args=[conversation.pk]),
+    ]
+
+
+def test_staff_see_every_page(staff: Client, rated: Study) -> None:
+    for address in addresses(rated):
+        answer = staff.get(address)
+        assert answer.status_code == 200, address
+        html = answer.content.decode()
+        assert html.count("<h1") == 1, address
+        assert 'style="' not in html, address
+        assert "<script>" not in html, address
+
+
+def test_others_are_sent_to_the_login_or_refused(
+    client: Client, stranger: Client, rated: Study
+) -> None:
+    for address in addresses(rated):
+        answer = client.get(address)
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/admin/login/?next=/dashboard/")
+        assert stranger.get(address).status_code == 403
+
+
+def test_others_change_nothing(client: Client, stranger: Client, rated: Study) -> None:
+    run = SelfPlayRun.objects.create(plan={"bots": ["eliza"]}, n_total=1)
+    posts = [
+        reverse("dashboard:runs"),
+        reverse("dashboard:imports"),
+        reverse("dashboard:study_metrics", args=[rated.key]),
+        reverse("dashboard:study_hybrid", args=[rated.key]),
+        reverse("dashboard:bot_reply", args=["eliza"]),
+        reverse("dashboard:job_stop", args=["selfplay", run.pk]),
+        reverse("dashboard:theme"),
+    ]
+    for address in posts:
+        assert client.post(address).status_code == 302
+        assert stranger.post(address).status_code == 403
+    run.refresh_from_db()
+    assert not run.cancel_requested
+    assert not MetricRun.objects.exists()
+    assert not HybridFit.objects.exists()
+
+
+@pytest.mark.parametrize("name", STUDY_PAGES)
+def test_queries_do_not_grow_with_conversations(staff: Client, rated: Study, name: str) -> None:
+    address = reverse(f"dashboard:{name}", args=[rated.key])
+
+    def count() -> int:
+        cache.clear()
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            assert staff.get(address).status_code == 200
+        return len(queries)
+
+    count()  # what is looked up once a process
+    before = count()
+    rate_some(rated, 6, offset=2)
+    assert count() == before
+
+
+def test_queries_of_the_list_do_not_grow_with_studies(staff: Client, rated: Study) -> None:
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert staff.get(reverse("dashboard:studies")).status_code == 200
+        return len(queries)
+
+    count()
+    before = count()
+    for i in range(5):
+        rate_some(make_study(f"more-{i}"), 1)
+    assert count() == before
+
+
+def test_a_hostile_name_stays_text(staff: Client, db: None) -> None:
+    study = make_study("hostile", name=HOSTILE)
+    conversation = make_conversation(study, n_exchanges=3)
+    bot = bot_version_record_imported(bot_id=HOSTILE, source="x")
+    Conversation.objects.filter(pk=conversation.pk).update(bot=bot, state="completed")
+    Turn.objects.filter(conversation=conversation).update(text=HOSTILE)
+    Rating.objects.create(
+        conversation=conversation,
+        rubric=study.rubric,
+        rater=HOSTILE,
+        comment=HOSTILE,
+        answers={"quality": 3},
+        submitted_at=conversation.created_at,
+    )
+    for address in addresses(study):
+        html = staff.get(address).content.decode()
+        assert "<img" not in html, address
+    html = staff.get(reverse("dashboard:study_bots", args=["hostile"])).content.decode()
+    assert "&lt;img" in html
+    assert "bot=%3Cimg" in html
+
+
+def test_a_study_without_ratings_says_what_will_be_here(staff: Client, db: None) -> None:
+    make_study("empty")
+    html = staff.get(reverse("dashboard:study_bots", args=["empty"])).content.decode()
+    assert "No ratings yet" in html
+    assert "/s/empty/" in html
+    assert staff.get(reverse("dashboard:study_agreement", args=["empty"])).status_code == 200
+    assert (
+        "No conversation yet"
+        in staff.get(reverse("dashboard:study_conversations", args=["empty"])).content.decode()
+    )
+
+
+def test_an_unknown_study_is_not_found(staff: Client, db: None) -> None:
+    for name in STUDY_PAGES:
+        assert staff.get(reverse(f"dashboard:{name}", args=["nowhere"])).status_code == 404
+    assert staff.get(reverse("dashboard:bot", args=["nobody"])).status_code == 404
+    assert staff.get(reverse("dashboard:conversation", args=[uuid.uuid4()])).status_code == 404
+    assert staff.get("/dashboard/jobs/nothing/1/live/").status_code == 404
+
+
+def test_scripted_participants_are_left_out_until_asked_for(staff: Client, rated: Study) -> None:
+    make_conversation(rated, n_exchanges=3, is_synthetic=True)
+    Conversation.objects.filter(is_synthetic=True).update(state="completed")
+    address = reverse("dashboard:study", args=[rated.key])
+    left_out = staff.get(address)
+    assert "Scripted participants are left out." in left_out.content.decode()
+    assert left_out.context["cards"].n_completed == 8
+    counted = staff.get(address + "?synthetic=1")
+    assert "Scripted participants are counted here." in counted.content.decode()
+    assert counted.context["cards"].n_completed == 9
+
+
+def test_conversations_are_filtered_and_paged(
+    staff: Client, rated: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = reverse("dashboard:study_conversations", args=[rated.key])
+    eliza = staff.get(address + "?bot=eliza").context["page"].rows
+    assert {row.conversation.bot.bot_id for row in eliza} == {"eliza"}
+    threes = staff.get(address + "?answer=3").context["page"].rows
+    assert [row.rating for row in threes] == [3]
+    assert staff.get(address + "?rated=no").context["page"].rows == []
+    assert len(staff.get(address + "?state=nonsense&answer=abc").context["page"].rows) == 8
+
+    monkeypatch.setattr("webapp.dashboard.conversation_list.page_of.__defaults__", ("", 3))
+    seen, after = [], ""
+    for _page in range(4):
+        answer = staff.get(address, {"after": after})
+        seen += [row.conversation.pk for row in answer.context["page"].rows]
+        after = answer.context["page"].after
+        if not after:
+            break
+    newest = Conversation.objects.filter(study=rated).order_by("-created_at", "-pk")
+    assert seen == list(newest.values_list("pk", flat=True))
+
+
+def test_a_damaged_page_key_begins_anew(staff: Client, rated: Study) -> None:
+    address = reverse("dashboard:study_conversations", args=[rated.key])
+    for key in ("x", "2026-01-01T00:00:00~no", "~", "2026-99-99~" + str(uuid.uuid4())):
+        assert len(staff.get(address, {"after": key}).context["page"].rows) == 8
+
+
+def test_the_reader_goes_through_the_filtered_list(staff: Client, rated: Study) -> None:
+    newest = list(
+        Conversation.objects.filter(study=rated, bot__bot_id="eliza")
+        .order_by("-created_at", "-pk")
+        .values_list("pk", flat=True)
+    )
+    middle = staff.get(reverse("dashboard:conversation", args=[newest[1]]) + "?bot=eliza")
+    assert str(newest[0]) in middle.context["before"]
+    assert str(newest[2]) in middle.context["following"]
+    assert middle.context["following"].endswith("?bot=eliza")
+    first = staff.get(reverse("dashboard:conversation", args=[newest[0]]) + "?bot=eliza")
+    assert first.context["before"] == ""
+
+
+def test_the_reader_says_none_and_why(staff: Client, rated: Study) -> None:
+    from evaluation.metrics.registry import metric_get
+
+    conversation = rated.conversations.first()
+    metric = metric_get("sentiment")
+    version = MetricVersion.objects.create(
+        key=metric.identity.key, name="sentiment", version=metric.identity.version
+    )
+    MetricResult.objects.create(
+        conversation=conversation,
+        metric=version,
+        values={"sentiment_user": None},
+        turns={
+            "sentiment_user": [None, None, 0.5, None, -0.25, None],
+            "sentiment_bot": [None, 0.13, None, 0.75, None, 0.0],
+        },
+        reasons={"sentiment_user": "the first message answers nothing"},
+    )
+    answer = staff.get(reverse("dashboard:conversation", args=[conversation.pk]) + "?turn=2")
+    read = answer.context["read"]
+    assert [track.chosen.name for track in read.tracks] == ["sentiment"]
+    assert [turn.cells[0].value for turn in read.turns] == [
+        "none",
+        "0.13",
+        "0.50",
+        "0.75",
+        "−0.25",
+        "0.00",
+    ]
+    assert [turn.index for turn in read.turns if turn.chosen] == [2]
+    html = answer.content.decode()
+    assert "the first message answers nothing" in html
+    assert "1 metrics, all of the present version." in html
+
+
+def hybrid_result(n_bots: int) -> dict:
+    ids = ["eliza", "parrot", *(f"bot{i}" for i in range(n_bots - 2))]
+    level = {"r": 0.84, "p": 0.01, "ci95": [0.34, 0.97], "null95": 0.6}
+    return {
+        "preset": "paper",
+        "target": "quality",
+        "intercept": "fold",
+        "n_bots": n_bots,
+        "n_conversations": 80,
+        "bots": {
+            bot_id: {
+                "human_mean": 2.0 + i,
+                "predicted": 2.5 + i * 0.5,
+                "predicted_selfplay": None,
+                "n": 10,
+                "human_ci90": [1.5 + i, 2.5 + i],
+                "predicted_ci90": None,
+            }
+            for i, bot_id in enumerate(ids)
+        },
+        "coefficients": {
+            "words_user": {"mean": 0.1, "scaled_mean": 0.3, "scaled_ci90": [0.2, 0.4]},
+            "laughter_user": {"mean": None, "scaled_mean": None, "scaled_ci90": None},
+        },
+        "bot_level": {"pearson": level},
+        "bot_level_selfplay": None,
+        "conversation_level": {"pearson": {"r": 0.3, "p": 0.1, "ci95": [0.1, 0.5]}},
+        "baselines": {
+            "words_per_human_turn": {"bot_level": {"pearson": {"r": 0.58, "p": 0.1, "ci95": None}}}
+        },
+        "pairs": {"all": 28, "ordered": 20, "resolvable": 10, "resolvable_ordered": 9},
+        "cautions": ["Features are nearly collinear."],
+    }
+
+
+def test_the_hybrid_page_cautions_with_its_numbers(staff: Client, rated: Study) -> None:
+    HybridFit.objects.create(
+        study=rated,
+        request={"targets": ["quality"], "intercept": "fold"},
+        result=hybrid_result(8),
+        state=Job.State.DONE,
+    )
+    answer = staff.get(reverse("dashboard:study_hybrid", args=[rated.key]))
+    view = answer.context["view"]
+    assert view.caution_lead == "Read this before you quote r = .84."
+    assert "Eight bots are few: the true value could lie anywhere from .34 to .97." in view.caution
+    assert "“words per message” already reaches .58" in view.caution
+    assert [row.r for row in view.predictors] == [".84", ".58"]
+    assert len(view.scatter.table.rows) == 8
+    assert "Features are nearly collinear." in answer.content.decode()
+
+
+def test_under_five_bots_there_is_no_correlation_but_a_reason(staff: Client, rated: Study) -> None:
+    HybridFit.objects.create(
+        study=rated,
+        request={"targets": ["quality"], "intercept": "fold"},
+        result=hybrid_result(4),
+        state=Job.State.DONE,
+    )
+    answer = staff.get(reverse("dashboard:study_hybrid", args=[rated.key]))
+    assert answer.context["view"].predictors == []
+    html = answer.content.decode()
+    assert "4 bots are too few for a correlation" in html
+    assert ">.84<" not in html
+
+
+def test_a_fit_is_asked_for(
+    staff: Client, rated: Study, django_capture_on_commit_callbacks: object
+) -> None:
+    address = reverse("dashboard:study_hybrid", args=[rated.key])
+    wrong = staff.post(address, {"targets": ["no"], "preset": "paper", "intercept": "fold"})
+    assert wrong.status_code == 400
+    assert "The fit was not started." in wrong.content.decode()
+    right = {"targets": ["quality", "fluency"], "preset": "paper", "intercept": "common"}
+    assert staff.post(address, right).status_code == 302
+    fit = HybridFit.objects.get()
+    assert fit.request["targets"] == ["quality", "fluency"]
+    assert fit.request["intercept"] == "common"
+    live = staff.get(address).content.decode()
+    assert reverse("dashboard:job_live", args=["hybrid", fit.pk]) in live
+
+
+def test_a_run_is_started_followed_and_stopped(staff: Client) -> None:
+    plan = {
+        "bots": ["eliza"],
+        "n_conversations": 3,
+        "n_turns": 4,
+        "seed": 7,
+        "openers": "Hi\n\n How are you? \n",
+    }
+    refused = staff.post(reverse("dashboard:runs"), {**plan, "bots": ["nobody"]})
+    assert refused.status_code == 400
+    assert staff.post(reverse("dashboard:runs"), plan).status_code == 302
+    run = SelfPlayRun.objects.get()
+    assert run.plan["openers"] == ["Hi", "How are you?"]
+    assert run.created_by is not None
+    html = staff.get(reverse("dashboard:run", args=[run.pk])).content.decode()
+    assert "of 3 conversations" in html
+    live = staff.get(reverse("dashboard:job_live", args=["selfplay", run.pk]))
+    assert 'data-over="0"' in live.content.decode()
+    assert live["Cache-Control"] == "no-store"
+    staff.post(reverse("dashboard:job_stop", args=["selfplay", run.pk]))
+    run.refresh_from_db()
+    assert run.state == Job.State.CANCELLED
+    live = staff.get(reverse("dashboard:job_live", args=["selfplay", run.pk]))
+    assert 'data-over="1"' in live.content.decode()
+
+
+def test_metrics_are_asked_for(staff: Client, rated: Study) -> None:
+    address = reverse("dashboard:study_metrics", args=[rated.key])
+    assert staff.post(address, {"metric": ["words"]}).status_code == 302
+    assert MetricRun.objects.get().metrics == ["words"]
+    assert MetricRun.objects.get().n_total == 8
+    staff.post(address, {"metric": ["no-such-metric"]})
+    assert "no-such-metric" in staff.get(address).content.decode()
+    assert MetricRun.objects.count() == 1
+
+
+def test_the_dictionary_has_every_column(staff: Client) -> None:
+    from evaluation.metrics.registry import metric_list
+
+    html = staff.get(reverse("dashboard:metrics")).content.decode()
+    for metric in metric_list():
+        assert metric.identity.key[:8] in html
+        for column in metric.columns:
+            assert f"<code>{column.name}</code>" in html
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_export_streams() -> None:
+    from asgiref.sync import sync_to_async
+
+    def prepare() -> object:
+        rate_some(make_study("out"), 2)
+        return get_user_model().objects.create_user("r", password="x", is_staff=True)
+
+    client = AsyncClient()
+    await client.aforce_login(await sync_to_async(prepare)())
+    answer = await client.get("/dashboard/studies/out/export/?what=ratings&format=csv")
+    assert answer.status_code == 200
+    assert answer["Content-Disposition"] == 'attachment; filename="out-ratings.csv"'
+    body = b"".join([piece async for piece in answer.streaming_content]).decode()
+    assert len(body.splitlines()) == 3
+    assert "quality" in body.splitlines()[0]
+    wrong = await client.get("/dashboard/studies/out/export/?what=secrets&format=csv")
+    assert wrong.status_code == 400
+
+
+def upload(text: str, name: str = "file.jsonl") -> SimpleUploadedFile:
+    return SimpleUploadedFile(name, io.BytesIO(text.encode()).read())
+
+
+def test_an_upload_is_imported_and_bad_lines_are_listed(staff: Client) -> None:
+    good = {
+        "dialogue_id": "1",
+        "bot": "b",
+        "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
+        "ratings": [{"rater": "r", "quality": 4}],
+    }
+    lines = json.dumps(good) + "\n{broken\n"
+    answer = staff.post(
+        reverse("dashboard:imports"), {"file": upload(lines), "study": "imp", "low": 1, "high": 5}
+    )
+    html = answer.content.decode()
+    assert answer.status_code == 200
+    assert "1 conversation and 1 rating are new." in html
+    assert [item.line for item in answer.context["shown"]] == [2]
+    study = Study.objects.get(key="imp")
+    assert (study.rubric.low, study.rubric.high) == (1, 5)
+    again = staff.post(reverse("dashboard:imports"), {"file": upload(lines), "study": "imp"})
+    assert "0 conversations and 0 ratings are new." in again.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"file": upload("x", "x.exe"), "study": "a"}, "is no .jsonl"),
+        ({"file": upload("{}"), "study": "no spaces"}, "Study key"),
+        ({"file": upload("{}"), "study": "a", "low": 1}, "both ends of the scale"),
+        ({"file": upload("{}"), "study": "a", "low": 5, "high": 1}, "must be smaller"),
+        ({"file": upload("\x00\x01 nonsense", "x.csv"), "study": "a"}, "could not be imported"),
+        ({"study": "a"}, "Nothing was imported."),
+    ],
+)
+def test_a_bad_upload_is_refused_with_its_reason(staff: Client, fields: dict, said: str) -> None:
+    answer = staff.post(reverse("dashboard:imports"), fields)
+    assert answer.status_code == 400
+    assert said in answer.content.decode()
+    assert not Study.objects.exists()
+
+
+async def test_the_try_it_chat_asks_the_bot_host_and_stores_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from chatbots.base import BotError
+    from webapp.dashboard.views.bots import _read
+
+    problem, turns, seed = _read(b'{"turns": [{"speaker": "human", "text": "hi"}], "seed": 3}')
+    assert (problem, turns, seed) == ("", [{"speaker": "human", "text": "hi"}], 3)
+    for body in (b"", b"[]", b'{"turns": 1}', b'{"turns": []}', b'{"turns": [{"speaker": "bot"}]}'):
+        assert _read(body)[0]
+    long = json.dumps({"turns": [{"speaker": "human", "text": "x" * 2001}]}).encode()
+    assert _read(long)[0] == "At most 2000 characters."
+    assert issubclass(BotError, Exception)
+
+
+def test_the_theme_is_kept_and_goes_back_only_here(staff: Client) -> None:
+    address = reverse("dashboard:theme")
+    answer = staff.post(address, {"theme": "dark", "next": "/dashboard/bots/"})
+    assert answer["Location"] == "/dashboard/bots/"
+    assert staff.cookies["theme"].value == "dark"
+    assert 'data-theme="dark"' in staff.get("/dashboard/").content.decode()
+    away = staff.post(address, {"theme": "system", "next": "https://evil.example/"})
+    assert away["Location"] == "/dashboard/"
+    assert "data-theme" not in staff.get("/dashboard/").content.decode()

@@ -1,0 +1,272 @@
+"""Plots: the table has the data, nothing hostile gets through, labels keep apart."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from evaluation.columns import Column
+from evaluation.stats.bootstrap import Interval
+from evaluation.stats.correlation import Correlation
+from webapp.dashboard.plots.bots import bots_figure
+from webapp.dashboard.plots.figure import Figure
+from webapp.dashboard.plots.heatmap import correlation_class, heatmap_figure
+from webapp.dashboard.plots.labels import Box, place_labels
+from webapp.dashboard.plots.likert import Spread, spread_figure, step_class
+from webapp.dashboard.plots.marks import bot_shape
+from webapp.dashboard.plots.scale import Scale, rating_ticks, ticks
+from webapp.dashboard.plots.scatter import Point, scatter_figure
+from webapp.dashboard.plots.svg import el
+from webapp.dashboard.plots.tracks import track
+from webapp.dashboard.plots.weights import Weight, weights_figure
+from webapp.dashboard.plots.words import figure, probability, share, shorten, span, text_width
+from webapp.ratings.summary import BotInfo, BotSummary, DimensionInfo, StudySummary
+
+HOSTILE = '"><script>alert(1)</script>\x07 & \u202e'
+QUALITY = DimensionInfo("quality", "Quality", 1, 7)
+FLUENCY = DimensionInfo("fluency", "Fluency", 1, 7)
+
+
+def summary(titles: list[str], n_dimensions: int = 2) -> StudySummary:
+    dimensions = [QUALITY, FLUENCY][:n_dimensions]
+    bots = [
+        BotSummary(
+            BotInfo(f"b{i}", title, i + 1, is_control=i == 1),
+            n_conversations=10,
+            n_ratings=10,
+            intervals={d.key: Interval(6 - i, 5.5 - i, 6.5 - i, 10) for d in dimensions},
+            n_replies=30,
+            votes_up=5,
+            votes_down=2 + i,
+        )
+        for i, title in enumerate(titles)
+    ]
+    return StudySummary(dimensions, bots, 0, [("b0", "b1")], 1)
+
+
+def drawings(found: Figure) -> list[str]:
+    return [found.wide, *(variant.svg for variant in found.narrow)]
+
+
+def all_figures(name: str) -> list[Figure]:
+    info = BotInfo("b", name, 1, False)
+    return [
+        bots_figure(summary([name, name]), lambda bot: f"/x?bot={bot.bot.bot_id}"),
+        scatter_figure(
+            [Point(name, 1, False, 3.0, (2, 4), 3.5, None, 4, "/x")],
+            id="s",
+            title=name,
+            method="",
+            x_title=name,
+            y_title=name,
+            note=name,
+        ),
+        weights_figure([Weight(name, 0.1, -0.1, 0.3)], title=name, method=""),
+        spread_figure([Spread(info, [1, 2, 0], 2.0)], DimensionInfo("q", name, 1, 3), [1, 2, 3]),
+        heatmap_figure(
+            [name, name], {(0, 1): Correlation(0.5, 0.1, 0.2, 0.7, 9)}, title="", method=""
+        ),
+    ]
+
+
+@pytest.mark.parametrize("found", all_figures(HOSTILE), ids=lambda f: f.id)
+def test_every_drawing_is_well_formed_and_escaped(found: Figure) -> None:
+    for svg in drawings(found):
+        root = ElementTree.fromstring(svg)  # raises if a quote or a control character got through
+        assert root.tag.endswith("svg")
+        assert "<script" not in svg
+        names = [part.tag for part in root.iter()]
+        assert not [name for name in names if name.endswith("script")]
+        assert all("style" not in part.attrib for part in root.iter())
+
+
+def test_the_builder_escapes_attributes_and_text() -> None:
+    made = el("text", HOSTILE, x=1.5, aria_label=HOSTILE, class_="a b")
+    assert made.startswith('<text x="1.5" aria-label="&quot;&gt;&lt;script&gt;')
+    assert "<script" not in made
+    assert "\x07" not in made
+
+
+def test_the_table_of_the_comparison_has_its_numbers() -> None:
+    data = summary(["Alpha", "Beta", "Gamma"])
+    table = bots_figure(data, lambda bot: f"/c?bot={bot.bot.bot_id}").table
+    titles = [header.text for header in table.headers]
+    assert titles == ["Bot", "Ratings", "Quality", "90 %", "Fluency", "90 %", "Up", "Down"]
+    for bot, row in zip(data.bots, table.rows, strict=True):
+        quality = bot.intervals["quality"]
+        assert [cell.text for cell in row[:4]] == [
+            bot.bot.title,
+            "10",
+            f"{quality.mean:.2f}",
+            f"[{quality.low:.2f}, {quality.high:.2f}]",
+        ]
+        assert row[0].href == f"/c?bot={bot.bot.bot_id}"
+        assert [cell.text for cell in row[-2:]] == [str(bot.votes_up), str(bot.votes_down)]
+
+
+def test_marks_stand_where_the_scale_puts_them() -> None:
+    svg = bots_figure(summary(["Alpha"], 1), lambda bot: "/x").narrow[0].svg
+    ticks_at = {
+        label: float(x)
+        for x, label in re.findall(
+            r'<text x="([\d.]+)" y="[\d.]+" class="tick middle">(\d)</text>', svg
+        )
+    }
+    (mean_x,) = re.findall(r'<rect x="([\d.]+)"[^>]*class="mean-tick"', svg)
+    assert float(mean_x) + 1.5 == pytest.approx(ticks_at["6"], abs=0.02)
+    (left, width) = re.findall(
+        r'<rect x="([\d.]+)"[^>]*width="([\d.]+)"[^>]*class="interval"', svg
+    )[0]
+    unit = (ticks_at["7"] - ticks_at["1"]) / 6
+    assert float(width) == pytest.approx(unit, abs=0.1)  # from 5.5 to 6.5
+    assert float(left) == pytest.approx(ticks_at["5"] + unit / 2, abs=0.05)
+
+
+def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
+    data = summary(["Alpha", "Control"])
+    found = bots_figure(data, lambda bot: "/x")
+    assert "interval hollow" in found.wide
+    empty = BotSummary(
+        BotInfo("z", "Zed", 3, False),
+        0,
+        0,
+        {d.key: Interval(None, None, None, 0, "no rating yet") for d in data.dimensions},
+        0,
+        0,
+        0,
+    )
+    data.bots.append(empty)
+    found = bots_figure(data, lambda bot: "/x")
+    assert "no ratings yet" in found.wide
+    row = found.table.rows[-1]
+    assert (row[2].text, row[2].why) == ("–", "no rating yet")
+
+
+def test_the_note_names_what_cannot_be_ordered() -> None:
+    found = bots_figure(summary(["Alpha", "Beta"]), lambda bot: "/x")
+    assert found.note_lead == "Alpha and Beta are too close to order"
+    assert "Hollow bar: control bot." in found.note
+
+
+def test_many_dimensions_go_into_further_blocks() -> None:
+    dimensions = [DimensionInfo(f"d{i}", f"Dim {i}", 1, 5) for i in range(11)]
+    bot = BotSummary(
+        BotInfo("b", "B", 1, False),
+        1,
+        3,
+        {d.key: Interval(3, 2, 4, 3) for d in dimensions},
+        1,
+        0,
+        0,
+    )
+    found = bots_figure(StudySummary(dimensions, [bot], 0, [], 0), lambda b: "/x")
+    root = ElementTree.fromstring(found.wide)
+    _x, _y, width, _height = map(float, root.attrib["viewBox"].split())
+    heads = [t for t in root.iter() if t.attrib.get("class") == "head"]
+    assert len(heads) == 11
+    for tick in (t for t in root.iter() if t.attrib.get("class") == "tick middle"):
+        assert 0 <= float(tick.attrib["x"]) <= width
+    assert len(found.narrow) == 11
+
+
+def test_each_slot_has_a_shape_of_its_own() -> None:
+    shapes = {re.sub(r"bot-\w+", "", bot_shape(8, 8, slot)) for slot in range(1, 9)}
+    assert len(shapes) == 8
+    assert "bot-more" in bot_shape(8, 8, 9)
+
+
+def test_labels_keep_apart_where_there_is_room() -> None:
+    points = [(100.0, 100.0), (108.0, 104.0), (116.0, 98.0), (112.0, 110.0)]
+    bounds = Box(0, 0, 500, 300)
+    labels = place_labels(["retrieval", "vhred", "hred-ei", "eliza"], points, [], bounds)
+    for i, one in enumerate(labels):
+        assert one.box.outside(bounds) == 0
+        assert all(one.box.overlap(other.box) == 0 for other in labels[i + 1 :])
+
+
+def test_scatter_leaves_bots_without_ratings_to_the_table() -> None:
+    points = [
+        Point("rated", 1, False, 3.0, (2.5, 3.5), 3.2, (3, 3.4), 9),
+        Point("unrated", 2, False, None, None, 4.0, None, 0),
+    ]
+    found = scatter_figure(
+        points, id="s", title="", method="", x_title="Human", y_title="Predicted", note=""
+    )
+    assert "unrated" not in found.wide
+    assert [row[0].text for row in found.table.rows] == ["rated", "unrated"]
+    assert found.table.rows[1][2].text == "–"
+    assert found.table.rows[0][3].text == "[2.50, 3.50]"
+
+
+def test_weights_are_hollow_where_zero_is_inside() -> None:
+    weights = [Weight("sure", 0.4, 0.2, 0.6), Weight("open", 0.1, -0.1, 0.3)]
+    found = weights_figure(weights, title="", method="")
+    assert found.wide.count("weight hollow") == 1
+    assert [row[0].text for row in found.table.rows] == ["sure", "open"]
+    assert Weight("none", 0.1, None, None).includes_zero
+
+
+def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
+    info = BotInfo("b", "Bot", 1, False)
+    found = spread_figure([Spread(info, [1, 1, 2], 2.25)], DimensionInfo("q", "Q", 1, 3), [1, 2, 3])
+    assert [cell.text for cell in found.table.rows[0]] == [
+        "Bot",
+        "25 %",
+        "25 %",
+        "50 %",
+        "2.25",
+        "4",
+    ]
+    widths = [float(w) for w in re.findall(r'width="([\d.]+)" height="25" class="step', found.wide)]
+    assert widths[2] / widths[0] == pytest.approx(2, rel=0.02)
+
+
+def test_diverging_steps_cover_the_range_and_keep_a_middle() -> None:
+    assert [step_class(i, 7) for i in range(7)] == [f"div-{n}" for n in (1, 2, 3, 5, 7, 8, 9)]
+    assert [step_class(i, 5) for i in (0, 2, 4)] == ["div-1", "div-5", "div-9"]
+    assert [correlation_class(r) for r in (-1, 0, 1, None)] == [
+        "div-1",
+        "div-5",
+        "div-9",
+        "div-none",
+    ]
+
+
+def test_tracks_pass_over_turns_that_a_column_does_not_describe() -> None:
+    column = Column("c", "turn", "C", "cosine", (-1, 1), "higher", "")
+    speakers = ["human", "bot"] * 3
+    cells = track([None, 0.2, None, 0.4, None, None], speakers, column, "because")
+    assert [cell.value for cell in cells] == ["none", "0.20", "", "0.40", "none", "none"]
+    assert cells[2].why == "because"
+    assert "track-line" in (cells[2].svg or "")
+    assert "track-line" not in (cells[4].svg or "")
+
+
+def test_scales_and_ticks() -> None:
+    assert Scale(1, 7, 0, 60)(4) == 30
+    assert Scale(1, 7, 0, 60).held(9) == 60
+    assert ticks(0, 1, 6) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert ticks(1.9, 5.4, 5) == [2, 3, 4, 5]
+    assert rating_ticks(1, 7) == [1, 2, 3, 4, 5, 6, 7]
+    assert rating_ticks(1, 7, 3) == [1, 4, 7]
+    assert rating_ticks(0, 100) == [0, 50, 100]
+
+
+def test_numbers_in_words() -> None:
+    assert figure(-0.004) == "0.00"
+    assert figure(-1.5, 1) == "−1.5"
+    assert figure(None) == figure(float("nan")) == "–"
+    assert (share(0.84), share(-0.08), share(1.0)) == (".84", "−.08", "1.00")
+    assert span(0.1, None) == "–"
+    assert (probability(0.0312), probability(1e-9)) == ("p = .031", "p < .001")
+
+
+def test_text_is_cut_to_its_place() -> None:
+    long = "a very long name of a bot " * 4
+    short = shorten(long, 100)
+    assert short.endswith("…")
+    assert text_width(short) <= 100
+    assert shorten("eliza", 100) == "eliza"
+    assert text_width("日本語") > text_width("abc")

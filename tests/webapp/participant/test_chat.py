@@ -1,0 +1,140 @@
+"""The chat page and the ways out of a chat."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from django.test import Client
+
+from tests.webapp.participant.conftest import begin, chat, post
+from webapp.conversations import services
+from webapp.conversations.models import Conversation
+from webapp.participant.wording import plural_forms
+from webapp.studies.models import Assignment, Study
+
+pytestmark = pytest.mark.django_db
+
+
+def fail_reply(conversation: Conversation) -> None:
+    """The bot breaks on the next message."""
+    services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello")
+    lease = uuid.uuid4()
+    services.reply_claim(conversation_id=conversation.pk, lease=lease, lease_s=30)
+    services.reply_fail(conversation_id=conversation.pk, lease=lease, error="broken")
+
+
+def test_main_carries_what_programs_need(study: Study, browser: Client) -> None:
+    conversation = begin(browser)
+    page = browser.get(f"/chat/{conversation.pk}/").content.decode()
+    main = page.split("<main")[1].split(">")[0]
+    assert f'data-conversation="{conversation.pk}"' in main
+    assert f'data-ws="/ws/chat/{conversation.pk}/"' in main
+    assert 'data-min-exchanges="3"' in main
+    assert 'data-max-exchanges="5"' in main
+    assert 'role="log"' in page
+    assert "eliza" not in page.lower()
+    assert "parrot" not in page.lower(), "participants never read which bot it is"
+
+
+def test_words_for_the_script_are_json(study: Study, browser: Client) -> None:
+    conversation = begin(browser)
+    page = browser.get(f"/chat/{conversation.pk}/").content.decode()
+    text = page.split('<script id="words" type="application/json">')[1].split("</script>")[0]
+    words = json.loads(text)
+    assert words["opens_after"]["one"] == "Opens after %(n)s more message"
+    assert words["opens_after"]["other"] == "Opens after %(n)s more messages"
+    assert "you will be paid" in words["bot_failed"]
+
+
+def test_pay_is_promised_only_where_the_study_does(study: Study, browser: Client) -> None:
+    study.promises_pay_on_failure = False
+    study.save()
+    conversation = begin(browser)
+    page = browser.get(f"/chat/{conversation.pk}/").content.decode()
+    assert "paid" not in page
+    assert "Finish early with pay" not in page
+
+
+def test_plural_forms_by_category() -> None:
+    forms = plural_forms("%(n)s cat", "%(n)s cats")
+    assert forms["one"] == "%(n)s cat"
+    assert {forms[key] for key in forms if key != "one"} == {"%(n)s cats"}
+
+
+@pytest.mark.parametrize("page", ["swap/", "finish/"])
+def test_ways_out_only_after_a_failure(study: Study, browser: Client, page: str) -> None:
+    conversation = begin(browser)
+    response = post(browser, f"/chat/{conversation.pk}/{page}")
+    assert response.status_code == 302
+    assert response.url == f"/chat/{conversation.pk}/?note=not_failed"
+    assert "still running" in browser.get(response.url).content.decode()
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.OPEN
+
+
+def test_swap_keeps_the_failed_chat_and_opens_another(study: Study, browser: Client) -> None:
+    conversation = begin(browser)
+    fail_reply(conversation)
+    response = post(browser, f"/chat/{conversation.pk}/swap/")
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.FAILED
+    assert conversation.turns.count() == 1
+    other = Conversation.objects.exclude(pk=conversation.pk).get()
+    assert response.url == f"/chat/{other.pk}/"
+    assert other.bot_id != conversation.bot_id
+    # The old address leads on, and pressing again does no harm.
+    assert browser.get(f"/chat/{conversation.pk}/").url == f"/chat/{other.pk}/"
+    assert post(browser, f"/chat/{conversation.pk}/swap/").url == f"/chat/{other.pk}/"
+    assert Conversation.objects.count() == 2
+
+
+def test_swap_without_another_bot_says_so_and_changes_nothing(
+    study: Study, browser: Client
+) -> None:
+    study.bots = ["parrot"]
+    study.save()
+    conversation = begin(browser)
+    fail_reply(conversation)
+    response = post(browser, f"/chat/{conversation.pk}/swap/")
+    assert response.url.startswith(f"/chat/{conversation.pk}/?note=")
+    assert "finish early" in browser.get(response.url).content.decode()
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.OPEN
+    assert conversation.due_error
+
+
+def test_finish_gives_the_code_without_a_rating(study: Study, browser: Client) -> None:
+    conversation = begin(browser)
+    fail_reply(conversation)
+    response = post(browser, f"/chat/{conversation.pk}/finish/")
+    assert response.url == f"/chat/{conversation.pk}/done/"
+    code = Assignment.objects.get().completion_code
+    page = browser.get(response.url).content.decode()
+    assert code in page
+    assert "finished early" in page
+    assert post(browser, f"/chat/{conversation.pk}/finish/").url == response.url
+    assert Assignment.objects.get().completion_code == code
+    assert browser.get(f"/chat/{conversation.pk}/").url == response.url
+    assert not conversation.ratings.exists()
+
+
+def test_withdraw_deletes_the_texts(study: Study, browser: Client) -> None:
+    conversation = begin(browser)
+    chat(conversation, 2)
+    response = post(browser, f"/chat/{conversation.pk}/withdraw/")
+    assert response.url == f"/chat/{conversation.pk}/done/"
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.WITHDRAWN
+    assert not conversation.turns.exists()
+    page = browser.get(response.url).content.decode()
+    assert "Your chat is deleted" in page
+    assert "completion code" not in page
+    assert post(browser, f"/chat/{conversation.pk}/withdraw/").url == response.url
+
+
+def test_ways_out_are_posts(study: Study, browser: Client) -> None:
+    conversation = begin(browser)
+    for page in ("swap/", "finish/", "withdraw/"):
+        assert browser.get(f"/chat/{conversation.pk}/{page}").status_code == 405

@@ -1,0 +1,220 @@
+"""Entry and start: nothing is made by looking, consent is needed, a second click changes nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.utils import timezone
+
+from tests.builders import exchange, make_rating, make_study
+from tests.webapp.participant.conftest import begin, chat, entry_field, post
+from webapp.conversations.models import Conversation
+from webapp.participant.recruitment import recruitment_unsign
+from webapp.studies.models import Assignment, Participant, Study
+from webapp.studies.selectors import rehearsal_token
+
+pytestmark = pytest.mark.django_db
+
+
+def test_opening_the_link_creates_nothing(study: Study, browser: Client) -> None:
+    response = browser.get("/s/s/?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=y")
+    assert response.status_code == 200
+    assert browser.head("/s/s/").status_code == 200
+    for model in (Participant, Assignment, Conversation, Session):
+        assert not model.objects.exists(), model
+
+
+def test_the_box_is_not_ticked_and_texts_are_the_studys_own(browser: Client) -> None:
+    make_study(
+        "own",
+        consent_points="First point\nSecond <b>point</b>",
+        consent_text="# Full form\n\nWith **weight** and <script>alert(1)</script>",
+        instructions_text="Be nice. It helps.",
+        payment="£2",
+    )
+    page = browser.get("/s/own/").content.decode()
+    assert "checked" not in page
+    assert "Second &lt;b&gt;point&lt;/b&gt;" in page
+    assert "<strong>weight</strong>" in page
+    assert "<script>alert" not in page
+    assert "£2" in page
+    assert "It helps." in page
+
+
+def test_unknown_study_is_not_found(db: None, browser: Client) -> None:
+    assert browser.get("/s/nothing/").status_code == 404
+    assert browser.get("/").status_code == 200
+
+
+def test_without_consent_the_message_stands_beside_the_box(study: Study, browser: Client) -> None:
+    page = browser.get("/s/s/?workerId=w1")
+    field = entry_field(page)
+    response = post(browser, "/s/s/start/", _entry=field)
+    assert response.status_code == 200
+    assert "Tick the box if you agree to take part." in response.content.decode()
+    assert 'aria-invalid="true"' in response.content.decode()
+    kept = recruitment_unsign(study, entry_field(response))
+    assert kept == recruitment_unsign(study, field), "the recruitment parameters stay"
+    assert kept.fields == {"workerId": "w1"}
+    assert not Participant.objects.exists()
+
+
+def test_starting_twice_leads_to_the_same_open_chat(study: Study, browser: Client) -> None:
+    first = begin(browser)
+    assert begin(browser) == first
+    assert Participant.objects.count() == 1
+    participant = Participant.objects.get()
+    assert participant.consented_at is not None
+    assert participant.consent_version
+    assert f"/chat/{first.pk}/" in browser.get("/s/s/").content.decode(), "offered to go on"
+
+
+def test_start_needs_the_form_check(study: Study, browser: Client) -> None:
+    browser.get("/s/s/")
+    assert browser.post("/s/s/start/", {"consent": "on"}).status_code == 403
+    assert browser.get("/s/s/start/").status_code == 405
+    assert not Participant.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "platform", "external_id"),
+    [
+        ("?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=y", "prolific", "p1"),
+        ("?workerId=w1&assignmentId=a1&hitId=h1&turkSubmitTo=https://www.mturk.com", "mturk", "w1"),
+        ("", "", ""),
+    ],
+)
+def test_recruitment_parameters_arrive(
+    study: Study, browser: Client, query: str, platform: str, external_id: str
+) -> None:
+    participant = begin(browser, query=query).participant
+    assert participant is not None
+    assert (participant.platform, participant.external_id) == (platform, external_id)
+    expected = dict(part.split("=") for part in query[1:].split("&") if part)
+    assert participant.recruitment == expected
+
+
+def test_one_visit_in_two_browsers_has_one_chat(study: Study) -> None:
+    query = "?workerId=w1&assignmentId=a1"
+    assert begin(Client(), query=query) == begin(Client(), query=query)
+
+
+@pytest.mark.parametrize("query", ["?workerId=w1", "?workerId=w1&assignmentId=a2"])
+def test_a_platform_id_alone_opens_nobodys_chat(study: Study, query: str) -> None:
+    mine = begin(Client(), query="?workerId=w1&assignmentId=a1")
+    stranger = Client()
+    page = stranger.get(f"/s/s/{query}")
+    response = post(stranger, "/s/s/start/", consent="on", _entry=entry_field(page))
+    assert response.status_code == 409
+    assert "another window" in response.content.decode()
+    assert stranger.get(f"/chat/{mine.pk}/").status_code == 404
+
+
+def test_an_idle_chat_makes_way_for_the_same_workers_next_task(study: Study) -> None:
+    first = begin(Client(), query="?workerId=w1&assignmentId=a1")
+    Assignment.objects.update(created_at=timezone.now() - timedelta(minutes=11))
+    second = begin(Client(), query="?workerId=w1&assignmentId=a2")
+    assert first != second
+    assert first.participant_id == second.participant_id
+    assert Participant.objects.get().recruitment["assignmentId"] == "a2", "what pays them now"
+
+
+def test_codes_are_shown_to_the_same_visit_or_session_alone() -> None:
+    study = make_study("one", bots=["eliza"])
+    mine = Client()
+    conversation = begin(mine, "one", "?workerId=w1&assignmentId=a1")
+    chat(conversation, 3)
+    code = make_rating(conversation).assignment.completion_code
+    assert study
+    for browser, query, sees in (
+        (mine, "?workerId=w1", True),
+        (Client(), "?workerId=w1&assignmentId=a1", True),
+        (Client(), "?workerId=w1", False),
+        (Client(), "?workerId=w1&assignmentId=a2", False),
+    ):
+        assert (code in browser.get(f"/s/one/{query}").content.decode()) is sees, query
+
+
+def test_two_workers_at_one_computer_have_a_chat_each(study: Study, browser: Client) -> None:
+    first = begin(browser, query="?workerId=w1")
+    second = begin(browser, query="?workerId=w2")
+    assert first != second
+    assert first.participant_id != second.participant_id
+
+
+def test_a_changed_hidden_field_is_refused(study: Study, browser: Client) -> None:
+    field = entry_field(browser.get("/s/s/?workerId=w1"))
+    response = post(browser, "/s/s/start/", consent="on", _entry=field[:-2] + "xx")
+    assert "changed on its way" in response.content.decode()
+    other = make_study("other")
+    browser.get("/s/other/")
+    response = post(browser, f"/s/{other.key}/start/", consent="on", _entry=field)
+    assert "changed on its way" in response.content.decode()
+    assert not Participant.objects.exists()
+
+
+def test_preview_on_mechanical_turk_cannot_start(study: Study, browser: Client) -> None:
+    page = browser.get("/s/s/?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h1")
+    assert "Accept the task to start" in page.content.decode()
+    assert "Start chatting" not in page.content.decode()
+    response = post(browser, "/s/s/start/", consent="on", _entry=entry_field(page))
+    assert response.status_code == 200
+    assert not Participant.objects.exists()
+
+
+def test_rehearsal_marks_the_participant_and_takes_no_place(browser: Client) -> None:
+    study = make_study("full", n_conversations_wanted=1)
+    person = begin(Client(), "full")
+    chat(person, 3)
+    make_rating(person)
+    assert "all the people it needs" in browser.get("/s/full/").content.decode()
+    conversation = begin(browser, "full", f"?rehearsal={rehearsal_token(study)}")
+    assert conversation.is_synthetic
+    assert "Rehearsal" in browser.get(f"/chat/{conversation.pk}/").content.decode()
+    page = Client().get("/s/full/?rehearsal=forged")
+    assert "all the people it needs" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("paused", "is paused"), ("ended", "has ended"), ("draft", "has ended")],
+)
+def test_refusals_come_before_consent(
+    study: Study, browser: Client, state: str, words: str
+) -> None:
+    browser.get("/s/s/")
+    study.state = state
+    study.save()
+    page = browser.get("/s/s/?PROLIFIC_PID=p1").content.decode()
+    assert words in page
+    assert 'name="consent"' not in page
+    assert "mailto:lab@example.org" in page
+    response = post(browser, "/s/s/start/", consent="on")
+    assert response.status_code == 409
+    assert words in response.content.decode()
+    assert not Participant.objects.exists()
+
+
+def test_who_rated_every_chatbot_sees_the_codes(study: Study, browser: Client) -> None:
+    codes = []
+    for _ in range(2):
+        conversation = begin(browser, query="?PROLIFIC_PID=p1")
+        for _ in range(3):
+            exchange(conversation, "hello", "hi")
+        codes.append(make_rating(conversation).assignment.completion_code)
+    for client, sees in ((browser, True), (Client(), False)):
+        page = client.get("/s/s/?PROLIFIC_PID=p1").content.decode()
+        assert "already rated every chatbot" in page
+        assert all((code in page) is sees for code in codes)
+        assert "Go to Prolific" in page
+
+
+def test_no_available_bot_is_our_fault(browser: Client) -> None:
+    make_study("none", bots=["there-is-no-such-bot"])
+    page = browser.get("/s/none/")
+    response = post(browser, "/s/none/start/", consent="on", _entry=entry_field(page))
+    assert response.status_code == 409
+    assert "No chatbot is free" in response.content.decode()

@@ -1,0 +1,166 @@
+"""Hybrid fits from stored metrics and ratings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from django.core.management import CommandError, call_command
+
+from evaluation.hybrid.fit import fit_hybrid
+from webapp.ratings.models import Rating
+from webapp.runs import jobs
+from webapp.runs.models import HybridFit, MetricResult
+from webapp.runs.services.metrics import metric_run_create
+from webapp.runs.services.selfplay import run_create
+from webapp.studies.models import Study
+
+pytestmark = pytest.mark.django_db
+FEATURES = "question_bot,words_user,words_bot"
+KEYS = [
+    "preset",
+    "n_conversations",
+    "n_bots",
+    "target",
+    "features",
+    "coefficients",
+    "bots",
+    "intercept",
+    "conversation_level",
+    "bot_level",
+    "pairs",
+    "folds",
+    "baselines",
+]
+
+
+def compute(**where: Any) -> None:
+    job = metric_run_create(**where, metrics=["words", "length", "question"], enqueue=False)
+    while jobs.metrics_slice(job.pk):
+        pass
+
+
+def fit(*args: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command(
+        "fit_hybrid", "--features", FEATURES, "--json", *args, stdout=out, stderr=StringIO()
+    )
+    return json.loads(out.getvalue())
+
+
+def test_the_command_gives_what_the_library_gives(rated_study: Callable[..., Study]) -> None:
+    study = rated_study("k")
+    compute(study=study)
+    found = fit("--study", "k")
+    assert set(KEYS) <= set(found)
+    assert (found["n_conversations"], found["n_bots"], found["target"]) == (48, 4, "quality")
+    # The same table, made here by hand.
+    rows = []
+    for rating in Rating.objects.filter(conversation__study=study).select_related(
+        "conversation__bot"
+    ):
+        values: dict[str, Any] = {}
+        for result in MetricResult.objects.filter(conversation=rating.conversation):
+            values.update(result.values)
+        rows.append(
+            {
+                "conversation_id": str(rating.conversation_id),
+                "bot": rating.conversation.bot.bot_id,
+                "participant": str(rating.participant_id),
+                "quality": rating.answers["quality"],
+                **values,
+            }
+        )
+    expected = fit_hybrid(pd.DataFrame(rows), features=FEATURES.split(",")).to_json()
+    for bot, mine in expected["bots"].items():
+        assert found["bots"][bot]["predicted"] == pytest.approx(mine["predicted"])
+        assert found["bots"][bot]["human_mean"] == pytest.approx(mine["human_mean"])
+    for level in ("conversation_level", "bot_level"):
+        assert found[level]["pearson"]["r"] == pytest.approx(expected[level]["pearson"]["r"])
+    stored = HybridFit.objects.get()
+    assert stored.result == found
+    assert stored.state == "done"
+    assert set(stored.identities) == {"metrics", "bots", "hybrid"}
+    assert set(stored.identities["metrics"]) == {"question", "words"}
+    assert len(stored.predictions["target"]) == 48
+    np.testing.assert_allclose(
+        np.mean(
+            [
+                p
+                for b, p in zip(
+                    stored.predictions["bot"], stored.predictions["predicted"], strict=True
+                )
+                if b == "bot2"
+            ]
+        ),
+        found["bots"]["bot2"]["predicted"],
+    )
+
+
+def test_a_fit_is_kept_and_applied(rated_study: Callable[..., Study], tmp_path: Path) -> None:
+    compute(study=rated_study("a"))
+    compute(study=rated_study("b", seed=9))
+    first = fit("--study", "a", "--output", str(tmp_path / "fit.json"))
+    again = fit("--study", "a", "--fit", str(tmp_path / "fit.json"))
+    for bot in first["bots"]:
+        assert again["bots"][bot]["predicted"] == pytest.approx(first["bots"][bot]["predicted"])
+    other = fit("--study", "b", "--fit", str(tmp_path / "fit.json"))
+    trained = fit("--study", "b", "--train-study", "a")
+    assert other["bots"] == trained["bots"]
+    assert other["n_conversations"] == 48
+    (tmp_path / "bad.json").write_text('{"format": "other"}')
+    with pytest.raises(CommandError, match="not a kept hybrid fit"):
+        fit("--study", "a", "--fit", str(tmp_path / "bad.json"))
+
+
+def test_self_play_of_a_bot_without_ratings_is_predicted(rated_study: Callable[..., Study]) -> None:
+    compute(study=rated_study("k"))
+    run = run_create(bots=["eliza"], n_conversations=4, n_turns=6, enqueue=False)
+    while jobs.selfplay_slice(run.pk):
+        pass
+    with pytest.raises(CommandError, match=f"compute_metrics --run {run.pk}` first"):
+        fit("--study", "k", "--run", str(run.pk))
+    compute(run=run)
+    bot = fit("--study", "k", "--run", str(run.pk))["bots"]["eliza"]
+    assert bot["human_mean"] is None
+    assert bot["n"] == 0
+    low, high = bot["predicted_selfplay_ci90"]
+    assert low < bot["predicted_selfplay"] < high
+
+
+def test_bots_and_targets_are_chosen(rated_study: Callable[..., Study]) -> None:
+    compute(study=rated_study("k", n_bots=5, dimensions=("quality", "fun")))
+    found = fit(
+        "--study", "k", "--target", "quality,fun", "--exclude-bots", "bot4", "--intercept", "common"
+    )
+    assert (found["n_bots"], found["target"], found["intercept"]) == (4, "quality,fun", "common")
+
+
+def test_what_cannot_be_fitted_is_one_clear_line(rated_study: Callable[..., Study]) -> None:
+    study = rated_study("k", n_bots=2)
+    for args, told in (
+        (
+            ["--study", "k"],
+            r"lack metrics: question \(24 of 24\).*compute_metrics --study k` first",
+        ),
+        (["--study", "nope"], "there is no study 'nope'"),
+        (["--study", "k", "--run", "3"], "there is no self-play run 3"),
+    ):
+        with pytest.raises(CommandError, match=told) as error:
+            fit(*args)
+        assert error.value.returncode == 1
+    compute(study=study)
+    with pytest.raises(CommandError, match="has no ratings of fun; it is rated on quality"):
+        fit("--study", "k", "--target", "fun")
+    with pytest.raises(CommandError, match="leave-bot-out needs at least"):
+        fit("--study", "k")
+    out = StringIO()
+    with pytest.raises(CommandError, match="there is no preset 'papre'"):
+        call_command("fit_hybrid", "--study", "k", "--preset", "papre", stdout=out, stderr=out)
+    assert set(HybridFit.objects.values_list("state", flat=True)) == {"failed"}

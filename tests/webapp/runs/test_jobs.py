@@ -1,0 +1,156 @@
+"""Who may work on a job, and in which state it ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+
+from webapp.core.errors import Refused
+from webapp.runs import jobs, tasks
+from webapp.runs.models import SelfPlayRun
+from webapp.runs.selectors.jobs import job_progress, jobs_unfinished
+from webapp.runs.services.jobs import (
+    STALE_AFTER,
+    holder_is_dead,
+    job_beat,
+    job_cancel,
+    job_claim,
+    job_end,
+    job_release,
+    job_restart,
+)
+from webapp.runs.services.selfplay import run_create
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def run() -> SelfPlayRun:
+    return run_create(bots=["eliza"], n_conversations=2, n_turns=2, enqueue=False)
+
+
+def test_one_holder_at_a_time(run: SelfPlayRun) -> None:
+    first = job_claim(job=run)
+    assert first
+    assert job_claim(job=run) is None
+    job_release(job=run, holder=first)
+    second = job_claim(job=run)
+    assert second
+    assert second != first
+    assert not job_beat(job=run, holder=first)
+    assert not job_end(job=run, holder=first, state="failed")
+    assert job_beat(job=run, holder=second, n_done=1)
+    assert job_end(job=run, holder=second, state="done")
+    assert job_claim(job=run) is None
+    run.refresh_from_db()
+    assert (run.state, run.n_done, run.holder) == ("done", 1, "")
+    assert run.ended_at is not None
+
+
+def test_a_holder_without_signs_of_life_is_replaced(run: SelfPlayRun) -> None:
+    assert job_claim(job=run)
+    SelfPlayRun.objects.update(heartbeat_at=timezone.now() - STALE_AFTER - timedelta(seconds=1))
+    assert job_claim(job=run)
+
+
+def test_a_holder_that_died_on_this_machine_is_replaced_at_once(run: SelfPlayRun) -> None:
+    assert job_claim(job=run)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    SelfPlayRun.objects.update(holder=f"{socket.gethostname()[:80]}:{gone.pid}:x")
+    assert job_claim(job=run)
+    SelfPlayRun.objects.update(holder=f"elsewhere:{gone.pid}:x")
+    assert job_claim(job=run) is None
+
+
+def test_an_unexpected_error_fails_the_job_with_its_name(
+    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("division\nby zero")
+
+    monkeypatch.setattr(jobs, "selfplay_store", breaks)
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert (run.state, run.error) == ("failed", "ZeroDivisionError: division by zero")
+
+
+def test_a_busy_database_fails_nothing(run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = jobs.selfplay_store
+
+    def busy(*_: Any, **__: Any) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(jobs, "selfplay_store", busy)
+    assert jobs.selfplay_slice(run.pk) is True
+    monkeypatch.setattr(jobs, "selfplay_store", store)
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert run.state == "done"
+
+
+def test_progress(run: SelfPlayRun) -> None:
+    assert job_progress(run).fraction == 0
+    assert not job_progress(run).waits_for_worker
+    holder = job_claim(job=run)
+    assert holder
+    job_beat(job=run, holder=holder, n_done=1)
+    SelfPlayRun.objects.update(started_at=timezone.now() - timedelta(seconds=10))
+    run.refresh_from_db()
+    found = job_progress(run)
+    assert found.fraction == 0.5
+    assert found.remaining_s == pytest.approx(10, abs=1)
+    assert jobs_unfinished() == [run]
+    assert job_progress(job_cancel(job=run)).stopping
+    with pytest.raises(Refused, match="is not over"):
+        job_restart(job=run)
+
+
+def test_a_worker_that_starts_sends_what_is_unfinished(
+    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = run_create(bots=["parrot"], enqueue=False)
+    job_claim(job=held)
+    done = run_create(bots=["generic"], enqueue=False)
+    job_cancel(job=done)
+    sent: dict[Any, float] = {}
+    monkeypatch.setattr(tasks, "enqueue", lambda job, countdown_s: sent.update({job: countdown_s}))
+    monkeypatch.setattr(tasks.connections, "close_all", lambda: None)
+    tasks.unfinished_pick_up()
+    assert set(sent) == {run, held}
+    assert sent[run] == 0
+    assert 50 < sent[held] <= 62  # this very process holds it, and lives
+
+
+def test_a_broker_that_is_away_leaves_the_job_waiting(
+    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise ConnectionRefusedError("no broker")
+
+    monkeypatch.setattr(tasks.selfplay_slice, "apply_async", away)
+    assert tasks.enqueue(run) is False
+    run.refresh_from_db()
+    assert run.state == "queued"
+
+
+def test_a_holder_that_ended_unnoticed_is_dead() -> None:
+    """A killed worker's child can stay a zombie for as long as nobody waits for it."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    holder = f"{socket.gethostname()[:80]}:{child.pid}:x"
+    try:
+        assert not holder_is_dead(holder)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, and left as a zombie
+        assert holder_is_dead(holder)
+    finally:
+        child.wait()
+    assert holder_is_dead(holder)

@@ -1,0 +1,218 @@
+"""Self-play runs: a frozen plan, slices that may die, be repeated or stopped, and the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chatbots.registry import UnknownName
+from tests.fakes import FakeStepBot, says
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.errors import Refused
+from webapp.runs import jobs
+from webapp.runs.models import MetricRun, SelfPlayConversation, SelfPlayRun
+from webapp.runs.selectors.selfplay import selfplay_missing, selfplay_summary
+from webapp.runs.services.jobs import job_cancel, job_restart
+from webapp.runs.services.selfplay import conversation_seed, run_create, selfplay_store
+
+pytestmark = pytest.mark.django_db
+MakeBot = Callable[..., FakeStepBot]
+
+
+def create(*bots: str, n: int = 5, turns: int = 4, **more: Any) -> SelfPlayRun:
+    return run_create(bots=bots, n_conversations=n, n_turns=turns, seed=7, enqueue=False, **more)
+
+
+def texts(run: SelfPlayRun) -> dict[tuple[str, int], list[str]]:
+    found: dict[tuple[str, int], list[str]] = {}
+    rows = Turn.objects.filter(conversation__selfplay__run=run).order_by("index")
+    for bot_id, ordinal, text in rows.values_list(
+        "conversation__selfplay__bot_id", "conversation__selfplay__ordinal", "text"
+    ):
+        found.setdefault((bot_id, ordinal), []).append(text)
+    return found
+
+
+def test_a_run_plays_its_plan() -> None:
+    run = create("eliza", "parrot", openers=["Hello there", "What a day"])
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert (run.state, run.n_done, run.n_total) == ("done", 10, 10)
+    summary = selfplay_summary(run)
+    assert {bot: (s.conversations, s.turns) for bot, s in summary.items()} == {
+        "eliza": (5, 20),
+        "parrot": (5, 20),
+    }
+    conversation = Conversation.objects.filter(selfplay__run=run).first()
+    assert conversation is not None
+    assert conversation.source == "selfplay"
+    assert conversation.study is None
+    assert {speaker for _, speaker in conversation.turns.values_list("index", "speaker")} == {
+        "human",
+        "bot",
+    }
+
+
+def test_the_same_seed_gives_the_same_conversations_however_the_slices_fall(
+    fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reply(context: Any) -> str:
+        return f"{context.reply_seed % 997} after {len(context.turns)}"
+
+    fake_bot("seeded", reply=reply, capacity=2)
+    whole, cut = create("seeded", n=7), create("seeded", n=7)
+    assert jobs.selfplay_slice(whole.pk) is False
+    monkeypatch.setattr(jobs, "SLICE_S", 0.0)
+    assert jobs.selfplay_slice(cut.pk) is True  # nothing fits, but nothing is lost
+    monkeypatch.setattr(jobs, "SLICE_S", 1e-4)
+    n_slices = 1
+    while jobs.selfplay_slice(cut.pk):
+        n_slices += 1
+        monkeypatch.setattr(jobs, "SLICE_S", 0.01 * n_slices)
+    assert texts(whole) == texts(cut)
+    assert len({tuple(t) for t in texts(whole).values()}) == 7
+
+
+def test_a_slice_that_dies_is_gone_on_with(
+    fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bot = fake_bot("mortal", capacity=2)
+    run = create("mortal", n=6)
+    store, calls = jobs.selfplay_store, []
+
+    def dies(**given: Any) -> int:
+        calls.append(given["ordinals"])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return store(**given)
+
+    monkeypatch.setattr(jobs, "selfplay_store", dies)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.selfplay_slice(run.pk)
+    run.refresh_from_db()
+    assert (run.state, run.holder) == ("running", "")
+    assert selfplay_missing(run, "mortal") == [4, 5]
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert run.state == "done"
+    assert calls == [[0, 1], [2, 3], [4, 5], [4, 5]]
+    assert SelfPlayConversation.objects.filter(run=run).count() == 6
+    assert bot.loads == 1
+
+
+def test_storing_twice_stores_once(fake_bot: MakeBot) -> None:
+    from chatbots.registry import bot_load
+    from evaluation.selfplay import play
+    from webapp.bots.services import bot_version_record
+
+    fake_bot("twice")
+    run = create("twice", n=2)
+    bot = bot_load("twice")
+    played = play(bot, seeds=[conversation_seed(run, "twice", n) for n in range(2)], n_turns=2)
+    given: dict[str, Any] = {"run": run, "version": bot_version_record(bot=bot), "ordinals": [0, 1]}
+    assert selfplay_store(**given, played=played) == 2
+    assert selfplay_store(**given, played=played) == 0
+    assert Conversation.objects.count() == 2
+    assert Turn.objects.count() == 4
+
+
+def test_a_reply_that_fails_ends_its_conversation_alone(fake_bot: MakeBot) -> None:
+    fake_bot("moody", fails=says("bad"))
+    run = create("moody", n=12, openers=["bad", "fine"])
+    jobs.selfplay_slice(run.pk)
+    run.refresh_from_db()
+    summary = selfplay_summary(run)["moody"]
+    assert run.state == "done"
+    assert summary.failed > 0
+    assert summary.conversations > 0
+    assert summary.failed + summary.conversations == 12
+    assert summary.error
+    assert Conversation.objects.filter(state="failed").count() == summary.failed
+
+
+def test_a_bot_that_always_fails_fails_the_run_and_can_be_tried_again(fake_bot: MakeBot) -> None:
+    bot = fake_bot("broken", fails=lambda context: True)
+    run = create("broken", n=3)
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert run.state == "failed"
+    assert "every conversation of broken failed: " in run.error
+    bot.fails = lambda context: False
+    job_restart(job=run)
+    assert (run.state, run.error) == ("queued", "")
+    assert selfplay_missing(run, "broken") == [0, 1, 2]
+    jobs.selfplay_slice(run.pk)
+    run.refresh_from_db()
+    assert (run.state, run.n_done) == ("done", 3)
+    with pytest.raises(Refused, match="is done"):
+        job_restart(job=run)
+
+
+def test_a_run_is_stopped_between_batches(
+    fake_bot: MakeBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_bot("slow", capacity=2)
+    run = create("slow", n=6)
+    store = jobs.selfplay_store
+
+    def then_cancel(**given: Any) -> int:
+        found = store(**given)
+        job_cancel(job=SelfPlayRun.objects.get(pk=run.pk))
+        return found
+
+    monkeypatch.setattr(jobs, "selfplay_store", then_cancel)
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert run.state == "cancelled"
+    assert SelfPlayConversation.objects.filter(run=run).count() == 2
+    assert jobs.selfplay_slice(run.pk) is False  # a task that arrives late does nothing
+    assert SelfPlayConversation.objects.filter(run=run).count() == 2
+
+
+def test_a_waiting_run_is_stopped_at_once() -> None:
+    run = create("eliza")
+    assert job_cancel(job=run).state == "cancelled"
+    assert jobs.selfplay_slice(run.pk) is False
+    assert not Conversation.objects.exists()
+
+
+def test_a_bot_that_changed_is_not_the_bot_of_the_plan(fake_bot: MakeBot) -> None:
+    bot = fake_bot("changing")
+    run = create("changing", n=1)
+    bot.version = "2"
+    jobs.selfplay_slice(run.pk)
+    run.refresh_from_db()
+    assert run.state == "failed"
+    assert "changing has changed since the run was planned" in run.error
+
+
+def test_a_plan_that_cannot_be_is_refused(fake_bot: MakeBot) -> None:
+    fake_bot("away", unavailable="its weights are not here")
+    with pytest.raises(Refused, match="away is not available: its weights are not here"):
+        create("away")
+    with pytest.raises(UnknownName, match="did you mean eliza"):
+        create("elisa")
+    with pytest.raises(Refused, match="the number of turns is 0"):
+        create("eliza", turns=0)
+    with pytest.raises(Refused, match="no bot is named"):
+        create()
+    with pytest.raises(UnknownName):
+        create("eliza", metrics=["no_such_metric"])
+    assert not SelfPlayRun.objects.exists()
+
+
+def test_metrics_follow_when_the_run_is_done(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr("webapp.runs.tasks.enqueue", lambda job: sent.append(job))
+    with django_capture_on_commit_callbacks(execute=True):
+        run = run_create(bots=["eliza"], n_conversations=2, n_turns=4, metrics=["words"])
+    assert sent == [run]
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs.selfplay_slice(run.pk)
+    metric_run = MetricRun.objects.get(run=run)
+    assert sent[1:] == [metric_run]
+    assert (metric_run.metrics, metric_run.n_total) == (["words"], 2)

@@ -1,0 +1,124 @@
+"""A real Celery worker: over files, or over Redis where `REDIS_URL` names one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ConfabServer, _own_database
+
+pytestmark = pytest.mark.slow
+WAIT_S = 90
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ConfabServer]:
+    """Data and settings of a Confab without its web process."""
+    env = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
+        "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+        "CONFAB_DATA_DIR": str(tmp_path),
+        "CONFAB_CHANNEL_PREFIX": f"test-{tmp_path.name}-{os.getpid()}",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    own = _own_database(env)
+    next(own)
+    server = ConfabServer(data_dir=tmp_path, env=env, port=0)
+    try:
+        server.manage("migrate", "--verbosity", "0")
+        yield server
+    finally:
+        server.stop()
+        with contextlib.suppress(StopIteration):
+            next(own)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def libraries_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/maps").read_text()
+
+
+def wait_for(server: ConfabServer, code: str, wanted: str) -> str:
+    """Run the code every now and then until it prints what is wanted."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        found = server.shell(code).strip()
+        if found == wanted:
+            return found
+        time.sleep(0.3)
+    log = (server.data_dir / "worker.log").read_text()[-3000:]
+    raise AssertionError(f"{found!r} instead of {wanted!r}\n{log}")
+
+
+STATES = """
+from webapp.runs.models import *
+print([(j.state, j.n_done) for m in (SelfPlayRun, MetricRun) for j in m.objects.order_by("pk")])
+"""
+
+
+def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer) -> None:
+    # Asked for while no worker runs: the one that starts picks it up.
+    queued = server.manage(
+        "selfplay",
+        "--bots",
+        "parrot",
+        "--conversations",
+        "2",
+        "--turns",
+        "4",
+        "--no-wait",
+        "--json",
+    )
+    assert json.loads(queued.stdout)["bots"]["parrot"]["conversations"] == 0
+    server.start_worker()
+    done = server.manage(
+        "selfplay", "--bots", "eliza", "--conversations", "3", "--turns", "4",
+        "--metrics", "semantic_similarity,words", "--json",
+    )  # fmt: skip
+    assert json.loads(done.stdout)["bots"] == {"eliza": {"conversations": 3, "turns": 12}}
+    wait_for(server, STATES, "[('done', 2), ('done', 3), ('done', 3)]")
+    parent = server.processes["worker"].pid
+    (child,) = children_of(parent)
+    assert "libtorch" in libraries_of(child)  # the check below can fail
+    assert "libtorch" not in libraries_of(parent)
+    assert "statsmodels" not in libraries_of(parent)
+
+
+def test_a_killed_workers_run_is_finished_by_the_next(server: ConfabServer) -> None:
+    server.start_worker()
+    queued = server.manage(
+        "selfplay",
+        "--bots",
+        "eliza",
+        "--conversations",
+        "1500",
+        "--turns",
+        "8",
+        "--no-wait",
+        "--json",
+    )
+    run = json.loads(queued.stdout)["run"]
+    begun = f"from webapp.runs.models import *; print(SelfPlayConversation.objects.filter(run={run}).count() > 0)"
+    wait_for(server, begun, "True")
+    server.kill("worker")
+    state = server.shell("from webapp.runs.models import *; print(SelfPlayRun.objects.get().state)")
+    assert state.strip() == "running"  # it was killed in the middle
+    server.start_worker()
+    summary = f"""
+from webapp.conversations.models import *
+from webapp.runs.models import *
+run = SelfPlayRun.objects.get(pk={run})
+print(run.state, run.conversations.count(), Conversation.objects.count(), Turn.objects.count())
+"""
+    wait_for(server, summary, "done 1500 1500 12000")

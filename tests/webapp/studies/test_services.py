@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from tests.builders import make_conversation, make_participant, make_rating, make_study
+from webapp.core.errors import Refused
+from webapp.studies.models import Assignment, Participant, Rubric, Study
+from webapp.studies.selectors import (
+    participant_from_token,
+    participant_token,
+    rehearsal_token,
+    rehearsal_token_valid,
+    study_refusal,
+)
+from webapp.studies.services import (
+    assignment_complete,
+    assignment_open,
+    consent_record,
+    participant_enter,
+    rubric_default,
+    rubric_new_version,
+)
+
+pytestmark = pytest.mark.django_db
+
+BOTS = ["eliza", "parrot", "generic"]
+
+
+def test_balanced_gives_each_bot_the_same_number() -> None:
+    study = make_study(bots=BOTS)
+    given = Counter(assignment_open(participant=make_participant(study)).bot_id for _ in range(30))
+    assert given == dict.fromkeys(BOTS, 10)
+
+
+def test_people_who_left_do_not_hold_places_for_ever() -> None:
+    study = make_study(bots=["eliza", "parrot"])
+    for _ in range(4):
+        assignment_open(participant=make_participant(study))
+    Assignment.objects.filter(bot_id="eliza").update(created_at=timezone.now() - timedelta(hours=3))
+    given = Counter(assignment_open(participant=make_participant(study)).bot_id for _ in range(2))
+    assert given == {"eliza": 2}
+
+
+def test_a_person_meets_every_bot_once_and_is_then_told() -> None:
+    study = make_study(bots=BOTS, protocol="uniform")
+    participant = make_participant(study)
+    met = set()
+    for _ in BOTS:
+        assignment = assignment_open(participant=participant)
+        met.add(assignment.bot_id)
+        assignment_complete(assignment=assignment)
+    assert met == set(BOTS)
+    with pytest.raises(Refused) as refused:
+        assignment_open(participant=participant)
+    assert refused.value.code == "all_rated"
+
+
+def test_one_open_assignment_each() -> None:
+    participant = make_participant(make_study())
+    assert assignment_open(participant=participant) == assignment_open(participant=participant)
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("paused", "paused"), ("ended", "ended"), ("draft", "ended")]
+)
+def test_closed_studies_say_why(state: str, code: str) -> None:
+    study = make_study(state=state)
+    assert study_refusal(study, None).code == code
+
+
+def test_full_study() -> None:
+    study = make_study(n_conversations_wanted=1)
+    make_rating(make_conversation(study, n_exchanges=3))
+    assert study_refusal(study, None).code == "full"
+
+
+def test_unavailable_bots_are_offered_to_nobody() -> None:
+    study = make_study(bots=["no-such-bot"])
+    with pytest.raises(Refused) as refused:
+        assignment_open(participant=make_participant(study))
+    assert refused.value.code == "no_bot"
+
+
+def test_completion_is_idempotent_and_unique() -> None:
+    study = make_study(bots=BOTS)
+    assignments = [assignment_open(participant=make_participant(study)) for _ in range(20)]
+    codes = [assignment_complete(assignment=a).completion_code for a in assignments]
+    again = [assignment_complete(assignment=a).completion_code for a in assignments]
+    assert codes == again
+    assert len(set(codes)) == 20
+
+
+def test_recruited_people_are_known_again() -> None:
+    study = make_study()
+    enter = {"study": study, "platform": "prolific", "external_id": "p1"}
+    first = participant_enter(**enter, recruitment={"SESSION_ID": "a"})
+    second = participant_enter(**enter, recruitment={"SESSION_ID": "b"})
+    assert first == second
+    assert second.recruitment == {"SESSION_ID": "b"}
+    assert Participant.objects.count() == 1
+
+
+def test_first_consent_stays() -> None:
+    participant = make_participant(make_study())
+    agreed_at = participant.consented_at
+    assert agreed_at
+    assert participant.consent_version
+    assert consent_record(participant=participant).consented_at == agreed_at
+
+
+def test_rubric_versions() -> None:
+    rubric = rubric_default()
+    assert rubric_default() == rubric
+    newer = rubric_new_version(rubric=rubric)
+    assert newer.version == 2
+    assert [d.key for d in newer.dimensions.all()] == [d.key for d in rubric.dimensions.all()]
+    assert Rubric.objects.count() == 2
+
+
+def test_bad_study_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        make_study(min_exchanges=9, max_exchanges=3)
+    assert not Study.objects.exists()
+
+
+def test_tokens_are_signed() -> None:
+    study = make_study()
+    participant = make_participant(study)
+    token = participant_token(participant)
+    assert participant_from_token(token) == participant
+    assert participant_from_token(token[:-1] + "!") is None
+    assert rehearsal_token_valid(study, rehearsal_token(study))
+    assert not rehearsal_token_valid(study, token)

@@ -1,0 +1,228 @@
+"""Tables: what is in them, what never is, and that an exported study can be imported again."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.builders import make_conversation, make_rating, make_study
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.services import conversation_withdraw, vote_set
+from webapp.ratings.models import Rating
+from webapp.studies.models import Dimension, Study
+from webapp.studies.services import rubric_create
+from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
+from webapp.transfer.jobs import import_conversations
+from webapp.transfer.spreadsheet import unescaped
+from webapp.transfer.writers import write_file
+
+pytestmark = pytest.mark.django_db
+TABLES = [exporter.name for exporter in exporter_list()]
+
+
+def export(study: Study, what: str, path: Path, *args: str) -> dict[str, Any]:
+    out = StringIO()
+    file_format = path.suffix[1:]
+    call_command(
+        "export", "--study", study.key, "--what", what, "--format", file_format, "--output",
+        str(path), "--json", *args, stdout=out, stderr=StringIO(),
+    )  # fmt: skip
+    return json.loads(out.getvalue())
+
+
+def rows_of(study: Study, what: str, **options: bool) -> list[dict[str, Any]]:
+    asked = ExportOptions(**options)
+    exporter = exporter_get(what)
+    names = [column.name for column in exporter.columns(study, asked)]
+    return [dict(zip(names, row, strict=True)) for row in exporter.rows(study, asked)]
+
+
+@pytest.fixture
+def study() -> Study:
+    return make_study("shop", bots=["eliza", "parrot", "generic", "retrieval"])
+
+
+def test_the_tables_of_the_interface_are_there() -> None:
+    assert {"ratings", "messages", "conversations", "metrics"} <= set(TABLES)
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_every_table_holds_its_contract(study: Study, what: str, tmp_path: Path) -> None:
+    conversation = make_conversation(study, n_exchanges=3)
+    make_rating(conversation, quality=6)
+    for private in (False, True):
+        options = ExportOptions(include_private=private)
+        exporter = exporter_get(what)
+        columns = exporter.columns(study, options)
+        assert exporter.title
+        assert exporter.description.endswith(".")
+        assert len({column.name for column in columns}) == len(columns)
+        assert all(column.description.endswith((".", "]")) for column in columns)
+        assert all(len(row) == len(columns) for row in exporter.rows(study, options))
+        for file_format in ("csv", "jsonl", "parquet"):
+            n_rows = write_file(tmp_path / "x", file_format, columns, exporter.rows(study, options))
+            assert n_rows == len(list(exporter.rows(study, options)))
+
+
+def test_ratings_and_messages(study: Study) -> None:
+    conversation = make_conversation(
+        study, n_exchanges=3, platform="prolific", external_id="secret-id"
+    )
+    vote_set(conversation_id=conversation.pk, turn_index=3, value=-1)
+    outcome = make_rating(conversation, quality=6, empathy=2)
+    (rating,) = rows_of(study, "ratings")
+    assert rating["conversation"] == str(conversation.pk)
+    assert (rating["quality"], rating["empathy"], rating["fluency"]) == (6, 2, 4)
+    assert rating["rater"] == str(conversation.participant_id)
+    assert "secret-id" not in str(rating)
+    (private,) = rows_of(study, "ratings", include_private=True)
+    assert private["external_id"] == "secret-id"
+    assert private["completion_code"] == outcome.assignment.completion_code
+    messages = rows_of(study, "messages")
+    assert [row["turn"] for row in messages] == list(range(6))
+    assert [row["vote"] for row in messages] == [0, 0, 0, -1, 0, 0]
+    assert messages[2]["text"] == "message 1"
+
+
+def test_answers_to_an_older_rubric_keep_their_column(study: Study) -> None:
+    make_rating(make_conversation(study, n_exchanges=3), quality=6)
+    study.rubric = rubric_create(
+        name="other", dimensions=[Dimension(key="rating", title="R", question="R?")]
+    )
+    study.save()
+    (row,) = rows_of(study, "ratings")
+    assert row["quality"] == 6
+    assert row["answer_rating"] is None  # `rating` is the number of the row
+
+
+@pytest.mark.parametrize(
+    "what", ["ratings", "messages", "conversations", "chatrecords", "chat_ratings"]
+)
+def test_what_was_withdrawn_failed_or_scripted_is_left_out(study: Study, what: str) -> None:
+    def rated(**fields: Any) -> Conversation:
+        conversation = make_conversation(study, n_exchanges=3, **fields)
+        make_rating(conversation)
+        return conversation
+
+    rated()
+    n_usual = len(rows_of(study, what))
+    assert n_usual > 0
+    rated(is_synthetic=True)
+    failed = rated()
+    Conversation.objects.filter(pk=failed.pk).update(state=Conversation.State.FAILED)
+    conversation_withdraw(conversation=make_conversation(study, n_exchanges=3))
+    assert len(rows_of(study, what)) == n_usual
+    assert len(rows_of(study, what, include_synthetic=True)) == 2 * n_usual
+    assert len(rows_of(study, what, include_failed=True)) == 2 * n_usual
+
+
+HEADERS_2019 = {
+    "chatrecords": "ID,Chat ID,Datetime,Chatbot ID,Message,Response,Bot Input,Study Key,User Session Key,"
+    "Response Rating,Chat Rating Quality,Chat Rating Fluency,Chat Rating Coherency,Chat Rating Diversity,"
+    "Chat Rating Contingency,Chat Rating Empathy,Chat Rating Comments",
+    "chat_ratings": "ID,Chat ID,Datetime,Chatbot ID,User Session Key,Quality,Coherency,Fluency,Diversity,"
+    "Contingency,Empathy,Comments,Chat Length,MTurk Code,MTurk User ID,Study Key",
+}
+
+
+@pytest.mark.parametrize("what", list(HEADERS_2019))
+def test_the_2019_headers_are_exact(study: Study, what: str, tmp_path: Path) -> None:
+    make_rating(make_conversation(study, n_exchanges=3))
+    export(study, what, tmp_path / "x.csv")
+    first, *rest = (tmp_path / "x.csv").read_bytes().split(b"\r\n")
+    assert first.decode() == HEADERS_2019[what]
+    assert len(rest) == (4 if what == "chatrecords" else 2)
+
+
+def test_the_2019_layout_joins_runs_and_comes_back(study: Study, tmp_path: Path) -> None:
+    turns = [
+        ("bot", "=welcome"),
+        ("human", "a"),
+        ("human", "b"),
+        ("bot", "c"),
+        ("bot", "d"),
+        ("human", "e"),
+    ]
+    data = {
+        "dialogue_id": "x1",
+        "bot": "alpha",
+        "turns": [{"speaker": s, "text": t, **({"vote": 1} if t == "d" else {})} for s, t in turns],
+        "ratings": [{"rater": "r", "quality": 3, "empathy": 5}],
+    }
+    (tmp_path / "in.jsonl").write_text(json.dumps(data))
+    import_conversations(tmp_path / "in.jsonl", study_key="in", scale=(1, 7))
+    export(Study.objects.get(key="in"), "chatrecords", tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(unescaped(row["Message"]), unescaped(row["Response"])) for row in rows] == [
+        ("", "=welcome"),
+        ("a\nb", "c\nd"),
+        ("e", ""),
+    ]
+    assert [row["Response Rating"] for row in rows] == ["0", "1", "0"]
+    assert [json.loads(row["Bot Input"]) for row in rows] == [
+        [],
+        ["=welcome", "a\nb"],
+        ["=welcome", "a\nb", "c\nd", "e"],
+    ]
+    assert {(row["Chat Rating Quality"], row["Chat Rating Empathy"]) for row in rows} == {
+        ("3", "5")
+    }
+    report = import_conversations(tmp_path / "out.csv", study_key="again", scale=(1, 7))
+    assert (report.conversations, report.ratings, report.skipped) == (1, 1, [])
+    again = Turn.objects.filter(conversation__study__key="again").order_by("index")
+    assert [(t.speaker, t.text, t.vote) for t in again] == [
+        ("bot", "=welcome", 0),
+        ("human", "a\nb", 0),
+        ("bot", "c\nd", 1),
+        ("human", "e", 0),
+    ]
+    original = Turn.objects.filter(conversation__study__key="in").order_by("index").last()
+    last = again.last()
+    assert original is not None
+    assert last is not None
+    assert last.created_at == original.created_at  # the file's time, not that of the import
+    ratings = export(Study.objects.get(key="in"), "chat_ratings", tmp_path / "r.csv")
+    assert ratings["rows"] == 1
+    assert import_conversations(tmp_path / "r.csv", study_key="again", scale=(1, 7)).ratings == 0
+    assert Rating.objects.filter(conversation__study__key="again").count() == 1
+
+
+def test_an_exported_study_can_be_imported_again(study: Study, tmp_path: Path) -> None:
+    for n in range(3):
+        conversation = make_conversation(study, n_exchanges=3)
+        vote_set(conversation_id=conversation.pk, turn_index=1, value=1)
+        make_rating(conversation, quality=n + 1)
+    assert export(study, "conversations", tmp_path / "x.jsonl") == {
+        "rows": 3,
+        "file": str(tmp_path / "x.jsonl"),
+    }
+    report = import_conversations(tmp_path / "x.jsonl", study_key="again", scale=(1, 7))
+    assert (report.conversations, report.ratings, report.n_skipped) == (3, 3, 0)
+    again = Study.objects.get(key="again")
+    first, second = rows_of(study, "conversations"), rows_of(again, "conversations")
+    for key in ("dialogue_id", "bot", "source", "turns", "ratings", "n_exchanges"):
+        assert [row[key] for row in first] == [row[key] for row in second], key
+
+
+def test_an_unknown_study_or_folder_is_one_line(study: Study, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="there is no study 'nope'") as error:
+        call_command(
+            "export", "--study", "nope", "--what", "ratings", "--format", "csv", "--output", "x"
+        )
+    assert error.value.returncode == 1
+    with pytest.raises(CommandError, match="No such file or directory"):
+        export(study, "ratings", tmp_path / "missing" / "x.csv")
+
+
+def test_the_dictionary_describes_every_column_of_every_table(study: Study) -> None:
+    found = {(row["table"], row["column"]) for row in rows_of(study, "dictionary")}
+    for exporter in exporter_list():
+        for column in exporter.columns(study, ExportOptions()):
+            assert (exporter.name, column.name) in found

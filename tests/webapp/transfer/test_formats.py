@@ -1,0 +1,212 @@
+"""Readers: whatever stands in a file, good records come through and the rest is told by line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chatbots import Turn
+from webapp.transfer.formats.base import BadRecord, Record, Skipped, format_for
+from webapp.transfer.formats.jsonl import JsonLines, record_of
+
+GOOD: dict[str, Any] = {
+    "dialogue_id": "d1",
+    "bot": "alpha",
+    "source": "test",
+    "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "hello", "vote": 1}],
+    "ratings": [{"rater": "r1", "quality": 5, "fluency": 4.5}],
+}
+
+
+def without(key: str) -> dict[str, Any]:
+    return {k: v for k, v in GOOD.items() if k != key}
+
+
+def read(path: Path) -> list[Record | Skipped]:
+    return list(format_for(path).read(path))
+
+
+def test_a_record_becomes_turns_and_ratings() -> None:
+    record = record_of(GOOD, line=7)
+    assert record.turns == (Turn("human", "hi"), Turn("bot", "hello", 1))
+    assert record.external_id == "test/d1"
+    assert record.line == 7
+    assert [(r.rater, dict(r.answers)) for r in record.ratings] == [
+        ("r1", {"quality": 5, "fluency": 4.5})
+    ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        without("ratings"),
+        without("source"),
+        {**GOOD, "ratings": None},
+        {**GOOD, "ratings": [{"quality": 3}, {"rater": None, "quality": 4}]},
+        {**GOOD, "ratings": [{"rater": "a", "quality": None, "fluency": 2}]},
+        {**GOOD, "ratings": [{"rater": "a", "comment": "well"}]},
+        {**GOOD, "ratings": [{"rater": 7, "Overall Quality": 1}]},
+        {**GOOD, "meta": {"x": [1]}, "split": "train"},
+        {**GOOD, "turns": [{"speaker": "bot", "text": ""}, {"speaker": "bot", "text": "x"}]},
+        {**GOOD, "turns": [{"speaker": "bot", "text": "x", "vote": None, "turn_rating": 2}]},
+        {**GOOD, "dialogue_id": 12},
+    ],
+)
+def test_the_loose_ends_of_real_files_are_accepted(data: dict[str, Any]) -> None:
+    assert record_of(data, line=1).turns
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ([], "the line is a list; an object {…} is needed"),
+        (without("turns"), "turns is missing"),
+        (without("bot"), "bot is missing"),
+        (without("dialogue_id"), "dialogue_id is missing"),
+        ({**GOOD, "turns": []}, "turns is []; a list of at least one turn is needed"),
+        ({**GOOD, "turns": ["hi"]}, "turns[0] is a text; an object"),
+        (
+            {**GOOD, "turns": [{"speaker": "Bot", "text": "x"}]},
+            "turns[0].speaker is \"Bot\"; it must be 'human' or 'bot'",
+        ),
+        ({**GOOD, "turns": [{"speaker": "bot"}]}, "turns[0].text is null; a text is needed"),
+        (
+            {**GOOD, "turns": [{"speaker": "bot", "text": "x", "vote": 2}]},
+            "turns[0].vote is 2; it must be -1, 0 or 1",
+        ),
+        (
+            {**GOOD, "turns": [{"speaker": "human", "text": "x", "vote": 1}]},
+            "turns[0].vote is 1 on a human turn",
+        ),
+        (
+            {**GOOD, "turns": [{"speaker": "bot", "text": "a\x00b"}]},
+            "turns[0].text holds the character U+0000",
+        ),
+        (
+            {**GOOD, "turns": [{"speaker": "bot", "text": "\ud800"}]},
+            "turns[0].text holds half a surrogate pair",
+        ),
+        ({**GOOD, "ratings": {}}, "ratings is {}; a list is needed"),
+        ({**GOOD, "ratings": [{"quality": "5"}]}, 'ratings[0].quality is "5"; a number is needed'),
+        ({**GOOD, "ratings": [{"quality": True}]}, "ratings[0].quality is true; a number"),
+        ({**GOOD, "ratings": [{"quality": float("nan")}]}, "a finite number is needed"),
+        ({**GOOD, "ratings": [{"1st": 3}]}, 'a dimension "1st"; it must begin with a letter'),
+        ({**GOOD, "ratings": [{"a b": 3, "A-B": 3}]}, "twice, in two spellings"),
+        ({**GOOD, "bot": "b" * 101}, "bot has 101 characters; at most 100"),
+        ({**GOOD, "dialogue_id": "d" * 198}, "at most 200 are possible"),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_would_be_right(data: Any, told: str) -> None:
+    with pytest.raises(BadRecord) as error:
+        record_of(data, line=1)
+    assert told in str(error.value)
+
+
+def test_bad_lines_do_not_stop_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    good = json.dumps(GOOD).encode()
+    path.write_bytes(
+        b"\xef\xbb\xbf"
+        + good
+        + b"\n\n{broken\n\xff\xfe\n"
+        + b"[" * 100_000
+        + b"\n"
+        + good
+        + b"\r\n"
+        + good
+    )
+    items = read(path)
+    assert [item.line for item in items if isinstance(item, Record)] == [1, 6, 7]
+    told = {item.line: item.reason for item in items if isinstance(item, Skipped)}
+    assert told[3].startswith("not JSON: ")
+    assert told[4] == "byte 1 is 0xff, which is not UTF-8"
+    assert "nested too deeply" in told[5]
+
+
+def test_gzip_is_known_by_its_content_and_may_break_off(tmp_path: Path) -> None:
+    lines = b"".join(
+        json.dumps({**GOOD, "dialogue_id": str(n), "meta": hash(str(n))}).encode() + b"\n"
+        for n in range(2000)
+    )
+    whole = gzip.compress(lines)
+    (tmp_path / "whole.data").write_bytes(whole)
+    assert len(read(tmp_path / "whole.data")) == 2000
+    (tmp_path / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
+    items = read(tmp_path / "cut.jsonl.gz")
+    assert 0 < len(items) < 2000
+    assert all(isinstance(item, Record) for item in items[:-1])
+    assert isinstance(items[-1], Skipped)
+    assert items[-1].line == len(items)
+    assert "damaged" in items[-1].reason
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n\x00", b"a,b\n1,2\n", b"[1]\n"])
+def test_a_file_in_no_known_format_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is in no format known here"):
+        format_for(path)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+turn_like = st.fixed_dictionaries(
+    {},
+    optional={
+        "speaker": st.sampled_from(["human", "bot", "user", 1, None]),
+        "text": json_values,
+        "vote": json_values,
+    },
+)
+record_like = st.fixed_dictionaries(
+    {},
+    optional={
+        "dialogue_id": json_values,
+        "bot": json_values,
+        "source": json_values,
+        "turns": st.lists(turn_like, max_size=3) | json_values,
+        "ratings": st.lists(
+            st.dictionaries(st.sampled_from(["rater", "quality", "A b", "", "ü"]), json_values),
+            max_size=2,
+        )
+        | json_values,
+    },
+)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    lines=st.lists(
+        record_like.map(lambda r: json.dumps(r).encode())
+        | json_values.map(lambda v: json.dumps(v).encode())
+        | st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b"")),
+        max_size=6,
+    )
+)
+def test_any_line_gives_a_record_or_a_reason(tmp_path: Path, lines: list[bytes]) -> None:
+    path = tmp_path / "any.jsonl"
+    path.write_bytes(b"\n".join([json.dumps(GOOD).encode(), *lines]) + b"\n")
+    items = list(JsonLines().read(path))
+    assert isinstance(items[0], Record)
+    numbers = [item.line for item in items]
+    assert numbers == sorted(set(numbers))
+    for item in items:
+        if isinstance(item, Skipped):
+            assert item.reason
+            item.reason.encode()  # it can be printed
+        else:
+            assert item.turns
+            assert item.dialogue_id

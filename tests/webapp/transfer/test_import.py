@@ -1,0 +1,180 @@
+"""Importing into the database: idempotent, with a study and a rubric made from what is found."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.builders import make_study
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.errors import Refused
+from webapp.ratings.models import Rating
+from webapp.studies.models import Participant, Rubric, Study
+from webapp.transfer.jobs import import_conversations
+
+pytestmark = pytest.mark.django_db
+
+
+def record(n: int, *ratings: dict[str, Any], bot: str = "alpha", **more: Any) -> dict[str, Any]:
+    turns = [{"speaker": "human", "text": f"hi {n}"}, {"speaker": "bot", "text": "yes", "vote": -1}]
+    return {"dialogue_id": f"d{n}", "bot": bot, "turns": turns, "ratings": list(ratings), **more}
+
+
+def write(path: Path, *records: dict[str, Any] | str) -> Path:
+    lines = [item if isinstance(item, str) else json.dumps(item) for item in records]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def run(path: Path, *args: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command("import_conversations", str(path), "--json", *args, stdout=out, stderr=StringIO())
+    return json.loads(out.getvalue())
+
+
+def counts() -> tuple[int, ...]:
+    models = (Conversation, Turn, Rating, Participant, Rubric)
+    return tuple(model.objects.count() for model in models)
+
+
+def test_a_study_is_made_with_a_rubric_of_the_dimensions_found(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x.jsonl",
+        record(1, {"rater": "ann", "overall": 5, "fun": 1}, source="s"),
+        record(2, {"rater": "ann", "overall": 2}, {"rater": "bob", "overall": 4, "fun": 3}),
+        "{not json",
+        record(3, bot="beta"),
+    )
+    result = run(path, "--study", "made")
+    assert (result["conversations"], result["ratings"]) == (3, 3)
+    assert [skipped["line"] for skipped in result["skipped"]] == [3]
+    study = Study.objects.get(key="made")
+    assert study.is_imported
+    assert study.state == Study.State.ENDED
+    assert study.bots == ["alpha", "beta"]
+    assert study.rubric.scale_inferred
+    assert {d.key: d.scale for d in study.rubric.dimensions.all()} == {
+        "overall": (2, 5),
+        "fun": (1, 3),
+    }
+    assert Participant.objects.count() == 2
+    rating = Rating.objects.get(participant__external_id="bob")
+    assert rating.answers == {"overall": 4, "fun": 3}
+    assert rating.conversation.external_id == "d2"
+    assert rating.conversation.n_exchanges == 1
+    assert Conversation.objects.get(external_id="s/d1").bot.params == {"source": "s"}
+
+
+def test_twice_is_once(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x.jsonl",
+        record(1, {"quality": 5}, {"quality": 6}, {"rater": "a", "quality": 4}),
+        record(2, {"rater": "a", "quality": 4}, {"rater": "a", "quality": 5}),
+        record(2, {"rater": "a", "quality": 4}, {"rater": "b", "quality": 1}),
+    )
+    assert run(path, "--study", "k")["ratings"] == 6
+    before = counts()
+    assert run(path, "--study", "k") == {"conversations": 0, "ratings": 0, "skipped": []}
+    assert counts() == before
+    assert before[:3] == (2, 4, 6)
+
+
+def test_an_id_that_stands_for_something_else_is_told(tmp_path: Path) -> None:
+    other = record(1) | {"turns": [{"speaker": "bot", "text": "something else"}]}
+    path = write(tmp_path / "x.jsonl", record(1, {"quality": 2}), other, record(2))
+    result = run(path, "--study", "k")
+    assert result["conversations"] == 2
+    assert [(s["line"], "other turns" in s["reason"]) for s in result["skipped"]] == [(2, True)]
+    later = write(tmp_path / "y.jsonl", other)
+    assert "other turns" in run(later, "--study", "k")["skipped"][0]["reason"]
+
+
+def test_a_scale_given_holds_for_all_and_what_lies_beyond_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", record(1, {"quality": 5}), record(2, {"quality": 9}))
+    result = run(path, "--study", "k", "--scale", "1:7")
+    assert result["conversations"] == 1
+    assert result["skipped"] == [
+        {"line": 2, "reason": "ratings[0].quality is 9, which is not on the scale from 1 to 7"}
+    ]
+    rubric = Study.objects.get(key="k").rubric
+    assert not rubric.scale_inferred
+    assert [d.scale for d in rubric.dimensions.all()] == [(1, 7)]
+
+
+@pytest.mark.parametrize("scale", ["7", "5:1", "a:b", "1:2:3", "nan:3"])
+def test_a_scale_that_is_none_is_wrong_usage(tmp_path: Path, scale: str) -> None:
+    path = write(tmp_path / "x.jsonl", record(1))
+    with pytest.raises(CommandError) as error:
+        run(path, "--study", "k", "--scale", scale)
+    assert error.value.returncode == 2
+
+
+def test_a_second_file_widens_the_rubric_of_an_imported_study(tmp_path: Path) -> None:
+    run(
+        write(tmp_path / "x.jsonl", record(1, {"overall": 2}), record(2, {"overall": 3})),
+        "--study",
+        "k",
+    )
+    run(
+        write(tmp_path / "y.jsonl", record(3, {"overall": 5, "fun": 1}, bot="beta")), "--study", "k"
+    )
+    study = Study.objects.get(key="k")
+    assert study.bots == ["alpha", "beta"]
+    assert study.rubric.version == 2
+    assert {d.key: d.scale for d in study.rubric.dimensions.all()}["overall"] == (2, 5)
+    assert set(Rating.objects.values_list("rubric", flat=True)) == {study.rubric.pk}
+
+
+def test_a_live_study_is_not_changed_by_an_import(tmp_path: Path) -> None:
+    study = make_study("live")
+    rubric = study.rubric
+    fits = write(tmp_path / "a.jsonl", record(1, {"quality": 7, "fluency": 1}))
+    assert import_conversations(fits, study_key="live").ratings == 1
+    with pytest.raises(Refused, match="rates 'overall', but study 'live' asks for quality"):
+        import_conversations(
+            write(tmp_path / "b.jsonl", record(2, {"overall": 3})), study_key="live"
+        )
+    with pytest.raises(Refused, match="from 8 to 8, but study 'live' asks for it from 1 to 7"):
+        import_conversations(
+            write(tmp_path / "c.jsonl", record(3, {"quality": 8})), study_key="live"
+        )
+    study.refresh_from_db()
+    assert study.rubric == rubric
+    assert study.bots == ["eliza", "parrot"]
+
+
+def test_names_that_are_nobody_make_no_participant(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "x.jsonl", record(1, {"rater": "slot1", "q": 1}, {"rater": "unknown", "q": 2})
+    )
+    run(path, "--study", "k")
+    assert Participant.objects.count() == 0
+    assert set(Rating.objects.values_list("rater", flat=True)) == {"slot1", "unknown"}
+
+
+def test_one_transaction_per_batch_whatever_the_number_of_raters(
+    tmp_path: Path, django_assert_max_num_queries: Any
+) -> None:
+    records = [record(n, {"rater": f"w{n}", "quality": n % 7}) for n in range(400)]
+    path = write(tmp_path / "x.jsonl", *records)
+    with django_assert_max_num_queries(60):
+        assert import_conversations(path, study_key="k").conversations == 400
+
+
+def test_a_missing_file_and_a_bad_key_are_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="there is no file") as error:
+        run(tmp_path / "nothing.jsonl", "--study", "k")
+    assert error.value.returncode == 1
+    with pytest.raises(CommandError, match="letters, digits, - and _ are possible"):
+        run(write(tmp_path / "x.jsonl", record(1)), "--study", "no good")
+
+
+def test_a_file_without_a_good_record_makes_no_study(tmp_path: Path) -> None:
+    result = run(write(tmp_path / "x.jsonl", "{", '{"bot": 1}'), "--study", "k")
+    assert [s["line"] for s in result["skipped"]] == [1, 2]
+    assert not Study.objects.exists()

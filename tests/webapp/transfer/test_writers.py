@@ -1,0 +1,140 @@
+"""Files: every value comes back, spreadsheets run nothing, and a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from webapp.transfer.exporters.base import ExportColumn
+from webapp.transfer.spreadsheet import escaped, unescaped
+from webapp.transfer.writers import stream, write_file
+
+COLUMNS = [
+    ExportColumn("word", "text", "A text."),
+    ExportColumn("count", "integer", "A count."),
+    ExportColumn("value", "number", "A number."),
+    ExportColumn("flag", "boolean", "Yes or no."),
+    ExportColumn("at", "time", "When."),
+    ExportColumn("inner", "json", "A list."),
+]
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
+risky = st.builds(
+    lambda a, b: a + b, st.sampled_from(["=", "+", "-", "@", "\t", "\r", "'=", "''+"]), texts
+)
+rows_of = st.lists(
+    st.tuples(
+        texts | risky | st.none(),
+        st.integers(-(2**62), 2**62) | st.none(),
+        st.floats(allow_nan=False, allow_infinity=False) | st.none(),
+        st.booleans() | st.none(),
+        st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(
+            lambda t: t.replace(tzinfo=UTC)
+        )
+        | st.none(),
+        st.lists(texts | st.integers(-5, 5), max_size=3) | st.none(),
+    ),
+    max_size=8,
+)
+LOOSE = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@given(text=texts | risky)
+def test_escaping_is_undone_exactly_and_leaves_nothing_to_run(text: str) -> None:
+    cell = escaped(text)
+    assert unescaped(cell) == text
+    assert cell[:1] not in set("=+-@\t\r\n")
+
+
+@LOOSE
+@given(rows=rows_of)
+def test_csv_comes_back(tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
+    path = tmp_path / "x.csv"
+    assert write_file(path, "csv", COLUMNS, rows) == len(rows)
+    with path.open(encoding="utf-8", newline="") as file:
+        header, *found = csv.reader(file)
+    assert header == [column.name for column in COLUMNS]
+    for given_row, cells in zip(rows, found, strict=True):
+        word, count, value, flag, at, inner = given_row
+        assert unescaped(cells[0]) == (word or "")
+        assert cells[1] == ("" if count is None else str(count))
+        assert (float(cells[2]) if cells[2] else None) == value
+        assert cells[3] == {None: "", True: "true", False: "false"}[flag]
+        assert (datetime.fromisoformat(cells[4]) if cells[4] else None) == at
+        assert (json.loads(unescaped(cells[5])) if cells[5] else None) == inner
+
+
+@LOOSE
+@given(rows=rows_of)
+def test_json_lines_and_parquet_come_back(tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
+    names = [column.name for column in COLUMNS]
+    write_file(tmp_path / "x.jsonl", "jsonl", COLUMNS, rows)
+    lines = (tmp_path / "x.jsonl").read_bytes().decode().split("\n")
+    assert lines.pop() == ""
+    for given_row, line in zip(rows, lines, strict=True):
+        found = json.loads(line)
+        found["at"] = datetime.fromisoformat(found["at"]) if found["at"] else None
+        assert found == dict(zip(names, given_row, strict=True))
+    write_file(tmp_path / "x.parquet", "parquet", COLUMNS, rows)
+    for given_row, found in zip(
+        rows, pq.read_table(tmp_path / "x.parquet").to_pylist(), strict=True
+    ):
+        found["inner"] = json.loads(found["inner"]) if found["inner"] is not None else None
+        assert found == dict(zip(names, given_row, strict=True))
+
+
+def test_numbers_are_not_taken_for_formulas_and_raw_leaves_texts() -> None:
+    row = ["=1+1", -3, -0.5, None, None, None]
+    assert b"\r\n'=1+1,-3,-0.5,,," in b"".join(stream("csv", COLUMNS, [row]))
+    assert b"\r\n=1+1,-3,-0.5,,," in b"".join(stream("csv", COLUMNS, [row], raw=True))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_is_empty(tmp_path: Path, bad: float) -> None:
+    row = ["a", 1, bad, True, None, None]
+    assert b"a,1,,true,," in b"".join(stream("csv", COLUMNS, [row]))
+    assert json.loads(b"".join(stream("jsonl", COLUMNS, [row])))["value"] is None
+    write_file(tmp_path / "x.parquet", "parquet", COLUMNS, [row])
+    assert pq.read_table(tmp_path / "x.parquet").to_pylist()[0]["value"] is None
+
+
+@pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])
+def test_a_stream_is_the_file(tmp_path: Path, file_format: Any) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [[f"w{n}", n, n / 7, n % 2 == 0, start + timedelta(n), [n]] for n in range(1201)]
+    path = tmp_path / "x"
+    write_file(path, file_format, COLUMNS, rows)
+    pieces = list(stream(file_format, COLUMNS, rows))
+    if file_format == "parquet":
+        table = pq.read_table(io.BytesIO(b"".join(pieces)))
+        assert table == pq.read_table(path)
+        assert table.schema.field("word").metadata == {b"description": b"A text."}
+    else:
+        assert len(pieces) > 2
+        assert b"".join(pieces) == path.read_bytes()
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("old")
+
+    def rows() -> Iterator[list[Any]]:
+        yield ["a", 1, 1.0, True, None, None]
+        raise RuntimeError("the database went away")
+
+    with pytest.raises(RuntimeError):
+        write_file(path, "csv", COLUMNS, rows())
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

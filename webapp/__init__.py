@@ -1,0 +1,1 @@
+"""People, pages, sockets, database and queues: Django, Channels, Celery."""

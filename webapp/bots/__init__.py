@@ -1,0 +1,1 @@
+"""One row per bot identity ever used, and where bots run."""

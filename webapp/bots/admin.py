@@ -1,0 +1,26 @@
+"""Records of bot identities. They are written by use and never change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from webapp.bots.models import BotVersion
+
+
+@admin.register(BotVersion)
+class BotVersionAdmin(admin.ModelAdmin):
+    list_display = ("bot_id", "title", "kind", "version", "is_control", "key", "created_at")
+    list_filter = ("kind", "is_control", "bot_id")
+    search_fields = ("bot_id", "title", "key")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

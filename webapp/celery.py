@@ -1,0 +1,15 @@
+"""The Celery application; tasks live in `webapp/runs/tasks.py`."""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
+# Threads of torch that wait by spinning slow down every other process on a small machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+app = Celery("confab")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

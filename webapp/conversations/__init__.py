@@ -1,0 +1,1 @@
+"""Conversations and turns, the frames of the chat, and the bot host."""

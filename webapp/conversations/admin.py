@@ -1,0 +1,71 @@
+"""Records of conversations with their turns, to be read; texts are never edited by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
+
+
+class ReadOnly:
+    """Seen and, where the model's admin allows it, deleted; never added or changed."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class TurnInline(ReadOnly, admin.TabularInline):
+    model = Turn
+    fields = ("index", "speaker", "text", "vote", "latency_ms", "created_at")
+    readonly_fields = fields
+    ordering = ("index",)
+    extra = 0
+    show_change_link = False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Conversation)
+class ConversationAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = (
+        "id",
+        "study",
+        "bot",
+        "source",
+        "state",
+        "n_exchanges",
+        "is_synthetic",
+        "reader",
+        "created_at",
+    )
+    list_filter = ("study", "source", "state", "is_synthetic", "bot__bot_id")
+    list_select_related = ("study", "bot")
+    search_fields = ("id", "external_id", "participant__external_id")
+    date_hierarchy = "created_at"
+    inlines = (TurnInline,)
+    show_full_result_count = False
+
+    @admin.display(description=_("reader"))
+    def reader(self, conversation: Conversation) -> str:
+        """Where it is read with its metrics."""
+        return format_html(
+            '<a href="{}">{}</a>',
+            reverse("dashboard:conversation", args=[conversation.pk]),
+            _("read"),
+        )
+
+
+@admin.register(BotHostHeartbeat)
+class BotHostHeartbeatAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("host_id", "pool", "beat_at")
+    list_filter = ("pool",)

@@ -1,0 +1,34 @@
+"""The bot hosts' part of the health page."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from webapp.bots.selectors import bot_entry_list
+from webapp.conversations.bot_host import bots_of_running_studies, runtime_existing
+from webapp.conversations.selectors import heartbeat_ages_s
+from webapp.core.health import Health
+
+
+def bots_health() -> Health:
+    """Ages of the last heartbeats; embedded also: the running studies' bots are loaded.
+
+    A bot host of its own that is silent does not make a web process unhealthy: people can still
+    write, and their replies come when the host is back.
+    """
+    details: dict[str, object] = {"heartbeat_age_s": heartbeat_ages_s()}
+    if not settings.CONFAB_BOT_HOST_IN_PROCESS:
+        return Health(True, details)
+    runtime = runtime_existing()
+    if runtime is None:
+        return Health(False, {**details, "error": "the bot host has not started"})
+    numbers = runtime.host.load_numbers()
+    states = {
+        bot_id: numbers.get(bot_id, {}).get("state", "not loaded")
+        for bot_id in bots_of_running_studies(None)
+    }
+    # A bot nobody registered is a study's mistake, not this process's; it is offered to nobody.
+    known = {entry.id for entry in bot_entry_list()}
+    states = {bot: state if bot in known else "unknown" for bot, state in states.items()}
+    ok = all(state in ("ready", "unavailable", "unknown") for state in states.values())
+    return Health(ok, {**details, "states": states})

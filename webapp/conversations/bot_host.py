@@ -1,0 +1,285 @@
+"""The bot host: takes up due replies, has them made by `chatbots.serving`, stores and publishes them.
+
+One `BotHostRuntime` a process. `BotHostConsumer` only hands it what comes over the channel layer; what
+the layer loses, the runtime's sweep over the database finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from collections.abc import Coroutine
+from typing import Any
+
+from channels.consumer import AsyncConsumer
+from channels.layers import get_channel_layer
+from channels.routing import get_default_application
+from channels.worker import Worker
+from django.conf import settings
+
+import chatbots
+from chatbots.base import BotError, WholeBot
+from webapp.bots.selectors import bot_find, bot_pools
+from webapp.conversations import events, frames, selectors, services
+from webapp.conversations.models import Conversation
+from webapp.core.database import in_database
+from webapp.studies.models import Study
+
+logger = logging.getLogger(__name__)
+
+# Pieces are gathered for this long before they are published: a few frames a second are enough.
+TOKEN_INTERVAL_S = 0.12
+# A bot that could not be loaded is tried again after this long.
+RETRY_LOAD_S = 60.0
+# No reply is typed for longer than this, however slow the study's pace.
+TYPING_MAX_S = 8.0
+
+
+def bot_host_channels() -> list[str]:
+    """The channels of all pools."""
+    return [events.bot_host_channel(pool) for pool in bot_pools()]
+
+
+class BotHostConsumer(AsyncConsumer):
+    """Hands requests to the process's runtime and returns at once."""
+
+    async def reply_request(self, message: dict[str, Any]) -> None:
+        """A reply is due in `conversation_id`."""
+        runtime_get().request(uuid.UUID(message["conversation_id"]))
+
+    async def tryout_request(self, message: dict[str, Any]) -> None:
+        """The dashboard tries a bot out."""
+        runtime_get().tryout(message)
+
+
+class BotHostRuntime:
+    """Keeps the bots, the replies under way and their leases.
+
+    Args:
+        pool: serve this pool's bots only; None: all of them.
+    """
+
+    def __init__(self, *, pool: str | None = None) -> None:
+        from chatbots.serving import BotHost  # keeps web processes without bots light
+
+        self.host_id = uuid.uuid4()
+        self.pool = pool
+        self.host = BotHost(
+            get_bot=bot_find,
+            device=settings.CONFAB_DEVICE,
+            reply_timeout_s=settings.CONFAB_REPLY_TIMEOUT_S,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._load_tried_at: dict[str, float] = {}
+        self._leases: dict[uuid.UUID, uuid.UUID] = {}  # conversation id -> lease
+
+    async def run(self) -> None:
+        """Load the bots of running studies, hear the channel layer, sweep; until cancelled."""
+        channels = [
+            events.bot_host_channel(pool)
+            for pool in (bot_pools() if self.pool is None else [self.pool])
+        ]
+        worker = Worker(
+            get_default_application(), channels=channels, channel_layer=get_channel_layer()
+        )
+        try:
+            await asyncio.gather(
+                *(self._listen(worker, channel) for channel in channels),
+                self._beat(),
+            )
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Stop the replies under way and give their leases back, so that nobody waits for them."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await in_database(services.heartbeat_end)(host_id=self.host_id)
+        await self.host.close()
+
+    def request(self, conversation_id: uuid.UUID) -> None:
+        """Take up the conversation's due reply, unless it is under way here already."""
+        if conversation_id not in self._leases:
+            self._spawn(self._answer(conversation_id))
+
+    def tryout(self, message: dict[str, Any]) -> None:
+        """Answer the dashboard's try-it chat."""
+        self._spawn(self._tryout(message))
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, conversation_id: uuid.UUID) -> None:
+        lease = uuid.uuid4()
+        claimed = await in_database(services.reply_claim)(
+            conversation_id=conversation_id, lease=lease, lease_s=settings.CONFAB_REPLY_LEASE_S
+        )
+        if not claimed:
+            return
+        self._leases[conversation_id] = lease
+        try:
+            await self._make_reply(conversation_id, lease)
+        except asyncio.CancelledError:
+            await in_database(services.reply_release)(lease=lease)
+            raise
+        except Exception as error:
+            if not isinstance(error, BotError):
+                logger.exception("reply of %s failed", conversation_id)
+            else:
+                logger.warning("reply of %s failed: %s", conversation_id, error)
+            turn = await in_database(services.reply_fail)(
+                conversation_id=conversation_id, lease=lease, error=str(error)
+            )
+            if turn is not None:
+                await events.frame_publish(conversation_id, frames.bot_failed_frame(turn=turn))
+        finally:
+            self._leases.pop(conversation_id, None)
+
+    async def _make_reply(self, conversation_id: uuid.UUID, lease: uuid.UUID) -> None:
+        due = await in_database(_due_read)(conversation_id)
+        turn, bot_id, context, typing_chars_per_s = due
+        is_whole = isinstance(bot_find(bot_id), WholeBot)
+        gathered, sent, published_at = "", "", 0.0
+        async for piece in self.host.stream(bot_id, context):
+            gathered += piece.replace("\x00", "")
+            if not is_whole and time.monotonic() - published_at >= TOKEN_INTERVAL_S:
+                await self._publish_token(conversation_id, turn, sent, gathered)
+                sent, published_at = gathered, time.monotonic()
+        stored = await in_database(services.turn_add_bot)(
+            conversation_id=conversation_id, lease=lease, text=gathered
+        )
+        if stored is None:
+            return  # another host has taken over; it publishes
+        if is_whole:
+            await self._type(conversation_id, turn, gathered, typing_chars_per_s)
+        elif len(gathered) > len(sent):
+            await self._publish_token(conversation_id, turn, sent, gathered)
+        await events.frame_publish(
+            conversation_id,
+            frames.reply_frame(turn=turn, text=stored.turn.text, can_rate=stored.can_rate),
+        )
+
+    @staticmethod
+    async def _publish_token(
+        conversation_id: uuid.UUID, turn: int, sent: str, gathered: str
+    ) -> None:
+        if len(gathered) > len(sent):
+            frame = frames.token_frame(turn=turn, offset=len(sent), text=gathered[len(sent) :])
+            await events.frame_publish(conversation_id, frame)
+
+    async def _type(
+        self, conversation_id: uuid.UUID, turn: int, text: str, chars_per_s: int
+    ) -> None:
+        """Publish a reply known at once word by word, at the study's pace. It is stored already."""
+        if chars_per_s <= 0:
+            await self._publish_token(conversation_id, turn, "", text)
+            return
+        pace = max(chars_per_s, len(text) / TYPING_MAX_S)
+        sent = ""
+        for word in re.findall(r"\s*\S+\s*", text):
+            gathered = sent + word
+            await asyncio.sleep(len(word) / pace)
+            await self._publish_token(conversation_id, turn, sent, gathered)
+            sent = gathered
+
+    async def _tryout(self, message: dict[str, Any]) -> None:
+        try:
+            context = chatbots.Conversation(
+                id="try-out",
+                turns=tuple(chatbots.Turn(t["speaker"], t["text"]) for t in message["turns"]),
+                seed=int(message["seed"]),
+            )
+            text = "".join([p async for p in self.host.stream(message["bot_id"], context)])
+            await events.tryout_answer(message["answer_to"], text=text)
+        except Exception as error:
+            # Whatever went wrong, the researcher is to read it and not to wait for it.
+            await events.tryout_answer(message["answer_to"], error=str(error) or repr(error))
+
+    async def _load_bots(self) -> None:
+        """Have the bots of running studies ready before the first participant comes.
+
+        Asked again with every sweep: studies start and change, and what failed may work later.
+        """
+        for bot_id in await in_database(bots_of_running_studies)(self.pool):
+            state = self.host.load_numbers().get(bot_id, {}).get("state", "not loaded")
+            tried_at = self._load_tried_at.get(bot_id, -RETRY_LOAD_S)
+            is_due = time.monotonic() - tried_at >= RETRY_LOAD_S
+            if state not in ("ready", "loading") and is_due:
+                self._load_tried_at[bot_id] = time.monotonic()
+                self._spawn(self._load_bot(bot_id))
+
+    async def _load_bot(self, bot_id: str) -> None:
+        try:
+            await self.host.load(bot_id)
+        except (BotError, LookupError) as error:
+            logger.warning("bot %s is not available: %s", bot_id, error)
+
+    @staticmethod
+    async def _listen(worker: Worker, channel: str) -> None:
+        """Hear one channel for ever; while Redis is away, the sweep does the work."""
+        while True:
+            try:
+                await worker.listener(channel)
+            except Exception:
+                logger.exception("the channel layer is away; listening again in a second")
+                await asyncio.sleep(1)
+
+    async def _beat(self) -> None:
+        """Every third of a lease: renew leases, show signs of life, take up what lies waiting."""
+        pause_s = settings.CONFAB_REPLY_LEASE_S / 3
+        while True:
+            try:
+                if self._leases:
+                    await in_database(services.reply_lease_renew)(
+                        leases=list(self._leases.values()), lease_s=settings.CONFAB_REPLY_LEASE_S
+                    )
+                await in_database(services.heartbeat_store)(
+                    host_id=self.host_id,
+                    pool=self.pool or "default",
+                    bots=self.host.load_numbers(),
+                )
+                await self._load_bots()
+                for conversation_id in await in_database(selectors.replies_waiting)(pool=self.pool):
+                    self.request(conversation_id)
+            except Exception:  # the database may be away for a while; the host must not be
+                logger.exception("the bot host's sweep failed; it goes on")
+            await asyncio.sleep(pause_s)
+
+
+def bots_of_running_studies(pool: str | None) -> list[str]:
+    """The bots that participants may meet now, in this pool."""
+    bot_ids: dict[str, None] = {}
+    for bots in Study.objects.filter(state=Study.State.COLLECTING).values_list("bots", flat=True):
+        bot_ids.update(dict.fromkeys(bots))
+    pools = settings.CONFAB_BOT_POOLS
+    return [b for b in bot_ids if pool is None or pools.get(b, "default") == pool]
+
+
+def _due_read(conversation_id: uuid.UUID) -> tuple[int, str, chatbots.Conversation, int]:
+    row = Conversation.objects.select_related("bot", "study").get(pk=conversation_id)
+    if row.due_turn is None or row.study is None:
+        raise LookupError(f"no reply is due in {conversation_id}")
+    value = selectors.conversation_value(row)
+    return row.due_turn, row.bot.bot_id, value, row.study.typing_chars_per_s
+
+
+_runtime: BotHostRuntime | None = None
+
+
+def runtime_get(*, pool: str | None = None) -> BotHostRuntime:
+    """This process's runtime, made on first use."""
+    global _runtime
+    if _runtime is None:
+        _runtime = BotHostRuntime(pool=pool)
+    return _runtime
+
+
+def runtime_existing() -> BotHostRuntime | None:
+    """This process's runtime, if it has one."""
+    return _runtime

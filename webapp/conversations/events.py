@@ -1,0 +1,79 @@
+"""The only module that sends on the channel layer. What it sends may be lost: the rows are the truth.
+
+Call it on the server's event loop only: the in-memory layer is not safe from other threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+from channels.layers import get_channel_layer
+
+from chatbots.base import BotError
+from webapp.bots.selectors import bot_pool
+
+
+def conversation_group(conversation_id: UUID | str) -> str:
+    """The group that every open page of a conversation belongs to."""
+    return f"conversation.{conversation_id}"
+
+
+def bot_host_channel(pool: str) -> str:
+    """The channel on which the bot hosts of a pool hear of work."""
+    return f"bot-host.{pool}"
+
+
+async def frame_publish(conversation_id: UUID | str, frame: dict[str, Any]) -> None:
+    """Send a frame to every open page of the conversation."""
+    await get_channel_layer().group_send(
+        conversation_group(conversation_id), {"type": "frame.publish", "frame": frame}
+    )
+
+
+async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
+    """Ask a bot host for the reply that is due."""
+    await get_channel_layer().send(
+        bot_host_channel(bot_pool(bot_id)),
+        {"type": "reply.request", "conversation_id": str(conversation_id)},
+    )
+
+
+async def tryout_reply(
+    bot_id: str, turns: list[dict[str, str]], seed: int = 0, timeout_s: float = 70.0
+) -> str:
+    """A reply for the dashboard's try-it chat, stored nowhere.
+
+    Args:
+        turns: `{"speaker": "human"|"bot", "text": …}`, oldest first.
+
+    Raises:
+        BotError: with the reason, also when no bot host answers in time.
+    """
+    layer = get_channel_layer()
+    answer_to = await layer.new_channel()
+    await layer.send(
+        bot_host_channel(bot_pool(bot_id)),
+        {
+            "type": "tryout.request",
+            "bot_id": bot_id,
+            "turns": turns,
+            "seed": seed,
+            "answer_to": answer_to,
+        },
+    )
+    try:
+        answer = await asyncio.wait_for(layer.receive(answer_to), timeout_s)
+    except TimeoutError:
+        raise BotError(f"no bot host answered within {timeout_s:.0f} s") from None
+    if answer["error"]:
+        raise BotError(answer["error"])
+    return answer["text"]
+
+
+async def tryout_answer(answer_to: str, *, text: str = "", error: str = "") -> None:
+    """The bot host's answer to `tryout_reply`."""
+    await get_channel_layer().send(
+        answer_to, {"type": "tryout.answer", "text": text, "error": error}
+    )

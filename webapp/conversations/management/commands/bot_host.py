@@ -1,0 +1,36 @@
+"""`manage.py bot_host [--pool NAME]`: a process that keeps bots and answers due replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp.bots.selectors import bot_pools
+from webapp.conversations.bot_host import runtime_get
+
+
+class Command(BaseCommand):
+    help = "Run a bot host: one per GPU, beside any number of web processes."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--pool", default=None, help="serve one pool's bots only")
+
+    def handle(self, *args: Any, pool: str | None = None, **options: Any) -> None:
+        if pool is not None and pool not in bot_pools():
+            raise CommandError(f"there is no pool {pool!r}; there are: {', '.join(bot_pools())}")
+        self.stderr.write(f"Bot host for {'all pools' if pool is None else pool} is running.")
+        asyncio.run(self._run(pool))
+
+    @staticmethod
+    async def _run(pool: str | None) -> None:
+        task = asyncio.ensure_future(runtime_get(pool=pool).run())
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(name, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

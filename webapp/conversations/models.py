@@ -1,0 +1,127 @@
+"""Conversations, their turns, the reply that is due, and the heartbeat of bot hosts."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from webapp.bots.models import BotVersion
+from webapp.core.models import TimeStamped
+from webapp.studies.models import Assignment, Participant, Study
+
+
+class Conversation(TimeStamped):
+    """A chat, an imported dialogue or a self-play conversation.
+
+    At most one reply is due at a time. It stands in the row itself: `due_turn` is its number, the
+    lease says which bot host is at work on it until when, `due_error` that it failed and waits for
+    the participant's decision.
+    """
+
+    class Source(models.TextChoices):
+        CHAT = "chat", _("Chat")
+        IMPORT = "import", _("Import")
+        SELFPLAY = "selfplay", _("Self-play")
+
+    class State(models.TextChoices):
+        OPEN = "open", _("Open")
+        COMPLETED = "completed", _("Completed")
+        FAILED = "failed", _("Bot failed")
+        WITHDRAWN = "withdrawn", _("Withdrawn")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    source = models.CharField(max_length=10, choices=Source)
+    state = models.CharField(max_length=20, choices=State, default=State.OPEN)
+    bot = models.ForeignKey(BotVersion, on_delete=models.PROTECT, related_name="conversations")
+    study = models.ForeignKey(
+        Study, null=True, blank=True, on_delete=models.CASCADE, related_name="conversations"
+    )
+    participant = models.ForeignKey(
+        Participant, null=True, blank=True, on_delete=models.SET_NULL, related_name="conversations"
+    )
+    assignment = models.OneToOneField(
+        Assignment, null=True, blank=True, on_delete=models.SET_NULL, related_name="conversation"
+    )
+    external_id = models.CharField(max_length=200, blank=True, help_text=_("Id in its source."))
+    seed = models.BigIntegerField(default=0)
+    n_exchanges = models.PositiveIntegerField(default=0)
+    is_synthetic = models.BooleanField(default=False)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    due_turn = models.PositiveIntegerField(null=True, blank=True)
+    due_since = models.DateTimeField(null=True, blank=True)
+    due_lease = models.UUIDField(null=True, blank=True)
+    due_lease_until = models.DateTimeField(null=True, blank=True)
+    due_error = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["study", "source", "state"]),
+            models.Index(fields=["study", "bot"]),
+            models.Index(fields=["study", "-created_at", "-id"], name="conversation_list"),
+            models.Index(
+                fields=["due_lease_until"], condition=Q(due_turn__isnull=False), name="reply_due"
+            ),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["study", "external_id"],
+                condition=Q(source="import"),
+                name="conversation_import_unique",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Turn(models.Model):
+    """One utterance; numbered from 0 within its conversation, stored once."""
+
+    class Speaker(models.TextChoices):
+        HUMAN = "human", _("Participant")
+        BOT = "bot", _("Bot")
+
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="turns")
+    index = models.PositiveIntegerField()
+    speaker = models.CharField(max_length=5, choices=Speaker)
+    text = models.TextField()
+    vote = models.SmallIntegerField(default=0)
+    client_id = models.UUIDField(null=True, blank=True)
+    latency_ms = models.PositiveIntegerField(
+        null=True, blank=True, help_text=_("From the message stored to the reply stored.")
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["conversation", "index"]
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "index"], name="turn_index_unique"),
+            models.UniqueConstraint(
+                fields=["conversation", "client_id"],
+                condition=Q(client_id__isnull=False),
+                name="turn_client_id_unique",
+            ),
+            models.CheckConstraint(condition=Q(vote__in=[-1, 0, 1]), name="turn_vote_range"),
+            models.CheckConstraint(
+                condition=Q(vote=0) | Q(speaker="bot"), name="turn_vote_on_bot_only"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.conversation_id}/{self.index}"
+
+
+class BotHostHeartbeat(models.Model):
+    """The last sign of life of a bot host, with what it has loaded."""
+
+    host_id = models.UUIDField(primary_key=True)
+    pool = models.CharField(max_length=50, db_index=True)
+    beat_at = models.DateTimeField()
+    bots = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"{self.pool} {self.host_id}"

@@ -1,0 +1,1 @@
+"""What every app uses: base model, errors, health check, page skeleton."""

@@ -1,0 +1,91 @@
+"""The base of Confab's commands: one JSON document, clear errors, the promised exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp.core.errors import Refused
+
+T = TypeVar("T")
+
+
+class ConfabCommand(BaseCommand):
+    """A command with `--json`.
+
+    Subclasses implement `run(**options)`, which returns the JSON-serialisable result, and may override
+    `present(result)` for people. Wrong usage (argparse, `Usage`) exits with 2; `Refused`, `LookupError`,
+    `ValueError` and `CommandError` exit with 1 and one line on standard error.
+    """
+
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+        self.add_own_arguments(parser)
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        """Add the command's own arguments."""
+
+    def run(self, **options: Any) -> Any:
+        """Do the work and return the result."""
+        raise NotImplementedError
+
+    def present(self, result: Any) -> None:
+        """Print the result for people."""
+        self.stdout.write(json.dumps(result, indent=2, ensure_ascii=False, default=str))
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            result = self.run(**options)
+        except Usage as error:
+            raise CommandError(str(error), returncode=2) from error
+        except ValidationError as error:
+            raise CommandError("; ".join(error.messages)) from error
+        except (Refused, LookupError, ValueError, OSError) as error:
+            raise CommandError(_one_line(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(result, ensure_ascii=False, allow_nan=False, default=str))
+        else:
+            self.present(result)
+
+    def note(self, text: str) -> None:
+        """Tell a person something without touching standard output."""
+        self.stderr.write(text)
+
+    def progress(
+        self, items: Iterable[T], *, total: int | None = None, what: str = ""
+    ) -> Iterable[T]:
+        """A progress bar on standard error, where that is a terminal."""
+        from tqdm import tqdm
+
+        return tqdm(items, total=total, desc=what, file=sys.stderr, disable=not sys.stderr.isatty())
+
+
+def whole_number(at_least: int) -> Callable[[str], int]:
+    """For `add_argument(type=…)`: a whole number that is not below `at_least`."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if value < at_least:
+            raise ArgumentTypeError(f"{value} is too small; it must be at least {at_least}")
+        return value
+
+    return read
+
+
+class Usage(Exception):
+    """The command was called wrongly: exit code 2."""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Front end for researchers; staff only."""

@@ -1,0 +1,131 @@
+"""How a study's answers spread, which dimensions move together, whether raters agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from evaluation.stats.correlation import Correlation
+from webapp.dashboard.plots.likert import Spread
+from webapp.ratings.summary import (
+    DimensionInfo,
+    RatingTable,
+    rating_table,
+    study_bots,
+    study_conversations,
+    study_dimensions,
+)
+from webapp.studies.models import Study
+
+_MOST_STEPS = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What the page shows.
+
+    Attributes:
+        dimension: the one whose answers are spread out.
+        steps: values of its scale.
+        correlations: Spearman by (row, column) of `dimensions`.
+        n_shared: conversations rated by two or more.
+        agreement: mean difference between two raters of one conversation on the scale, and what two
+            strangers differ; None without shared conversations.
+    """
+
+    dimensions: list[DimensionInfo]
+    dimension: DimensionInfo
+    steps: list[float]
+    spreads: list[Spread]
+    correlations: dict[tuple[int, int], Correlation]
+    n_ratings: int
+    n_shared: int
+    difference: float | None
+    difference_by_chance: float | None
+
+
+def with_link(spread: Spread, href: str) -> Spread:
+    """The same with an address behind its marks."""
+    return replace(spread, href=href)
+
+
+def study_agreement(study: Study, chosen: str, *, include_synthetic: bool) -> Agreement | None:
+    """Everything on the agreement page; None without a rating."""
+    dimensions = study_dimensions(study)
+    conversations = study_conversations(study, include_synthetic=include_synthetic)
+    table = rating_table(study, dimensions, conversations)
+    if not dimensions or not table.bot_ids:
+        return None
+    dimension = next((d for d in dimensions if d.key == chosen), dimensions[0])
+    values = table.answers[dimension.key]
+    steps = _steps(dimension, values)
+    bots = study_bots(study)
+    of_bot = np.array(table.bot_ids, dtype=object)
+    spreads = []
+    for bot_id, bot in bots.items():
+        mine = values[of_bot == bot_id]
+        mine = mine[np.isfinite(mine)]
+        nearest = Counter(int(np.argmin([abs(v - step) for step in steps])) for v in mine)
+        mean = float(mine.mean()) if len(mine) else None
+        spreads.append(Spread(bot, [nearest.get(i, 0) for i in range(len(steps))], mean))
+    spreads.sort(key=lambda s: (float("inf") if s.mean is None else -s.mean, s.bot.slot))
+    n_shared, within, between = _pairs(table, values)
+    return Agreement(
+        dimensions=dimensions,
+        dimension=dimension,
+        steps=steps,
+        spreads=spreads,
+        correlations=_correlations(dimensions, table),
+        n_ratings=len(table.bot_ids),
+        n_shared=n_shared,
+        difference=within,
+        difference_by_chance=between,
+    )
+
+
+def _steps(dimension: DimensionInfo, values: np.ndarray) -> list[float]:
+    """Whole steps of the scale; values seen where it has none; else eleven equal bins' middles."""
+    if float(dimension.low).is_integer() and dimension.high - dimension.low < _MOST_STEPS:
+        n = int(dimension.high - dimension.low)
+        return [dimension.low + i for i in range(n + 1)]
+    seen = sorted(set(values[np.isfinite(values)].tolist()))
+    if 0 < len(seen) <= _MOST_STEPS:
+        return seen
+    return [float(v) for v in np.linspace(dimension.low, dimension.high, _MOST_STEPS).round(2)]
+
+
+def _correlations(
+    dimensions: list[DimensionInfo], table: RatingTable
+) -> dict[tuple[int, int], Correlation]:
+    from evaluation.stats.correlation import correlate
+
+    found = {}
+    for (i, a), (j, b) in combinations(enumerate(dimensions), 2):
+        found[i, j] = correlate(
+            table.answers[a.key], table.answers[b.key], "spearman", units=table.units
+        )
+    return found
+
+
+def _pairs(table: RatingTable, values: np.ndarray) -> tuple[int, float | None, float | None]:
+    """Shared conversations; mean absolute difference within them and between any two ratings."""
+    groups: dict[str, list[float]] = {}
+    for conversation, value in zip(table.conversations, values.tolist(), strict=True):
+        if value == value:
+            groups.setdefault(conversation, []).append(value)
+    shared = [np.sort(np.array(group)) for group in groups.values() if len(group) > 1]
+    if not shared:
+        return 0, None, None
+    sums = [_mean_difference(group) for group in shared]
+    everything = np.sort(np.concatenate([np.array(group) for group in groups.values()]))
+    return len(shared), float(np.mean(sums)), _mean_difference(everything)
+
+
+def _mean_difference(ordered: np.ndarray) -> float:
+    """Mean absolute difference of all pairs of a sorted array."""
+    n = len(ordered)
+    weights = 2 * np.arange(n) - n + 1
+    return float((weights * ordered).sum() / (n * (n - 1) / 2))

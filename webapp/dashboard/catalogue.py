@@ -1,0 +1,226 @@
+"""Catalogues of what Confab has, as Markdown tables made from the code.
+
+They stand in the READMEs between `<!-- docs:NAME -->` and `<!-- /docs:NAME -->`; `manage.py docs`
+rebuilds them. Only what ships with Confab is listed: not the bots and metrics of this installation's
+`bots.yaml` and plug-ins.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from chatbots.configured import KINDS, kind_class, kind_parameters
+from chatbots.registry import bot_list
+from evaluation.columns import Column
+from evaluation.hybrid.presets import PRESETS
+from evaluation.metrics.base import Metric
+from evaluation.metrics.registry import metric_list
+from webapp.studies.protocols.base import protocols
+from webapp.transfer.exporters.base import exporter_list
+
+MARKED = re.compile(
+    r"(?P<open><!-- docs:(?P<name>[a-z_]+) -->\n).*?(?P<close><!-- /docs:(?P=name) -->)", re.DOTALL
+)
+
+
+class UnknownCatalogue(ValueError):
+    """A marker that names no catalogue."""
+
+
+def catalogue_fill(text: str, *, root: Path) -> str:
+    """The text with every marked part made anew.
+
+    Args:
+        root: the project's folder, where `.env.example` is.
+
+    Raises:
+        UnknownCatalogue: for a marker whose name is not in `CATALOGUES`.
+    """
+
+    def fill(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name not in CATALOGUES:
+            raise UnknownCatalogue(
+                f"there is no catalogue {name!r}; there are: {', '.join(sorted(CATALOGUES))}"
+            )
+        return f"{found['open']}{CATALOGUES[name](root)}\n{found['close']}"
+
+    return MARKED.sub(fill, text)
+
+
+def catalogue_names(text: str) -> list[str]:
+    """The catalogues that a text has room for, in its order."""
+    return [found["name"] for found in MARKED.finditer(text)]
+
+
+def _ships(thing: object, package: str) -> bool:
+    return type(thing).__module__.startswith(f"{package}.")
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def _summary(cls: type) -> str:
+    """The first sentence of a class's docstring."""
+    first = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
+    return " ".join(first.split())
+
+
+def _described(thing: Any) -> str:
+    return getattr(thing, "description", "") or _summary(type(thing))
+
+
+def _bots(root: Path) -> str:
+    return _table(
+        ["bot", "name", "kind", "what it does"],
+        (
+            [f"`{bot.name}`", bot.title, bot.kind, _described(bot)]
+            for bot in bot_list()
+            if _ships(bot, "chatbots.bots")
+        ),
+    )
+
+
+def _kinds(root: Path) -> str:
+    parts = []
+    for kind in KINDS:
+        parameters = _table(
+            ["parameter", "type", "default", "what it is"],
+            (
+                [
+                    f"`{p.name}`",
+                    p.type,
+                    "required" if p.required else _value(p.default),
+                    p.description,
+                ]
+                for p in kind_parameters(kind)
+            ),
+        )
+        parts.append(f"**`kind: {kind}`** {_summary(kind_class(kind))}\n\n{parameters}")
+    return "\n\n".join(parts)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    return "empty" if value in ("", (), []) else f"`{value}`"
+
+
+def _shipped_metrics() -> list[Metric]:
+    return [metric for metric in metric_list() if _ships(metric, "evaluation.metrics")]
+
+
+def _metrics(root: Path) -> str:
+    return _table(
+        ["metric", "name", "columns"],
+        (
+            [
+                f"`{metric.name}`",
+                metric.title,
+                ", ".join(f"`{name}`" for name in dict.fromkeys(c.name for c in metric.columns)),
+            ]
+            for metric in _shipped_metrics()
+        ),
+    )
+
+
+def _columns(root: Path) -> str:
+    """A column at both levels stands once: the conversation's value is the mean of its turns'."""
+    rows = []
+    for metric in _shipped_metrics():
+        by_name: dict[str, list[Column]] = {}
+        for column in metric.columns:
+            by_name.setdefault(column.name, []).append(column)
+        for name, columns in by_name.items():
+            first = columns[0]
+            rows.append(
+                [
+                    f"`{name}`",
+                    "turn, and its mean" if len(columns) == 2 else first.level,
+                    first.unit,
+                    _range(first),
+                    {"neither": "–"}.get(first.direction, first.direction),
+                    f"{first.title}. {first.description}",
+                ]
+            )
+    return _table(["column", "level", "unit", "range", "better", "what it is"], rows)
+
+
+def _range(column: Column) -> str:
+    low, high = column.range
+    ends = ("−∞" if low is None else f"{low:g}", "∞" if high is None else f"{high:g}")
+    return f"{ends[0]} … {ends[1]}".replace("-", "−")
+
+
+def _presets(root: Path) -> str:
+    return _table(
+        ["preset", "what it is", "features"],
+        (
+            [f"`{p.name}`", p.title, ", ".join(f"`{feature}`" for feature in p.features)]
+            for p in PRESETS.values()
+        ),
+    )
+
+
+def _protocols(root: Path) -> str:
+    return _table(
+        ["protocol", "name", "what it does"],
+        (
+            [f"`{protocol.name}`", protocol.title, protocol.description]
+            for protocol in protocols
+            if _ships(protocol, "webapp.studies.protocols")
+        ),
+    )
+
+
+def _exports(root: Path) -> str:
+    return _table(
+        ["`--what`", "name", "rows"],
+        (
+            [f"`{table.name}`", table.title, _described(table)]
+            for table in exporter_list()
+            if _ships(table, "webapp.transfer.exporters")
+        ),
+    )
+
+
+def _settings(root: Path) -> str:
+    """Of `.env.example`, which a test compares with what the settings read."""
+    rows: list[list[str]] = []
+    said: list[str] = []
+    for line in (root / ".env.example").read_text(encoding="utf-8").splitlines():
+        entry = re.fullmatch(r"#?([A-Z][A-Z0-9_]*)=(.*)", line)
+        if entry:
+            default = f"`{entry[2]}`" if entry[2] else ""
+            rows.append([f"`{entry[1]}`", default, " ".join(said)])
+            said = []
+        elif line.startswith("## "):
+            rows.append([f"**{line[3:].partition(':')[0].partition(' (')[0]}**", "", ""])
+            said = []
+        elif line.startswith("# "):
+            said.append(line[2:])
+        else:
+            said = []
+    return _table(["variable", "default", "what it is"], rows)
+
+
+CATALOGUES: dict[str, Callable[[Path], str]] = {
+    "bots": _bots,
+    "kinds": _kinds,
+    "metrics": _metrics,
+    "columns": _columns,
+    "presets": _presets,
+    "protocols": _protocols,
+    "exports": _exports,
+    "settings": _settings,
+}

@@ -1,0 +1,49 @@
+"""What every dashboard page's frame needs: the navigation and which part of it is open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+_NEXT_THEME = {"": "light", "light": "dark", "dark": "system"}
+
+
+@dataclass(frozen=True, slots=True)
+class NavItem:
+    """One entry of the navigation."""
+
+    key: str
+    title: str
+    icon: str
+    href: str
+
+
+def navigation() -> list[NavItem]:
+    """The sidebar, top to bottom."""
+    return [
+        NavItem("studies", _("Studies"), "list", reverse("dashboard:studies")),
+        NavItem("bots", _("Bots"), "bot", reverse("dashboard:bots")),
+        NavItem("runs", _("Self-play"), "repeat", reverse("dashboard:runs")),
+        NavItem("imports", _("Imports"), "download", reverse("dashboard:imports")),
+        NavItem("metrics", _("Metrics"), "book", reverse("dashboard:metrics")),
+        NavItem("admin", _("Admin"), "people", reverse("admin:index")),
+    ]
+
+
+def page(
+    request: HttpRequest, template: str, section: str, status: int = 200, **context: Any
+) -> HttpResponse:
+    """Render a dashboard page with its navigation."""
+    theme = request.COOKIES.get("theme", "")
+    context = {
+        "section": section,
+        "navigation": navigation(),
+        "theme_next": _NEXT_THEME.get(theme, "light"),
+        **context,
+    }
+    return render(request, f"dashboard/{template}", context, status=status)

@@ -1,0 +1,167 @@
+"""Shapes of input: self-play runs, metrics, hybrid fits, exports, imports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+
+from webapp.bots.selectors import BotEntry
+from webapp.runs.models import SelfPlayRun
+from webapp.studies.models import Study
+from webapp.transfer.writers import FORMATS
+
+UPLOAD_LIMIT_MB: int = settings.CONFAB_UPLOAD_LIMIT_MB
+
+Choices = Sequence[tuple[str, Any]]
+
+
+def _styled(form: forms.Form) -> None:
+    """Give text fields and selects the look of the pages."""
+    form.label_suffix = ""
+    for field in form.fields.values():
+        if isinstance(
+            field.widget, forms.TextInput | forms.NumberInput | forms.Textarea | forms.Select
+        ):
+            field.widget.attrs.setdefault("class", "input")
+
+
+class SelfPlayForm(forms.Form):
+    """The plan of a self-play run."""
+
+    name = forms.CharField(label=_("Name"), required=False, max_length=200)
+    bots = forms.MultipleChoiceField(label=_("Bots"), widget=forms.CheckboxSelectMultiple)
+    n_conversations = forms.IntegerField(
+        label=_("Conversations per bot"), min_value=1, max_value=100_000, initial=100
+    )
+    n_turns = forms.IntegerField(label=_("Turns each"), min_value=1, max_value=1000, initial=10)
+    seed = forms.IntegerField(
+        label=_("Seed"), initial=2026, min_value=-(2**63), max_value=2**63 - 1
+    )
+    openers = forms.CharField(
+        label=_("Openers, one a line"),
+        required=False,
+        max_length=50_000,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=_("Without any the bot speaks first, to an empty context."),
+    )
+    metrics = forms.BooleanField(
+        label=_("Compute all metrics afterwards"), required=False, initial=True
+    )
+
+    def __init__(self, *args: Any, entries: Iterable[BotEntry], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["bots"].choices = [(e.id, e.name) for e in entries if e.available]  # type: ignore[attr-defined]
+        _styled(self)
+
+    def clean_openers(self) -> list[str]:
+        """Lines that say something."""
+        return [line.strip() for line in self.cleaned_data["openers"].splitlines() if line.strip()]
+
+
+class FitForm(forms.Form):
+    """What a hybrid fit is asked to do."""
+
+    targets = forms.MultipleChoiceField(
+        label=_("Target"),
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Several are averaged."),
+    )
+    preset = forms.ChoiceField(label=_("Preset"))
+    intercept = forms.ChoiceField(
+        label=_("Intercept"),
+        choices=[("fold", _("of each fold, as the paper")), ("common", _("common to all folds"))],
+    )
+    run = forms.ModelChoiceField(
+        label=_("Predict self-play run"),
+        queryset=SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE),
+        required=False,
+        empty_label=_("none"),
+    )
+    without_controls = forms.BooleanField(label=_("Leave out control bots"), required=False)
+    include_synthetic = forms.BooleanField(
+        label=_("Count scripted participants (rehearsals only)"), required=False
+    )
+
+    def __init__(self, *args: Any, targets: Choices, presets: Choices, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["targets"].choices = targets  # type: ignore[attr-defined]
+        self.fields["preset"].choices = presets  # type: ignore[attr-defined]
+        if targets:
+            self.fields["targets"].initial = [targets[0][0]]
+        _styled(self)
+
+
+class ExportForm(forms.Form):
+    """Which table, in which format, with what in it."""
+
+    what = forms.ChoiceField()
+    format = forms.ChoiceField(choices=[(name, name) for name in FORMATS])
+    include_synthetic = forms.BooleanField(required=False)
+    include_failed = forms.BooleanField(required=False)
+    include_private = forms.BooleanField(required=False)
+
+    def __init__(self, *args: Any, tables: Choices, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["what"].choices = tables  # type: ignore[attr-defined]
+
+
+class ImportForm(forms.Form):
+    """A file of conversations and the study they go into."""
+
+    file = forms.FileField(
+        label=_("File"),
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv", "class": "input"}),
+    )
+    study = forms.SlugField(
+        label=_("Study key"),
+        max_length=60,
+        help_text=_("A study of this key is made if there is none."),
+    )
+    low = forms.FloatField(label=_("Scale from"), required=False)
+    high = forms.FloatField(
+        label=_("to"), required=False, help_text=_("Left empty, it is read off the values.")
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _styled(self)
+
+    def clean_file(self) -> Any:
+        """Refuse what is too large or has another ending."""
+        file = self.cleaned_data["file"]
+        if not file.name.lower().endswith((".jsonl", ".jsonl.gz", ".csv")):
+            raise forms.ValidationError(
+                __("“{name}” is no .jsonl, .jsonl.gz or .csv file.").format(name=file.name)
+            )
+        if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
+            raise forms.ValidationError(
+                __(
+                    "The file has {size} MB; at most {limit} MB can be uploaded. Use "
+                    "`manage.py import_conversations` for larger ones."
+                ).format(size=round(file.size / 1024 / 1024), limit=UPLOAD_LIMIT_MB)
+            )
+        return file
+
+    def clean(self) -> dict[str, Any]:
+        """Both ends of the scale or none."""
+        cleaned = super().clean() or self.cleaned_data
+        low, high = cleaned.get("low"), cleaned.get("high")
+        if (low is None) != (high is None):
+            raise forms.ValidationError(__("Give both ends of the scale, or none."))
+        if low is not None and high is not None and not low < high:
+            raise forms.ValidationError(
+                __("The scale goes from {low} to {high}; the first must be smaller.").format(
+                    low=low, high=high
+                )
+            )
+        return cleaned
+
+
+def study_targets(study: Study) -> Choices:
+    """The rubric's dimensions as choices."""
+    return [(d.key, d.title) for d in study.rubric.dimensions.all()]

@@ -1,0 +1,296 @@
+"""A stored hybrid fit as the page tells it: the caution first, then figures and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from evaluation.metrics.registry import metric_list
+from webapp.dashboard.column_titles import short_titles
+from webapp.dashboard.plots.figure import Figure
+from webapp.dashboard.plots.scatter import Point, scatter_figure
+from webapp.dashboard.plots.weights import Weight, weights_figure
+from webapp.dashboard.plots.words import share, span
+from webapp.ratings.summary import BotInfo
+
+FEW_BOTS = 5
+"""Below so many bots no correlation over bots is shown."""
+_NUMBERS = ["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"]
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """One line of the table of predictors."""
+
+    title: str
+    r: str
+    interval: str
+    chance: str
+    why: str
+    is_metric: bool
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HybridView:
+    """What the page shows of a fit."""
+
+    caution_lead: str
+    caution: str
+    notes: list[str]
+    scatter: Figure
+    selfplay: Figure | None
+    weights: Figure | None
+    predictors: list[Predictor]
+    n_bots: int
+    n_conversations: int
+    conversation_level: list[Predictor]
+    pairs: str
+    no_correlation: str
+
+
+def hybrid_view(
+    result: Mapping[str, Any], bots: Mapping[str, BotInfo], link: Callable[[str], str]
+) -> HybridView:
+    """Read `HybridResult.to_json()`.
+
+    Args:
+        result: the stored document.
+        bots: of the study, for titles and marks.
+        link: address of a bot's conversations.
+    """
+    n_bots = result["n_bots"]
+    target = result["target"].replace(",", ", ")
+    enough = n_bots >= FEW_BOTS
+    pearson = result["bot_level"].get("pearson", {})
+    predictors = _predictors(result) if enough else []
+    lead, caution = _caution(n_bots, pearson, predictors, enough)
+    return HybridView(
+        caution_lead=lead,
+        caution=caution,
+        notes=list(result.get("cautions", [])),
+        scatter=_scatter(
+            result,
+            bots,
+            link,
+            "predicted",
+            id="scatter",
+            title=_("Does it predict what people said?"),
+            method=_("Each bot predicted by a fit that never saw it. Lines: 90 % intervals."),
+            x_title=_("Human mean {target}").format(target=target),
+            y_title=_("Predicted, bot left out"),
+            note=_("A point on the dashed line is predicted as people rated it."),
+        ),
+        selfplay=_selfplay(result, bots, link, target),
+        weights=_weights(result),
+        predictors=predictors,
+        n_bots=n_bots,
+        n_conversations=result["n_conversations"],
+        conversation_level=[
+            _predictor(_METHODS.get(name, name), found, False)
+            for name, found in result["conversation_level"].items()
+        ],
+        pairs=_pairs(result["pairs"]),
+        no_correlation=""
+        if enough
+        else ngettext(
+            "%(n)d bot is too few for a correlation over bots: any order of so few points can look "
+            "like a line. From %(few)d bots on it is shown here.",
+            "%(n)d bots are too few for a correlation over bots: any order of so few points can look "
+            "like a line. From %(few)d bots on it is shown here.",
+            n_bots,
+        )
+        % {"n": n_bots, "few": FEW_BOTS},
+    )
+
+
+_METHODS = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendall τ"}
+_BASELINES = {
+    "mean_of_the_other_bots": gettext_lazy("Mean of the other bots"),
+    "words_per_human_turn": gettext_lazy("Words per message"),
+    "number_of_turns": gettext_lazy("Number of turns"),
+    "group": gettext_lazy("Which group the bot is of"),
+}
+
+
+def _in_words(n: int) -> str:
+    return _(_NUMBERS[n]) if 0 < n < len(_NUMBERS) else str(n)
+
+
+def _caution(
+    n_bots: int, pearson: Mapping[str, Any], predictors: list[Predictor], enough: bool
+) -> tuple[str, str]:
+    """What to know before quoting the number, made of the numbers."""
+    if not enough:
+        return (
+            _("Do not quote a correlation from this fit."),
+            _("{n} bots are rated, and {few} are the fewest that say anything.").format(
+                n=_in_words(n_bots), few=FEW_BOTS
+            ),
+        )
+    r = pearson.get("r")
+    if r is None:
+        return _("There is no correlation to quote."), pearson.get("reason") or ""
+    sentences = []
+    ci = pearson.get("ci95")
+    if ci:
+        many = (
+            _("{n} bots are few: the true value") if n_bots < 30 else _("{n} bots: the true value")
+        )
+        sentences.append(
+            (many + " " + _("could lie anywhere from {low} to {high}.")).format(
+                n=_in_words(n_bots), low=share(ci[0]), high=share(ci[1])
+            )
+        )
+    if r < 0:
+        sentences.append(_("Below 0 it puts the bots in the wrong order."))
+    rivals = [p for p in predictors if not p.is_metric and p.value is not None]
+    best = max(rivals, key=lambda p: p.value or 0, default=None)
+    if r > 0 and best is not None and (best.value or 0) > 0:
+        sentences.append(
+            _("The trivial predictor “{name}” already reaches {r}.").format(
+                name=best.title.lower(), r=best.r
+            )
+        )
+    null95 = pearson.get("null95")
+    if null95 is not None:
+        sentences.append(
+            _("Chance alone passes {r} in one of twenty fits.").format(r=share(null95))
+        )
+    if n_bots < 30:
+        sentences.append(_("More bots would tell you more than more ratings."))
+    return _("Read this before you quote r = {r}.").format(r=share(r)), " ".join(sentences)
+
+
+def _predictor(title: str, found: Mapping[str, Any], is_metric: bool) -> Predictor:
+    ci = found.get("ci95")
+    null95 = found.get("null95")
+    return Predictor(
+        title,
+        share(found.get("r")),
+        span(*ci, shares=True) if ci else "–",
+        share(null95) if null95 is not None else "–",
+        found.get("reason") or "",
+        is_metric,
+        found.get("r"),
+    )
+
+
+def _predictors(result: Mapping[str, Any]) -> list[Predictor]:
+    rows = [_predictor(_("Hybrid metric"), result["bot_level"].get("pearson", {}), True)]
+    selfplay = result.get("bot_level_selfplay")
+    if selfplay:
+        n = sum(
+            bot["human_mean"] is not None and bot["predicted_selfplay"] is not None
+            for bot in result["bots"].values()
+        )
+        few = {"reason": _("{n} bots are too few").format(n=n)}
+        found = selfplay.get("pearson", {}) if n >= FEW_BOTS else few
+        rows.append(_predictor(_("Hybrid metric on self-play"), found, True))
+    for name, found in result.get("baselines", {}).items():
+        title = str(_BASELINES.get(name, name.replace("_", " ").capitalize()))
+        rows.append(_predictor(title, found["bot_level"].get("pearson", {}), False))
+    return rows
+
+
+def _pair(value: Any) -> tuple[float, float] | None:
+    return (value[0], value[1]) if value else None
+
+
+def _scatter(
+    result: Mapping[str, Any],
+    bots: Mapping[str, BotInfo],
+    link: Callable[[str], str],
+    source: str,
+    **words: str,
+) -> Figure:
+    points = []
+    for i, (bot_id, found) in enumerate(result["bots"].items()):
+        info = bots.get(bot_id) or BotInfo(bot_id, bot_id, len(bots) + i + 1, False)
+        points.append(
+            Point(
+                title=info.title,
+                slot=info.slot,
+                is_control=info.is_control,
+                human=found["human_mean"],
+                human_span=_pair(found.get("human_ci90")),
+                predicted=found[source],
+                predicted_span=_pair(found.get(f"{source}_ci90")),
+                n=found["n"] if source == "predicted" else found.get("n_selfplay", 0),
+                href=link(bot_id) if bot_id in bots else "",
+            )
+        )
+    points.sort(key=lambda point: (point.human is None, -(point.human or 0)))
+    return scatter_figure(points, **words)
+
+
+def _selfplay(
+    result: Mapping[str, Any],
+    bots: Mapping[str, BotInfo],
+    link: Callable[[str], str],
+    target: str,
+) -> Figure | None:
+    if all(found["predicted_selfplay"] is None for found in result["bots"].values()):
+        return None
+    return _scatter(
+        result,
+        bots,
+        link,
+        "predicted_selfplay",
+        id="scatter-selfplay",
+        title=_("And from self-play?"),
+        method=_("The same fits applied to conversations of each bot with itself."),
+        x_title=_("Human mean {target}").format(target=target),
+        y_title=_("Predicted from self-play"),
+        note=_("Bots that nobody rated stand in the table."),
+    )
+
+
+def _weights(result: Mapping[str, Any]) -> Figure | None:
+    titles = {
+        column.name: column
+        for metric in metric_list()
+        for column in metric.columns
+        if column.level == "conversation"
+    }
+    names = list(result["coefficients"])
+    long = [titles[name].title if name in titles else name.replace("_", " ") for name in names]
+    shown = dict(zip(names, short_titles(long), strict=True))
+    weights = []
+    for name, found in result["coefficients"].items():
+        if found.get("scaled_mean") is None:
+            continue
+        ci = found.get("scaled_ci90") or (None, None)
+        weights.append(
+            Weight(
+                shown[name],
+                found["scaled_mean"],
+                ci[0],
+                ci[1],
+            )
+        )
+    if not weights:
+        return None
+    return weights_figure(
+        weights,
+        title=_("What it looks at"),
+        method=_(
+            "Mean weight per standard deviation of the feature, 90 % over folds. Hollow: includes 0."
+        ),
+        note=_("Folds share most of their data: this is how steady a weight is, not how sure."),
+    )
+
+
+def _pairs(pairs: Mapping[str, int]) -> str:
+    if not pairs.get("all"):
+        return ""
+    text = _("{ordered} of {all} pairs of bots are put in the order people gave").format(**pairs)
+    if pairs.get("resolvable"):
+        text += _(
+            "; of the {resolvable} pairs that people can tell apart, {resolvable_ordered}"
+        ).format(**pairs)
+    return text + "."

@@ -1,0 +1,92 @@
+"""What every figure gives its frame: title, method, drawings, the table with the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from django.utils.safestring import SafeString
+
+from webapp.dashboard.plots.marks import bot_shape
+from webapp.dashboard.plots.svg import el
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: what it says, where it leads, and why it may be empty."""
+
+    text: str
+    href: str = ""
+    why: str = ""
+    slot: int = 0
+    hollow: bool = False
+
+    @property
+    def shape(self) -> SafeString | str:
+        """The bot's mark before its name."""
+        return bot_icon(self.slot, hollow=self.hollow) if self.slot else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A column's title."""
+
+    text: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The figure's numbers, for reading, copying and screen readers."""
+
+    headers: list[Header]
+    rows: list[list[Cell]]
+
+    @property
+    def lined(self) -> list[list[tuple[Header, Cell]]]:
+        """Rows with each cell's column."""
+        return [list(zip(self.headers, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of several narrow drawings, shown one at a time."""
+
+    title: str
+    svg: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A plot and its table.
+
+    Attributes:
+        id: unique on its page; part of radio names and file names.
+        title: asks or says something.
+        method: statistic, interval level, n, in one line.
+        wide, narrow: the drawing for wide and for narrow columns (the latter one or several).
+        table: the same numbers.
+        note, note_lead: what may not be concluded; `note_lead` is printed bold before it.
+    """
+
+    id: str
+    title: str
+    method: str
+    wide: SafeString
+    narrow: list[Variant]
+    table: Table
+    note: str = ""
+    note_lead: str = ""
+    legend: list[tuple[SafeString, str]] = field(default_factory=list)
+
+
+def bot_icon(slot: int, *, hollow: bool = False) -> SafeString:
+    """A bot's mark as a little picture of its own, for tables and lists."""
+    return el(
+        "svg",
+        bot_shape(8, 8, slot, r=5.5, hollow=hollow),
+        viewBox="0 0 16 16",
+        width=16,
+        height=16,
+        class_="bot-icon",
+        aria_hidden="true",
+    )

@@ -1,0 +1,100 @@
+"""The marks that all figures share: a bot's shape, an interval with its mean, a link around both."""
+
+from __future__ import annotations
+
+import math
+
+from django.utils.safestring import SafeString
+
+from webapp.dashboard.plots.svg import el, group, line, number, rect
+
+N_SLOTS = 8
+
+
+def slot_class(slot: int) -> str:
+    """The CSS class of a bot's colour; from the ninth bot on all marks are accent."""
+    return f"bot-{slot}" if 1 <= slot <= N_SLOTS else "bot-more"
+
+
+def _polygon(x: float, y: float, radii: list[float], start: float) -> str:
+    points = []
+    for i, radius in enumerate(radii):
+        angle = start + i * 2 * math.pi / len(radii)
+        points.append(
+            f"{number(x + radius * math.cos(angle))},{number(y + radius * math.sin(angle))}"
+        )
+    return " ".join(points)
+
+
+def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = False) -> SafeString:
+    """The shape of a bot's slot, centred on (x, y): the same in every figure of a study."""
+    classes = f"bot {slot_class(slot)}" + (" hollow" if hollow else "")
+    if slot == 2:
+        return rect(x - r * 0.86, y - r * 0.86, r * 1.72, r * 1.72, class_=classes)
+    if slot == 6:
+        arm = r * 0.36
+        path = (
+            f"M{number(x - arm)},{number(y - r)}h{number(2 * arm)}v{number(r - arm)}h{number(r - arm)}"
+            f"v{number(2 * arm)}h{number(arm - r)}v{number(r - arm)}h{number(-2 * arm)}"
+            f"v{number(arm - r)}h{number(arm - r)}v{number(-2 * arm)}h{number(r - arm)}z"
+        )
+        return el("path", d=path, class_=classes)
+    up = -math.pi / 2
+    polygons = {
+        3: ([r * 1.12] * 3, up),
+        4: ([r * 1.18] * 4, up),
+        5: ([r * 1.12] * 3, -up),
+        7: ([r * 1.08] * 6, 0.0),
+        8: ([r * 1.25, r * 0.55] * 5, up),
+    }
+    if slot in polygons:
+        radii, start = polygons[slot]
+        # Triangles are centred by their middle height, not by their centre of mass.
+        shift = {3: r * 0.2, 5: -r * 0.2}.get(slot, 0.0)
+        return el("polygon", points=_polygon(x, y + shift, radii, start), class_=classes)
+    return el("circle", cx=x, cy=y, r=r, class_=classes)
+
+
+def interval_mark(
+    y: float, mean: float, low: float | None, high: float | None, *, hollow: bool = False
+) -> SafeString:
+    """A 6 px bar for the interval and a 3 × 15 px tick for the mean; arguments in pixels.
+
+    Without an interval only the tick is drawn. The bar is never narrower than 8 px, so that it can
+    be seen and pointed at; the table has the exact numbers.
+    """
+    bar = None
+    if low is not None and high is not None:
+        wide = max(high - low, 8)
+        left = low - (wide - (high - low)) / 2
+        bar = rect(left, y - 3, wide, 6, rx=3, class_="interval" + (" hollow" if hollow else ""))
+    tick = rect(
+        mean - 1.5, y - 7.5, 3, 15, rx=1.5, class_="mean-tick" + (" hollow" if hollow else "")
+    )
+    return group(bar, tick)
+
+
+def cross_mark(
+    x: float,
+    y: float,
+    x_span: tuple[float, float] | None,
+    y_span: tuple[float, float] | None,
+    slot: int,
+) -> SafeString:
+    """Two interval lines that cross at a point; arguments in pixels."""
+    classes = f"whisker {slot_class(slot)}"
+    return group(
+        line(x_span[0], y, x_span[1], y, class_=classes) if x_span else None,
+        line(x, y_span[0], x, y_span[1], class_=classes) if y_span else None,
+    )
+
+
+def mark_link(href: str | None, says: str, *children: object) -> SafeString:
+    """A mark that says its values on hover and focus and leads to what is behind it.
+
+    The `<title>` serves where no script runs; the plots module moves it into its own tooltip.
+    """
+    title = el("title", says)
+    if href:
+        return el("a", title, *children, href=href, class_="mark", aria_label=says)
+    return group(title, *children, class_="mark", tabindex=0, role="img", aria_label=says)

@@ -1,0 +1,252 @@
+"""A conversation as the reader shows it: turns, metric tracks beside them, ratings, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from evaluation.metrics.registry import metric_list
+from webapp.conversations.models import Conversation, Turn
+from webapp.dashboard.column_titles import Series, series_of
+from webapp.dashboard.plots.tracks import TrackCell, printed, track
+from webapp.dashboard.plots.words import figure, plain
+from webapp.ratings.models import Rating
+from webapp.runs.models import MetricResult
+
+N_TRACKS = 3
+_DEFAULT = ("sentiment", "semantic_similarity_user_bot", "words")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number with its name; `why` where there is none."""
+
+    title: str
+    value: str
+    why: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """One turn: its text, its tracks, its values spelled out."""
+
+    index: int
+    speaker: str
+    is_bot: bool
+    text: str
+    vote: int
+    latency_s: float | None
+    cells: list[TrackCell]
+    values: list[Value]
+    chosen: bool
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a value is missing here."""
+        return any(value.why for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingView:
+    """One rater's answers."""
+
+    rater: str
+    answers: list[Value]
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One track's place and the series shown there."""
+
+    chosen: Series
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The whole page."""
+
+    turns: list[TurnView]
+    tracks: list[Track]
+    series: list[Series]
+    conversation_values: list[Value]
+    ratings: list[RatingView]
+    metrics: str
+    chosen: int
+
+
+def read_conversation(
+    conversation: Conversation, wanted: Sequence[str] = (), chosen: str = ""
+) -> Reading:
+    """Everything the reader shows, in four queries.
+
+    Args:
+        wanted: names of series to draw.
+        chosen: number of the turn to spell out; the first reply if it is none.
+    """
+    turns = list(Turn.objects.filter(conversation=conversation).order_by("index"))
+    results = _current(
+        MetricResult.objects.filter(conversation=conversation).select_related("metric")
+    )
+    values: dict[str, list[float | None]] = {}
+    reasons: dict[str, str] = {}
+    totals: dict[str, float | None] = {}
+    for result in results.values():
+        values.update(result.turns)
+        totals.update(result.values)
+        reasons.update(result.reasons)
+    declared = {
+        (column.level, column.name): column for metric in metric_list() for column in metric.columns
+    }
+    series = series_of(
+        [column for (level, name), column in declared.items() if level == "turn" and name in values]
+    )
+    found = {one.name: _values(one, values, len(turns)) for one in series}
+    why = {one.name: _why(one, reasons) for one in series}
+    tracks = _tracks(series, wanted, found)
+    speakers = [turn.speaker for turn in turns]
+    cells = {
+        shown.chosen.name: track(
+            found[shown.chosen.name], speakers, shown.chosen.columns[0], why[shown.chosen.name]
+        )
+        for shown in tracks
+    }
+    at = _chosen(chosen, turns)
+    views = []
+    for i, turn in enumerate(turns):
+        spelled = [
+            Value(
+                one.title,
+                printed(value, one.unit) if value is not None else _("none"),
+                "" if value is not None else why[one.name],
+                one.about,
+            )
+            for one in series
+            for value in [found[one.name][i]]
+        ]
+        views.append(
+            TurnView(
+                index=turn.index,
+                speaker=_speaker(conversation, turn),
+                is_bot=turn.speaker == Turn.Speaker.BOT,
+                text=turn.text,
+                vote=turn.vote,
+                latency_s=None if turn.latency_ms is None else turn.latency_ms / 1000,
+                cells=[cells[shown.chosen.name][i] for shown in tracks],
+                values=spelled,
+                chosen=turn.index == at,
+            )
+        )
+    overall = [
+        Value(
+            column.title,
+            printed(value, column.unit) if value is not None else _("none"),
+            "" if value is not None else reasons.get(name) or _("undefined"),
+            column.description,
+        )
+        for name, value in sorted(totals.items())
+        if (column := declared.get(("conversation", name))) is not None
+    ]
+    return Reading(
+        turns=views,
+        tracks=tracks,
+        series=series,
+        conversation_values=overall,
+        ratings=_ratings(conversation),
+        metrics=_about(results),
+        chosen=at,
+    )
+
+
+def _current(rows: Any) -> dict[str, MetricResult]:
+    """One result per metric: of its present version, else the newest."""
+    keys = {metric.name: metric.identity.key for metric in metric_list()}
+    found: dict[str, MetricResult] = {}
+    for result in rows.order_by("created_at", "pk"):
+        name = result.metric.name
+        if name not in found or found[name].metric.key != keys.get(name):
+            found[name] = result
+    return found
+
+
+def _about(results: dict[str, MetricResult]) -> str:
+    if not results:
+        return ""
+    keys = {metric.name: metric.identity.key for metric in metric_list()}
+    n_current = sum(result.metric.key == keys.get(name) for name, result in results.items())
+    if n_current == len(results):
+        return _("{n} metrics, all of the present version.").format(n=n_current)
+    return _("{n} metrics, {old} of an earlier version.").format(
+        n=len(results), old=len(results) - n_current
+    )
+
+
+def _tracks(
+    series: Sequence[Series], wanted: Sequence[str], values: dict[str, list[float | None]]
+) -> list[Track]:
+    by_name = {one.name: one for one in series}
+    names = [name for name in dict.fromkeys(wanted) if name in by_name][:N_TRACKS]
+    filled = sorted(series, key=lambda one: -sum(v is not None for v in values[one.name]))
+    for name in [*_DEFAULT, *(one.name for one in filled)]:
+        if len(names) >= N_TRACKS:
+            break
+        if name in by_name and name not in names:
+            names.append(name)
+    return [Track(by_name[name], number) for number, name in enumerate(names)]
+
+
+def _values(series: Series, values: dict[str, list[float | None]], n: int) -> list[float | None]:
+    """Per turn the value of whichever column describes it."""
+    rows = [_full(values[column.name], n) for column in series.columns]
+    return [next((v for v in at if v is not None), None) for at in zip(*rows, strict=True)]
+
+
+def _why(series: Series, reasons: dict[str, str]) -> str:
+    told = [reasons[column.name] for column in series.columns if column.name in reasons]
+    return "; ".join(dict.fromkeys(told)) or _("not one of the turns it describes")
+
+
+def _full(values: Sequence[float | None], n: int) -> list[float | None]:
+    """As many values as turns, whatever was stored."""
+    return [*values[:n], *[None] * (n - len(values))]
+
+
+def _chosen(text: str, turns: Sequence[Turn]) -> int:
+    indices = [turn.index for turn in turns]
+    if text.isdigit() and int(text) in indices:
+        return int(text)
+    replies = [turn.index for turn in turns if turn.speaker == Turn.Speaker.BOT]
+    return (replies or indices or [0])[0]
+
+
+def _speaker(conversation: Conversation, turn: Turn) -> str:
+    if turn.speaker == Turn.Speaker.BOT:
+        return _("Bot")
+    if conversation.source == Conversation.Source.SELFPLAY:
+        return _("Bot, opener’s side")
+    return _("Participant")
+
+
+def _ratings(conversation: Conversation) -> list[RatingView]:
+    found = []
+    rows = Rating.objects.filter(conversation=conversation).select_related("rubric")
+    rows = rows.prefetch_related("rubric__dimensions").order_by("submitted_at", "pk")
+    for number, rating in enumerate(rows, start=1):
+        rubric = rating.rubric
+        answers = []
+        for dimension in rubric.dimensions.all():
+            high = rubric.high if dimension.high is None else dimension.high
+            value = rating.answers.get(dimension.key)
+            text = _("not answered")
+            if isinstance(value, int | float):
+                number_text = plain(value) if float(value).is_integer() else figure(value)
+                text = _("{value} of {high}").format(value=number_text, high=plain(high))
+            answers.append(Value(dimension.title, text))
+        rater = rating.rater or _("Rater {n}").format(n=number)
+        found.append(RatingView(rater, answers, rating.comment))
+    return found

@@ -1,0 +1,23 @@
+// Every page of the dashboard: plots that tell their values, tables to sort and copy, forms, progress.
+import { plotsStart } from "./plots.js";
+import { tablesStart } from "./tables.js";
+import { liveStart } from "./live.js";
+import { formsStart } from "./forms.js";
+
+plotsStart();
+tablesStart();
+formsStart();
+liveStart();
+
+// The menu of phones closes on Escape and gives the focus back to its opener.
+for (const menu of document.querySelectorAll("[data-menu]")) {
+  menu.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && menu.open) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  });
+}
+
+// The open tab is in view on phones.
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

@@ -1,0 +1,70 @@
+// Forms: choices that show at once, buttons that say they are busy, a question before stopping.
+export function formsStart(root = document) {
+  for (const select of root.querySelectorAll("select[data-submit]")) {
+    const button = select.form.querySelector("button");
+    if (button && !button.hasAttribute("data-keep")) button.hidden = true;
+    select.addEventListener("change", () => select.form.requestSubmit());
+  }
+  for (const form of root.querySelectorAll("form[data-confirm]")) form.addEventListener("submit", ask);
+  for (const form of root.querySelectorAll("form[data-busy]")) {
+    form.addEventListener("submit", (event) => {
+      const button = form.querySelector("button.button-primary");
+      if (button.getAttribute("aria-disabled") === "true") return event.preventDefault();
+      button.style.setProperty("min-width", `${button.offsetWidth}px`);
+      button.textContent = form.dataset.busy;
+      button.setAttribute("aria-disabled", "true");
+    });
+  }
+  for (const form of root.querySelectorAll("form[data-export]")) exported(form);
+}
+
+function ask(event) {
+  const form = event.currentTarget;
+  if (form.dataset.sure) return;
+  event.preventDefault();
+  const dialog = document.createElement("dialog");
+  const words = document.createElement("p");
+  words.textContent = form.dataset.confirm;
+  const row = document.createElement("p");
+  row.className = "button-row";
+  for (const [text, kind, sure] of [
+    [form.dataset.confirmNo, "button", false],
+    [form.dataset.confirmYes, "button button-danger", true],
+  ]) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = kind;
+    button.textContent = text;
+    button.addEventListener("click", () => {
+      dialog.close();
+      if (!sure) return;
+      form.dataset.sure = "1";
+      form.requestSubmit();
+    });
+    row.append(button);
+  }
+  dialog.append(words, row);
+  dialog.addEventListener("close", () => dialog.remove());
+  // Within the live part, so that it is not redrawn under an open question.
+  (form.closest("[data-live]") ?? document.body).append(dialog);
+  dialog.showModal();
+}
+
+// The button names the file and the terminal's command follows the choices.
+function exported(form) {
+  const label = form.querySelector("[data-export-label]");
+  const command = form.querySelector("[data-export-command]");
+  const update = () => {
+    const data = new FormData(form);
+    const file = `${data.get("what")}.${data.get("format")}`;
+    label.textContent = `${label.dataset.exportLabel} ${file}`;
+    const flags = ["synthetic", "failed", "private"]
+      .filter((name) => data.has(`include_${name}`))
+      .map((name) => ` --include-${name}`)
+      .join("");
+    command.textContent = `manage.py export --study ${command.dataset.study} --what ${data.get("what")} `
+      + `--format ${data.get("format")} --output ${file}${flags}`;
+  };
+  form.addEventListener("change", update);
+  update();
+}

@@ -1,0 +1,59 @@
+// Progress that is asked for every three seconds while the page is seen, and read out once a minute.
+import { announce } from "./announce.js";
+import { formsStart } from "./forms.js";
+
+const EVERY_MS = 3000;
+const SAY_EVERY_MS = 60_000;
+
+export function liveStart() {
+  if (navigator.connection?.saveData) return;
+  for (const box of document.querySelectorAll("[data-live]")) {
+    if (!box.hasAttribute("data-over")) follow(box);
+  }
+}
+
+function follow(box) {
+  let timer = null;
+  let busy = false;
+  let said = Date.now();
+  let over = false;
+
+  async function ask() {
+    if (busy || over || document.hidden) return;
+    busy = true;
+    try {
+      const answer = await fetch(box.dataset.live, { headers: { Accept: "text/html" } });
+      if (!answer.ok || answer.redirected) return;
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = page.body.firstElementChild;
+      over = fresh.dataset.over === "1";
+      if (over && box.hasAttribute("data-reload")) return location.reload();
+      // A person in the middle of a dialog or a button keeps what is under their hand.
+      if (box.contains(document.activeElement) && document.activeElement !== document.body && !over) {
+        for (const name of [".big-count", "progress"]) {
+          const to = box.querySelectorAll(name);
+          fresh.querySelectorAll(name).forEach((from, i) => {
+            if (!to[i]) return;
+            if (name === "progress") to[i].value = from.value;
+            else to[i].textContent = from.textContent;
+          });
+        }
+      } else {
+        box.replaceChildren(fresh);
+        formsStart(box);
+      }
+      if (over || Date.now() - said > SAY_EVERY_MS) {
+        said = Date.now();
+        announce(fresh.dataset.say);
+      }
+    } catch {
+      // The server may restart; the next time will tell.
+    } finally {
+      busy = false;
+      if (over) clearInterval(timer);
+    }
+  }
+
+  timer = setInterval(ask, EVERY_MS);
+  document.addEventListener("visibilitychange", () => document.hidden || ask());
+}

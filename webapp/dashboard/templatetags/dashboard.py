@@ -1,0 +1,88 @@
+"""Small helpers of the dashboard's templates: a bot's mark, progress, durations, query strings."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import template
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.dashboard.plots.figure import bot_icon
+from webapp.dashboard.plots.svg import el
+from webapp.dashboard.plots.words import figure, probability, share, span
+
+register = template.Library()
+
+
+@register.simple_tag
+def bot_mark(slot: int, hollow: bool = False) -> SafeString:
+    """The shape and colour of a bot's slot."""
+    return bot_icon(slot, hollow=hollow)
+
+
+@register.simple_tag
+def bar(done: int, total: int, label: str = "") -> SafeString:
+    """How much is done, as a bar; a total of 0 is drawn empty."""
+    return el(
+        "progress",
+        value=min(done, total) if total else 0,
+        max=total or 1,
+        class_="bar",
+        aria_label=label or _("{done} of {total}").format(done=done, total=total),
+    )
+
+
+@register.filter
+def minutes(value: float | timedelta | None) -> str:
+    """Seconds or a duration as `7:40`."""
+    if value is None:
+        return "–"
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    whole = round(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+@register.filter
+def in_words(seconds: float | None) -> str:
+    """A rough time, `4 minutes`."""
+    if seconds is None:
+        return "–"
+    if seconds < 90:
+        return ngettext("%(n)d second", "%(n)d seconds", round(seconds)) % {"n": round(seconds)}
+    n = round(seconds / 60)
+    if n < 120:
+        return ngettext("%(n)d minute", "%(n)d minutes", n) % {"n": n}
+    return _("%(n).1f hours") % {"n": seconds / 3600}
+
+
+@register.filter
+def two(value: float | None) -> str:
+    """Two decimals, a dash for none."""
+    return figure(value)
+
+
+@register.filter
+def point(value: float | None) -> str:
+    """A correlation, `.84`."""
+    return share(value)
+
+
+@register.filter
+def interval(value: Any) -> str:
+    """A pair as `[.34, .97]`."""
+    return span(*value, shares=True) if value else "–"
+
+
+@register.filter
+def p_value(value: float | None) -> str:
+    """`p = .031`."""
+    return probability(value)
+
+
+@register.filter
+def get(mapping: dict, key: Any) -> Any:
+    """An entry of a dictionary, None where it is missing."""
+    return mapping.get(key)

@@ -1,0 +1,52 @@
+"""Addresses of the dashboard."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from webapp.dashboard.views import (
+    bots,
+    conversations,
+    export,
+    hybrid,
+    imports,
+    jobs,
+    metrics,
+    studies,
+    study,
+)
+
+app_name = "dashboard"
+urlpatterns = [
+    path("", studies.studies, name="studies"),
+    path("theme/", studies.theme, name="theme"),
+    path("studies/<slug:key>/", study.overview, name="study"),
+    path("studies/<slug:key>/bots/", study.bots, name="study_bots"),
+    path("studies/<slug:key>/agreement/", study.agreement, name="study_agreement"),
+    path("studies/<slug:key>/hybrid/", hybrid.hybrid, name="study_hybrid"),
+    path("studies/<slug:key>/hybrid/<int:fit_id>.json", hybrid.fit_download, name="fit_download"),
+    path("studies/<slug:key>/selfplay/", study.selfplay, name="study_selfplay"),
+    path(
+        "studies/<slug:key>/conversations/",
+        conversations.study_conversations,
+        name="study_conversations",
+    ),
+    path("studies/<slug:key>/metrics/", metrics.study_metrics, name="study_metrics"),
+    path("studies/<slug:key>/export/", export.export, name="study_export"),
+    path("conversations/<uuid:conversation_id>/", conversations.conversation, name="conversation"),
+    path("bots/", bots.bots, name="bots"),
+    path("bots/<str:bot_id>/", bots.bot, name="bot"),
+    path("bots/<str:bot_id>/reply/", bots.bot_reply, name="bot_reply"),
+    path("runs/", jobs.runs, name="runs"),
+    path("runs/<int:run_id>/", jobs.run, name="run"),
+    path(
+        "runs/<int:run_id>/conversations/",
+        conversations.run_conversations,
+        name="run_conversations",
+    ),
+    path("jobs/<slug:kind>/<int:pk>/live/", jobs.job_live, name="job_live"),
+    path("jobs/<slug:kind>/<int:pk>/stop/", jobs.job_stop, name="job_stop"),
+    path("jobs/<slug:kind>/<int:pk>/go-on/", jobs.job_go_on, name="job_go_on"),
+    path("metrics/", metrics.metrics, name="metrics"),
+    path("imports/", imports.imports, name="imports"),
+]

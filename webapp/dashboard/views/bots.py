@@ -1,0 +1,106 @@
+"""The bots there are, with their state, and a try-it chat that is stored in no study."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from chatbots.base import BotError
+from webapp.bots.selectors import BotEntry, bot_entry_list
+from webapp.conversations import events
+from webapp.conversations.selectors import heartbeat_bots
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.context import page
+
+MAX_CHARS = 2000
+MAX_TURNS = 200
+_log = logging.getLogger("webapp.dashboard")
+
+
+def _state(entry: BotEntry, reports: dict[str, dict[str, Any]]) -> tuple[str, str, str]:
+    """Words, colour and reason of a bot's state, by the registry and by the bot hosts."""
+    if entry.reason:
+        return _("Unavailable"), "bad", entry.reason
+    report = reports.get(entry.id, {})
+    if report.get("state") == "unavailable":
+        return _("Unavailable"), "bad", report.get("reason") or _("the bot host could not load it")
+    if report.get("state") in ("loaded", "ready"):
+        return _("Loaded"), "good", ""
+    return _("Ready to load"), "", ""
+
+
+@require_safe
+@staff_only
+def bots(request: HttpRequest) -> HttpResponse:
+    """Every registered bot."""
+    reports = heartbeat_bots()
+    entries = [(entry, _state(entry, reports)) for entry in bot_entry_list()]
+    return page(
+        request,
+        "bots.html",
+        "bots",
+        entries=entries,
+        n_available=sum(state[1] != "bad" for _entry, state in entries),
+    )
+
+
+@require_safe
+@staff_only
+def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
+    """One bot: its parameters and the try-it chat."""
+    entry = next((entry for entry in bot_entry_list() if entry.id == bot_id), None)
+    if entry is None:
+        raise Http404
+    return page(
+        request,
+        "bot.html",
+        "bots",
+        entry=entry,
+        state=_state(entry, heartbeat_bots()),
+        max_chars=MAX_CHARS,
+    )
+
+
+@require_POST
+@staff_only
+async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
+    """A reply of the bot host to `{"turns": [{"speaker", "text"}], "seed"}`. Nothing is stored."""
+    problem, turns, seed = _read(request.body)
+    if problem:
+        return JsonResponse({"error": problem}, status=400)
+    try:
+        text = await events.tryout_reply(bot_id, turns, seed)
+    except BotError as error:
+        return JsonResponse({"error": str(error)}, status=503)
+    except Exception:
+        _log.exception("try-it reply of %s", bot_id)
+        return JsonResponse({"error": _("The bot host could not be reached.")}, status=503)
+    return JsonResponse({"text": text})
+
+
+def _read(body: bytes) -> tuple[str, list[dict[str, str]], int]:
+    """The request's turns and seed, or what is wrong with it."""
+    try:
+        value = json.loads(body)
+        turns = [
+            {"speaker": str(turn["speaker"]), "text": str(turn["text"])} for turn in value["turns"]
+        ]
+        seed = int(value.get("seed", 0))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return _("The request is no list of turns."), [], 0
+    if not turns or turns[-1]["speaker"] != "human" or not turns[-1]["text"].strip():
+        return _("Write something first."), [], 0
+    if len(turns) > MAX_TURNS:
+        return _("This chat is long enough. Start a new one."), [], 0
+    if any(turn["speaker"] not in ("human", "bot") for turn in turns):
+        return _("A turn is spoken by “human” or “bot”."), [], 0
+    if any(len(turn["text"]) > 5 * MAX_CHARS for turn in turns) or (
+        len(turns[-1]["text"]) > MAX_CHARS
+    ):
+        return _("At most {n} characters.").format(n=MAX_CHARS), [], 0
+    return "", turns, seed

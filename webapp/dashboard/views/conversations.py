@@ -1,0 +1,122 @@
+"""The list of conversations of a study or run, and the reader."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from webapp.conversations.models import Conversation
+from webapp.dashboard import conversation_list, reader
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.context import page
+from webapp.dashboard.plots.scale import rating_ticks
+from webapp.dashboard.plots.words import plain
+from webapp.dashboard.views.study import study_of, study_page
+from webapp.ratings.summary import study_bots, study_dimensions
+from webapp.runs.models import SelfPlayRun
+
+
+@require_safe
+@staff_only
+def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
+    """A study's conversations, filtered, newest first."""
+    study = study_of(key)
+    filters = conversation_list.Filters.of(request.GET)
+    dimensions = study_dimensions(study)
+    leading = dimensions[0] if dimensions else None
+    rows = Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
+    bots = study_bots(study)
+    steps = rating_ticks(leading.low, leading.high, 11) if leading else []
+    found = conversation_list.page_of(
+        filters.apply(rows, leading), leading, request.GET.get("after", "")
+    )
+    return study_page(
+        request,
+        "conversations.html",
+        study,
+        "conversations",
+        page=found,
+        rows=[(row, bots.get(row.conversation.bot.bot_id)) for row in found.rows],
+        filters=filters,
+        query=filters.query(),
+        bots=list(bots.values()),
+        states=Conversation.State.choices,
+        leading=leading,
+        answers=[plain(step) for step in steps if float(step).is_integer()],
+        after=request.GET.get("after", ""),
+        n_synthetic=0 if filters.synthetic else rows.filter(is_synthetic=True).count(),
+    )
+
+
+@require_safe
+@staff_only
+def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
+    """A self-play run's conversations."""
+    run = get_object_or_404(SelfPlayRun, pk=run_id)
+    filters = conversation_list.Filters.of(request.GET)
+    rows = Conversation.objects.filter(selfplay__run=run)
+    found = conversation_list.page_of(filters.apply(rows, None), None, request.GET.get("after", ""))
+    slots = {bot_id: slot for slot, bot_id in enumerate(run.plan.get("bots", []), start=1)}
+    return page(
+        request,
+        "run_conversations.html",
+        "runs",
+        run=run,
+        page=found,
+        rows=[(row, slots.get(row.conversation.bot.bot_id, 0)) for row in found.rows],
+        filters=filters,
+        query=filters.query(),
+        slots=slots,
+        after=request.GET.get("after", ""),
+    )
+
+
+@require_safe
+@staff_only
+def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
+    """The reader: turns beside their metrics."""
+    row = get_object_or_404(
+        Conversation.objects.select_related("bot", "study__rubric", "selfplay__run"),
+        pk=conversation_id,
+    )
+    filters = conversation_list.Filters.of(request.GET)
+    run = row.selfplay.run if hasattr(row, "selfplay") else None
+    leading = None
+    if row.study is not None:
+        dimensions = study_dimensions(row.study)
+        leading = dimensions[0] if dimensions else None
+        rows = Conversation.objects.filter(study=row.study).exclude(
+            source=Conversation.Source.SELFPLAY
+        )
+    elif run is not None:
+        rows = Conversation.objects.filter(selfplay__run=run)
+    else:
+        rows = Conversation.objects.filter(pk=row.pk)
+    before, following = conversation_list.neighbours(filters.apply(rows, leading), row)
+    read = reader.read_conversation(row, request.GET.getlist("track"), request.GET.get("turn", ""))
+    query = filters.query()
+
+    def address(pk: UUID | None) -> str:
+        if pk is None:
+            return ""
+        url = reverse("dashboard:conversation", args=[pk])
+        parts = [query, *(f"track={name}" for name in request.GET.getlist("track"))]
+        joined = "&".join(part for part in parts if part)
+        return f"{url}?{joined}" if joined else url
+
+    return page(
+        request,
+        "conversation.html",
+        "studies" if row.study is not None else "runs",
+        conversation=row,
+        run=run,
+        filters=filters,
+        query=query,
+        read=read,
+        before=address(before),
+        following=address(following),
+    )

@@ -1,0 +1,94 @@
+"""Downloads of a study's tables, streamed in constant memory."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator, Iterator
+from typing import cast
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.http import require_safe
+
+from webapp.conversations.models import Conversation, Turn
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.forms import ExportForm
+from webapp.dashboard.views.study import study_of, study_page
+from webapp.ratings.models import Rating
+from webapp.runs.models import MetricResult
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import (
+    Exporter,
+    ExportOptions,
+    exporter_get,
+    exporter_list,
+    included,
+)
+from webapp.transfer.writers import CONTENT_TYPES, Format, stream
+
+_ORDER = ["ratings", "conversations", "messages", "metrics"]
+
+
+def _tables(study: Study) -> list[tuple[Exporter, int | None]]:
+    """Exporters, the main ones first, with how many rows of the database each reads."""
+    options = ExportOptions()
+    inside = included(study, options, prefix="conversation__")
+    counts = {
+        "ratings": Rating.objects.filter(inside).count(),
+        "conversations": Conversation.objects.filter(included(study, options)).count(),
+        "messages": Turn.objects.filter(inside).count(),
+        "metrics": MetricResult.objects.filter(inside).count(),
+    }
+    known = {name: i for i, name in enumerate(_ORDER)}
+    exporters = sorted(exporter_list(), key=lambda e: (known.get(e.name, len(known)), e.name))
+    return [(exporter, counts.get(exporter.name)) for exporter in exporters]
+
+
+@require_safe
+@staff_only
+def export(request: HttpRequest, key: str) -> HttpResponseBase:
+    """The form; with `what` and `format` in the address, the file."""
+    study = study_of(key)
+    choices = [(exporter.name, exporter.title) for exporter in exporter_list()]
+    form = ExportForm(request.GET if "what" in request.GET else None, tables=choices)
+    if form.is_bound and form.is_valid():
+        return _download(study, form)
+    tables = _tables(study)
+    return study_page(
+        request,
+        "export.html",
+        study,
+        "export",
+        tables=[(e, n) for e, n in tables if e.name in _ORDER],
+        others=[e for e, _n in tables if e.name not in _ORDER],
+        form=form,
+        command=f"manage.py export --study {shlex.quote(study.key)} --what ratings --format csv "
+        "--output ratings.csv",
+        status=400 if form.is_bound else 200,
+    )
+
+
+def _download(study: Study, form: ExportForm) -> HttpResponse | StreamingHttpResponse:
+    data = form.cleaned_data
+    options = ExportOptions(
+        include_synthetic=data["include_synthetic"],
+        include_failed=data["include_failed"],
+        include_private=data["include_private"],
+    )
+    exporter = exporter_get(data["what"])
+    file_format = cast(Format, data["format"])
+    pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
+    response = StreamingHttpResponse(_each(pieces), content_type=CONTENT_TYPES[file_format])
+    name = f"{study.key}-{exporter.name}{'-private' if options.include_private else ''}"
+    response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+async def _each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces one after another: as a plain iterator the server would read them all at once."""
+    end = object()
+    following = sync_to_async(next)
+    while (piece := await following(pieces, end)) is not end:  # type: ignore[call-arg]
+        yield cast(bytes, piece)

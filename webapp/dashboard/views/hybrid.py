@@ -1,0 +1,114 @@
+"""The hybrid metric of a study: the newest fit, its figures, the form for another."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.http import require_http_methods, require_safe
+
+from chatbots.registry import UnknownName
+from evaluation.hybrid.presets import PRESETS
+from webapp.core.errors import Refused
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.forms import FitForm, study_targets
+from webapp.dashboard.hybrid_view import hybrid_view
+from webapp.dashboard.selectors import metrics_progress
+from webapp.dashboard.views.jobs import job_context
+from webapp.dashboard.views.study import (
+    conversations_link,
+    study_of,
+    study_page,
+    synthetic_asked,
+)
+from webapp.ratings.models import Rating
+from webapp.ratings.summary import study_bots, study_conversations
+from webapp.runs.models import HybridFit, Job
+from webapp.runs.services.fits import fit_create
+
+_LISTED = 20
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@staff_only
+def hybrid(request: HttpRequest, key: str) -> HttpResponse:
+    """The newest fit (or `?fit=`), and the form for another."""
+    study = study_of(key)
+    bots = study_bots(study)
+    form = FitForm(
+        request.POST or None,
+        targets=study_targets(study),
+        presets=[(preset.name, preset.title) for preset in PRESETS.values()],
+    )
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            fit_create(
+                study=study,
+                targets=data["targets"],
+                preset=data["preset"],
+                intercept=data["intercept"],
+                run=data["run"],
+                exclude_bots=[bot.bot_id for bot in bots.values() if bot.is_control]
+                if data["without_controls"]
+                else (),
+                include_synthetic=data["include_synthetic"],
+                created_by=request.user,  # type: ignore[arg-type]
+            )
+        except (Refused, UnknownName) as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("dashboard:study_hybrid", study.key)
+    fits = list(HybridFit.objects.filter(study=study).defer("kept", "predictions")[:_LISTED])
+    asked = request.GET.get("fit", "")
+    newest = fits[0] if fits else None
+    done = next(
+        (
+            fit
+            for fit in fits
+            if fit.result and (str(fit.pk) == asked if asked else fit.state == Job.State.DONE)
+        ),
+        None,
+    )
+    synthetic = synthetic_asked(request)
+    view = None
+    if done is not None and done.result:
+        view = hybrid_view(
+            done.result,
+            bots,
+            lambda bot_id: conversations_link(study, bot=bot_id, synthetic=synthetic),
+        )
+    progress = metrics_progress(study)
+    n_rated = (
+        Rating.objects.filter(conversation__in=study_conversations(study))
+        .values("conversation")
+        .distinct()
+        .count()
+    )
+    return study_page(
+        request,
+        "hybrid.html",
+        study,
+        "hybrid",
+        fits=fits,
+        fit=done,
+        view=view,
+        form=form,
+        form_open=bool(form.errors) or request.GET.get("new") == "1" or done is None,
+        running=job_context(newest, "hybrid") if newest and not newest.is_over else None,
+        failed=newest if newest and newest.state == Job.State.FAILED and not asked else None,
+        metrics_complete=all(m.n_done == m.n_total for m in progress if not m.reason and m.n_total),
+        n_rated=n_rated,
+        status=400 if form.errors else 200,
+    )
+
+
+@require_safe
+@staff_only
+def fit_download(request: HttpRequest, key: str, fit_id: int) -> HttpResponse:
+    """The fit alone, as `fit_hybrid --output` writes it; `fit_hybrid --fit` applies it."""
+    fit = get_object_or_404(HybridFit, pk=fit_id, study__key=key)
+    if not fit.kept:
+        raise Http404
+    response = JsonResponse(fit.kept)
+    response["Content-Disposition"] = f'attachment; filename="{key}-fit-{fit.pk}.json"'
+    return response

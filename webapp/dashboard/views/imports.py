@@ -1,0 +1,65 @@
+"""Upload of conversations with ratings."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from webapp.core.errors import Refused
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.context import page
+from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
+from webapp.dashboard.selectors import imported_studies
+from webapp.transfer.formats.base import formats
+from webapp.transfer.jobs import ImportReport, import_conversations
+
+_ENDINGS = (".jsonl.gz", ".jsonl", ".csv")
+_SHOWN = 200
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@staff_only
+def imports(request: HttpRequest) -> HttpResponse:
+    """The form, and after a POST what was stored and what was left out, line by line."""
+    form = ImportForm(request.POST or None, request.FILES or None)
+    report: ImportReport | None = None
+    context: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        try:
+            report = _load(form)
+        except (Refused, OSError, ValueError, EOFError) as error:
+            form.add_error("file", _("It could not be imported: {why}").format(why=error))
+        else:
+            context = {"study_key": form.cleaned_data["study"], "shown": report.skipped[:_SHOWN]}
+    return page(
+        request,
+        "imports.html",
+        "imports",
+        form=form,
+        report=report,
+        n_more=max(report.n_skipped - _SHOWN, 0) if report else 0,
+        limit_mb=UPLOAD_LIMIT_MB,
+        formats=list(formats),
+        studies=imported_studies(),
+        status=400 if form.errors else 200,
+        **context,
+    )
+
+
+def _load(form: ImportForm) -> ImportReport:
+    """Write the upload where the import can read it twice, and import it."""
+    data = form.cleaned_data
+    upload = data["file"]
+    ending = next(e for e in _ENDINGS if upload.name.lower().endswith(e))
+    scale = None if data["low"] is None else (data["low"], data["high"])
+    with tempfile.TemporaryDirectory(prefix="confab-import-") as folder:
+        path = Path(folder) / f"upload{ending}"
+        with path.open("wb") as handle:
+            for chunk in upload.chunks():
+                handle.write(chunk)
+        return import_conversations(path, study_key=data["study"], scale=scale)

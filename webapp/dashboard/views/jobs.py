@@ -1,0 +1,188 @@
+"""Self-play runs and the state of every job: start, follow, stop, go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Count, Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from chatbots.registry import UnknownName
+from evaluation.metrics.registry import metric_list
+from webapp.bots.selectors import bot_entry_list
+from webapp.core.errors import Refused
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.context import page
+from webapp.dashboard.forms import SelfPlayForm
+from webapp.dashboard.selectors import JOB_PILLS, seconds_left
+from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayConversation, SelfPlayRun
+from webapp.runs.services.jobs import job_cancel, job_restart
+from webapp.runs.services.selfplay import run_create
+
+_MODELS: dict[str, type[Job]] = {
+    "selfplay": SelfPlayRun,
+    "metrics": MetricRun,
+    "hybrid": HybridFit,
+}
+_LISTED = 100
+
+
+def job_context(job: Job, kind: str) -> dict[str, Any]:
+    """What the progress of any job needs."""
+    return {
+        "job": job,
+        "kind": kind,
+        "pill": JOB_PILLS[Job.State(job.state)],
+        "left_s": seconds_left(job),
+        "live": reverse("dashboard:job_live", args=[kind, job.pk]),
+        "now": timezone.now(),
+    }
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@staff_only
+def runs(request: HttpRequest) -> HttpResponse:
+    """The list of self-play runs and the form for a new one."""
+    entries = bot_entry_list()
+    form = SelfPlayForm(request.POST or None, entries=entries)
+    form_open = request.method == "POST" or request.GET.get("new") == "1"
+    if request.method == "POST" and form.is_valid():
+        data = form.cleaned_data
+        try:
+            run = run_create(
+                bots=data["bots"],
+                n_conversations=data["n_conversations"],
+                n_turns=data["n_turns"],
+                seed=data["seed"],
+                openers=data["openers"],
+                metrics=[m.name for m in metric_list() if m.unavailable_reason() is None]
+                if data["metrics"]
+                else (),
+                name=data["name"],
+                created_by=request.user,  # type: ignore[arg-type]
+            )
+        except (Refused, UnknownName) as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("dashboard:run", run.pk)
+    listed = list(SelfPlayRun.objects.all()[:_LISTED])
+    failed_jobs: list[tuple[str, Job]] = [
+        (_("Metrics"), job)
+        for job in MetricRun.objects.filter(state=Job.State.FAILED).select_related("study")[:5]
+    ]
+    failed_jobs += [
+        (_("Hybrid metric"), job)
+        for job in HybridFit.objects.filter(state=Job.State.FAILED).select_related("study")[:5]
+    ]
+    return page(
+        request,
+        "runs.html",
+        "runs",
+        rows=[(run, JOB_PILLS[Job.State(run.state)]) for run in listed],
+        form=form,
+        form_open=form_open or not listed,
+        unavailable=[entry for entry in entries if not entry.available],
+        failed_jobs=failed_jobs,
+        status=400 if form.errors else 200,
+    )
+
+
+def run_context(run: SelfPlayRun) -> dict[str, Any]:
+    """A run's progress, bot by bot."""
+    counts: dict[str, dict[str, int]] = {
+        row["bot_id"]: row  # type: ignore[misc]
+        for row in SelfPlayConversation.objects.filter(run=run)
+        .values("bot_id")
+        .annotate(n=Count("pk"), n_failed=Count("pk", filter=~Q(error="")))
+    }
+    wanted = run.plan.get("n_conversations", 0)
+    bots = []
+    under_way = run.state == Job.State.RUNNING
+    for slot, bot_id in enumerate(run.plan.get("bots", []), start=1):
+        n = counts.get(bot_id, {}).get("n", 0)
+        n_failed = counts.get(bot_id, {}).get("n_failed", 0)
+        if n >= wanted:
+            state, pill = _("Complete"), "good"
+        elif n and under_way:
+            state, pill = _("Talking"), "info"
+        elif n:
+            state, pill = _("Part done"), "warn"
+        else:
+            state, pill = _("Waiting"), "plain"
+        bots.append((slot, bot_id, state, pill, n, n_failed))
+    metric_run = MetricRun.objects.filter(run=run).order_by("-pk").first()
+    return {
+        **job_context(run, "selfplay"),
+        "run": run,
+        "next": reverse("dashboard:run", args=[run.pk]),
+        "bots": bots,
+        "wanted": wanted,
+        "n_done": sum(bot[4] for bot in bots),
+        "metric_run": metric_run,
+        "metric_pill": JOB_PILLS[Job.State(metric_run.state)] if metric_run else "",
+        "over": run.is_over and (metric_run is None or metric_run.is_over),
+    }
+
+
+@require_safe
+@staff_only
+def run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """One self-play run: progress, bots, the frozen plan."""
+    found = get_object_or_404(SelfPlayRun.objects.select_related("created_by"), pk=run_id)
+    return page(request, "run.html", "runs", **run_context(found))
+
+
+def _job(kind: str, pk: int) -> Job:
+    if kind not in _MODELS:
+        raise Http404
+    return get_object_or_404(_MODELS[kind], pk=pk)
+
+
+@require_safe
+@staff_only
+def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """The part of a page that shows a job's progress, for polling."""
+    job = _job(kind, pk)
+    if isinstance(job, SelfPlayRun):
+        response = render(request, "dashboard/_run_live.html", run_context(job))
+    else:
+        context = {**job_context(job, kind), "over": job.is_over}
+        response = render(request, "dashboard/_job_live.html", context)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@require_POST
+@staff_only
+def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """Ask for a job to stop. What it made stays."""
+    job = job_cancel(job=_job(kind, pk))
+    if not job.is_over:
+        messages.info(request, _("It stops after the batch it is at. What it made stays."))
+    return _back(request)
+
+
+@require_POST
+@staff_only
+def job_go_on(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """Go on with a job that failed or was stopped."""
+    job = _job(kind, pk)
+    try:
+        job_restart(job=job, enqueue=True)
+    except Refused as refused:
+        messages.warning(request, refused.message)
+    return _back(request)
+
+
+def _back(request: HttpRequest) -> HttpResponse:
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, {request.get_host()}):
+        back = reverse("dashboard:runs")
+    return redirect(back)

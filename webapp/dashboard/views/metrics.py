@@ -1,0 +1,105 @@
+"""The data dictionary of all metrics, and computing them for a study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from chatbots.registry import UnknownName
+from evaluation.columns import Column
+from evaluation.metrics.base import Metric
+from evaluation.metrics.registry import metric_list
+from webapp.core.errors import Refused
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.context import page
+from webapp.dashboard.plots.words import plain
+from webapp.dashboard.selectors import JOB_PILLS, metrics_progress
+from webapp.dashboard.views.jobs import job_context
+from webapp.dashboard.views.study import study_of, study_page
+from webapp.runs.models import Job, MetricRun
+from webapp.runs.services.metrics import metric_run_create
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """A metric of the dictionary."""
+
+    metric: Metric
+    key: str
+    params: dict[str, object]
+    reason: str
+    columns: list[tuple[Column, str]]
+
+
+def dictionary() -> list[MetricRow]:
+    """Every metric with its identity and columns."""
+    return [
+        MetricRow(
+            metric=metric,
+            key=metric.identity.key,
+            params=dict(metric.identity.params),
+            reason=metric.unavailable_reason() or "",
+            columns=[(column, _range(column)) for column in metric.columns],
+        )
+        for metric in metric_list()
+    ]
+
+
+def _range(column: Column) -> str:
+    low, high = column.range
+    if low is None and high is None:
+        return _("any")
+    if high is None:
+        return _("from {low}").format(low=plain(low or 0))
+    if low is None:
+        return _("up to {high}").format(high=plain(high))
+    return f"{plain(low)} … {plain(high)}"
+
+
+@require_safe
+@staff_only
+def metrics(request: HttpRequest) -> HttpResponse:
+    """The data dictionary."""
+    rows = dictionary()
+    return page(
+        request,
+        "metrics.html",
+        "metrics",
+        metrics=rows,
+        n_columns=sum(len(row.columns) for row in rows),
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@staff_only
+def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
+    """How much of a study is measured; POST computes what is missing."""
+    study = study_of(key)
+    if request.method == "POST":
+        try:
+            metric_run_create(
+                study=study,
+                metrics=request.POST.getlist("metric"),
+                created_by=request.user,  # type: ignore[arg-type]
+            )
+        except (Refused, UnknownName) as error:
+            messages.error(request, str(error))
+        else:
+            messages.success(request, _("Metrics are being computed by a worker."))
+        return redirect("dashboard:study_metrics", study.key)
+    jobs = list(MetricRun.objects.filter(study=study)[:10])
+    newest = jobs[0] if jobs else None
+    return study_page(
+        request,
+        "study_metrics.html",
+        study,
+        "metrics",
+        progress=metrics_progress(study),
+        jobs=[(job, JOB_PILLS[Job.State(job.state)]) for job in jobs],
+        running=job_context(newest, "metrics") if newest and not newest.is_over else None,
+    )

@@ -1,0 +1,54 @@
+"""The list of studies, with what needs a person and what runs; and the theme."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.dashboard import selectors
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.context import page
+from webapp.studies.models import Study
+
+_YEAR_S = 365 * 24 * 3600
+
+
+@require_safe
+@staff_only
+def studies(request: HttpRequest) -> HttpResponse:
+    """All studies."""
+    rows = selectors.study_rows()
+    return page(
+        request,
+        "studies.html",
+        "studies",
+        rows=rows,
+        n_collecting=sum(row.study.state == Study.State.COLLECTING for row in rows),
+        needs=[
+            (
+                need,
+                reverse(need.href[0], kwargs=need.href[1]) + (need.href[2] and f"?{need.href[2]}"),
+            )
+            for need in selectors.needs()
+        ],
+        running=[(job, reverse(job.route[0], args=job.route[1])) for job in selectors.running()],
+    )
+
+
+@require_POST
+@staff_only
+def theme(request: HttpRequest) -> HttpResponse:
+    """Keep the chosen theme in a cookie and go back."""
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, {request.get_host()}):
+        back = reverse("dashboard:studies")
+    response = redirect(back)
+    chosen = request.POST.get("theme")
+    if chosen in ("light", "dark"):
+        response.set_cookie("theme", chosen, max_age=_YEAR_S, samesite="Lax", httponly=True)
+    else:
+        response.delete_cookie("theme", samesite="Lax")
+    return response

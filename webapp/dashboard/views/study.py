@@ -1,0 +1,174 @@
+"""A study's pages: overview, bots compared, agreement."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_safe
+
+from webapp.dashboard import agreement as agreement_of
+from webapp.dashboard import selectors
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.context import page
+from webapp.dashboard.plots.bots import bots_figure
+from webapp.dashboard.plots.heatmap import heatmap_figure
+from webapp.dashboard.plots.likert import spread_figure
+from webapp.ratings.summary import bot_summary
+from webapp.runs.models import Job
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+
+_TABS = [
+    ("study", "overview", gettext_lazy("Overview")),
+    ("study_bots", "bots", gettext_lazy("Bots")),
+    ("study_agreement", "agreement", gettext_lazy("Agreement")),
+    ("study_hybrid", "hybrid", gettext_lazy("Hybrid metric")),
+    ("study_selfplay", "selfplay", gettext_lazy("Self-play")),
+    ("study_conversations", "conversations", gettext_lazy("Conversations")),
+    ("study_metrics", "metrics", gettext_lazy("Metrics")),
+    ("study_export", "export", gettext_lazy("Export")),
+]
+
+
+def study_of(key: str) -> Study:
+    """The study, or 404."""
+    return get_object_or_404(Study.objects.select_related("rubric"), key=key)
+
+
+def synthetic_asked(request: HttpRequest) -> bool:
+    """Whether scripted participants are asked for."""
+    return request.GET.get("synthetic") == "1"
+
+
+def study_page(
+    request: HttpRequest, template: str, study: Study, tab: str, **context: Any
+) -> HttpResponse:
+    """A page within a study's frame: name, state, tabs, participant link."""
+    state, pill = selectors.study_state(study)
+    suffix = "?synthetic=1" if synthetic_asked(request) else ""
+    context = {
+        "study": study,
+        "tab": tab,
+        "tabs": [
+            (name, title, reverse(f"dashboard:{route}", args=[study.key]) + suffix)
+            for route, name, title in _TABS
+        ],
+        "state_title": state,
+        "state_pill": pill,
+        # The participants' pages are another front end, so their address is written out.
+        "participant_link": request.build_absolute_uri(f"/s/{study.key}/"),
+        "synthetic": synthetic_asked(request),
+        **context,
+    }
+    return page(request, template, "studies", **context)
+
+
+def conversations_link(study: Study, *, bot: str, synthetic: bool) -> str:
+    """The conversations behind a bot's mark."""
+    query = {"bot": bot, **({"synthetic": "1"} if synthetic else {})}
+    return f"{reverse('dashboard:study_conversations', args=[study.key])}?{urlencode(query)}"
+
+
+@require_safe
+@staff_only
+def overview(request: HttpRequest, key: str) -> HttpResponse:
+    """How far the study is, bot by bot, and its settings in words."""
+    study = study_of(key)
+    synthetic = synthetic_asked(request)
+    progress = selectors.bot_progress(study, include_synthetic=synthetic)
+    protocol = next((p for p in protocols if p.name == study.protocol), None)
+    return study_page(
+        request,
+        "overview.html",
+        study,
+        "overview",
+        cards=selectors.study_cards(study, include_synthetic=synthetic),
+        progress=progress,
+        most=max((bot.n_completed for bot in progress), default=0),
+        protocol=protocol,
+        n_synthetic=study.conversations.filter(is_synthetic=True).count(),
+        dimensions=list(study.rubric.dimensions.all()),
+    )
+
+
+@require_safe
+@staff_only
+def bots(request: HttpRequest, key: str) -> HttpResponse:
+    """The comparison of the study's bots."""
+    study = study_of(key)
+    synthetic = synthetic_asked(request)
+    failed = request.GET.get("failed") == "1"
+    summary = bot_summary(study, include_synthetic=synthetic, include_failed=failed)
+    rated = summary.n_ratings > 0
+    return study_page(
+        request,
+        "bots_compared.html",
+        study,
+        "bots",
+        cards=selectors.study_cards(study, include_synthetic=synthetic),
+        n_synthetic=summary.n_synthetic,
+        failed=failed,
+        figure=bots_figure(
+            summary,
+            lambda bot: conversations_link(study, bot=bot.bot.bot_id, synthetic=synthetic),
+        )
+        if rated
+        else None,
+    )
+
+
+@require_safe
+@staff_only
+def agreement(request: HttpRequest, key: str) -> HttpResponse:
+    """How answers spread, which dimensions move together, and whether raters agree."""
+    study = study_of(key)
+    synthetic = synthetic_asked(request)
+    found = agreement_of.study_agreement(
+        study, request.GET.get("dimension", ""), include_synthetic=synthetic
+    )
+    spread = heat = None
+    if found is not None:
+        for i, item in enumerate(found.spreads):
+            link = conversations_link(study, bot=item.bot.bot_id, synthetic=synthetic)
+            found.spreads[i] = agreement_of.with_link(item, link)
+        spread = spread_figure(found.spreads, found.dimension, found.steps)
+        if found.correlations:
+            heat = heatmap_figure(
+                [d.title for d in found.dimensions],
+                found.correlations,
+                title=_("Which ratings move together"),
+                method=_("Spearman, {n} ratings.").format(n=found.n_ratings),
+                note=_("Raters who like one thing tend to like all: part of this is halo."),
+            )
+    return study_page(
+        request,
+        "agreement.html",
+        study,
+        "agreement",
+        found=found,
+        spread=spread,
+        heat=heat,
+        n_synthetic=study.conversations.filter(is_synthetic=True).count(),
+    )
+
+
+@require_safe
+@staff_only
+def selfplay(request: HttpRequest, key: str) -> HttpResponse:
+    """Self-play runs with bots of the study."""
+    study = study_of(key)
+    return study_page(
+        request,
+        "study_selfplay.html",
+        study,
+        "selfplay",
+        rows=[
+            (run, selectors.JOB_PILLS[Job.State(run.state)]) for run in selectors.study_runs(study)
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Front end for participants: entry, chat and its socket, rating, done."""

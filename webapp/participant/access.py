@@ -1,0 +1,166 @@
+"""Who may open a page of the participant's way, from where it may be posted, who may frame it.
+
+A participant is known by the session or by a signed token. The token is carried in links (`t`) and
+forms (`_t`) only where it is needed: when the request came with one, or when the entry form came
+without any cookie of ours, as from a recruitment frame. No page sends a referrer with a path.
+
+Forgery: a forged request borrows the cookies of the browser it comes from. A request without any
+cookie of ours has nothing to borrow, and Django's check could only refuse it. So a request without
+cookies is let in by a signed field alone (the participant's token, or the entry form's), and never
+gets a session; every other request passes Django's check.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from csp.constants import NONE, SELF
+from csp.decorators import csp_replace
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import conversation_for
+from webapp.participant.ownership import participant_ids
+from webapp.participant.recruitment import recruitment_unsign
+from webapp.studies.models import Participant, Study
+from webapp.studies.selectors import participant_from_token, study_by_key
+
+View = Callable[..., HttpResponse]
+_ORIGIN = re.compile(r"https?://[a-z0-9*][a-z0-9.*-]*(:\d+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request on the participant's way.
+
+    Attributes:
+        token: the participant token that links and forms carry on; empty where the session knows.
+        participant: whom the token stands for; None without one.
+    """
+
+    token: str = ""
+    participant: Participant | None = None
+
+    def link(self, name: str, *args: Any, note: str = "") -> str:
+        """The address of a page of the way, with the token and a short note for the page."""
+        query = {key: value for key, value in (("t", self.token), ("note", note)) if value}
+        address = reverse(f"participant:{name}", args=args)
+        return f"{address}?{urlencode(query)}" if query else address
+
+
+def visit_of(request: HttpRequest) -> Visit:
+    """The visit with the token it came with, if that is one of ours."""
+    token = request.POST.get("_t") or request.GET.get("t") or ""
+    participant = participant_from_token(token) if token else None
+    return Visit(token, participant) if participant else Visit()
+
+
+def has_cookies(request: HttpRequest) -> bool:
+    """Whether cookies of ours arrived: the session's or the form check's."""
+    names = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
+    return any(name in request.COOKIES for name in names)
+
+
+def study_page(view: View) -> View:
+    """`view(request, study, visit)` for an address with the study's key; 404 for an unknown one."""
+
+    @csrf_exempt
+    @never_cache
+    @wraps(view)
+    def page(request: HttpRequest, study_key: str) -> HttpResponse:
+        try:
+            study = study_by_key(study_key)
+        except Study.DoesNotExist:
+            return render(request, "core/not_found.html", status=404)
+        visit = visit_of(request)
+        if visit.participant is not None and visit.participant.study_id != study.pk:
+            visit = Visit()
+        signed = visit.participant is not None or (
+            recruitment_unsign(study, request.POST.get("_entry", "")) is not None
+        )
+        return _framed(request, study, _checked(view, request, signed)(request, study, visit))
+
+    return page
+
+
+def conversation_page(view: View) -> View:
+    """`view(request, conversation, visit)` for the participant to whom it was given; others: 404."""
+
+    @csrf_exempt
+    @never_cache
+    @wraps(view)
+    def page(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
+        visit = visit_of(request)
+        ids = participant_ids(request.session, visit.token)
+        conversation = conversation_for(ids, conversation_id)
+        if conversation is None:
+            return render(request, "participant/not_found.html", status=404)
+        if visit.participant is not None and visit.participant.pk != conversation.participant_id:
+            visit = Visit()
+        signed = visit.participant is not None
+        response = _checked(view, request, signed)(request, conversation, visit)
+        return _framed(request, conversation.study, response)
+
+    return page
+
+
+def _checked(view: View, request: HttpRequest, signed: bool) -> View:
+    """The view itself where a signed field stands in for cookies that do not arrive."""
+    return view if signed and not has_cookies(request) else csrf_protect(view)
+
+
+def _framed(request: HttpRequest, study: Study | None, response: HttpResponse) -> HttpResponse:
+    """Let the study's recruitment platforms show the page in a frame; nobody else."""
+    origins = frame_ancestors(study)
+    if origins:
+        response.xframe_options_exempt = True  # type: ignore[attr-defined]
+    policy = {**getattr(response, "_csp_replace", {}), "frame-ancestors": origins or [NONE]}
+    return with_policy(request, response, policy)
+
+
+def frame_ancestors(study: Study | None) -> list[str]:
+    """The origins in the study's field, without what is no origin."""
+    words = re.split(r"[\s,;]+", study.frame_ancestors) if study else []
+    return [word for word in words if _ORIGIN.fullmatch(word)]
+
+
+def with_policy(
+    request: HttpRequest, response: HttpResponse, policy: Mapping[str, Any]
+) -> HttpResponse:
+    """The response with these directives of the Content-Security-Policy in place of the usual."""
+    return csp_replace(dict(policy))(lambda _request: response)(request)  # type: ignore[return-value]
+
+
+def form_action(address: str) -> dict[str, list[str]]:
+    """The directive that lets forms of a page go to one address outside."""
+    return {"form-action": [SELF, address]}
+
+
+def conversation_address(visit: Visit, conversation: Conversation, open_one: UUID | None) -> str:
+    """Where a participant belongs who asks for a page that this conversation no longer has.
+
+    Args:
+        open_one: the participant's open conversation, if any.
+    """
+    state = Conversation.State
+    assignment = conversation.assignment
+    if conversation.state == state.OPEN:
+        return visit.link("chat", conversation.pk)
+    has_code = assignment is not None and bool(assignment.completion_code)
+    if has_code or conversation.state in (state.COMPLETED, state.WITHDRAWN):
+        return visit.link("done", conversation.pk)
+    if open_one is not None:
+        return visit.link("chat", open_one)
+    assert conversation.study is not None
+    return visit.link("entry", conversation.study.key)

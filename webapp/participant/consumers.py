@@ -1,0 +1,239 @@
+"""The chat's socket: checks a frame, calls one service, publishes. It never waits for a bot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.utils.translation import gettext as _
+
+from webapp.conversations import events, frames, selectors, services
+from webapp.core.database import in_database
+from webapp.core.errors import Refused
+from webapp.participant.ownership import participant_ids
+
+logger = logging.getLogger(__name__)
+
+# A reply not seen for this long is looked up in the database, and asked for again if it is free.
+LOOK_UP_AFTER_S = 2.5
+
+
+class FloodGate:
+    """A bucket of tokens per connection. A stored message gives its token back.
+
+    People are held back by the wait for the reply alone; this stops programs that send for nothing.
+    """
+
+    def __init__(self, *, capacity: float = 30, per_s: float = 3) -> None:
+        self.capacity, self.per_s = capacity, per_s
+        self._tokens, self._at = capacity, time.monotonic()
+
+    def take(self) -> float:
+        """Take one token; 0.0 if there was one, else the seconds until there is."""
+        now = time.monotonic()
+        self._tokens = min(self.capacity, self._tokens + (now - self._at) * self.per_s)
+        self._at = now
+        if self._tokens < 1:
+            return (1 - self._tokens) / self.per_s
+        self._tokens -= 1
+        return 0.0
+
+    def give_back(self) -> None:
+        """Return the token of a frame that was useful."""
+        self._tokens = min(self.capacity, self._tokens + 1)
+
+
+class ChatConsumer(AsyncWebsocketConsumer):
+    """One open page of one conversation."""
+
+    conversation_id: UUID
+
+    async def connect(self) -> None:
+        self._watch: asyncio.Task[None] | None = None
+        self._gate = FloodGate()
+        self._heard_at: dict[int, float] = {}  # turn -> when a piece of its reply last passed
+        self._due_turn: int | None = None
+        await self.accept()
+        self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
+        conversation = await in_database(self._conversation)()
+        if conversation is None:
+            await self._send(
+                frames.error_frame(
+                    code="not_found",
+                    message=_(
+                        "We cannot open this chat here. Open the link you were given, "
+                        "in the browser you started with."
+                    ),
+                )
+            )
+            await self.close(code=4404)
+            return
+        # First the group, then the history: what happens between the two arrives twice, not never.
+        await self.channel_layer.group_add(
+            events.conversation_group(self.conversation_id), self.channel_name
+        )
+        await self._send_history()
+
+    def _conversation(self) -> Any:
+        query = parse_qs(self.scope["query_string"].decode("latin-1"))
+        token = query.get("t", [""])[0]
+        ids = participant_ids(self.scope["session"], token)
+        return selectors.conversation_for(ids, self.conversation_id)
+
+    async def disconnect(self, code: int) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        if hasattr(self, "conversation_id"):
+            await self.channel_layer.group_discard(
+                events.conversation_group(self.conversation_id), self.channel_name
+            )
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        try:
+            wait_s = self._gate.take()
+            if wait_s:
+                seconds = max(1, round(wait_s))
+                raise Refused(
+                    "too_fast",
+                    _("One moment. You can send again in %(s)s seconds.") % {"s": seconds},
+                    retry_after_s=seconds,
+                    **_client_id_of(text_data),
+                )
+            if text_data is None:
+                raise Refused("bad_frame", "Frames are JSON text, not bytes.")
+            frame = frames.frame_parse(text_data)
+            if isinstance(frame, frames.MessageFrame):
+                await self._message(frame)
+            elif isinstance(frame, frames.VoteFrame):
+                await self._vote(frame)
+            else:
+                await self._retry()
+        except Refused as refused:
+            await self._send(
+                frames.error_frame(code=refused.code, message=refused.message, **refused.details)
+            )
+        except Exception:
+            logger.exception("a frame of %s failed", self.conversation_id)
+            await self._send(
+                frames.error_frame(
+                    code="bad_frame",
+                    message=_("Something went wrong on this page. Reload it; your chat is saved."),
+                )
+            )
+
+    async def _message(self, frame: frames.MessageFrame) -> None:
+        human = await in_database(services.turn_add_human)(
+            conversation_id=self.conversation_id, client_id=frame.client_id, text=frame.text
+        )
+        turn = human.turn
+        stored = frames.turn_frame(turn=turn.index, text=turn.text, client_id=frame.client_id)
+        if not human.created:
+            # Sent again: this page gets what there is already, and the reply if it is in.
+            await self._send(stored)
+            self._watch_for(turn.index + 1, at_once=True)
+            return
+        self._gate.give_back()
+        await events.frame_publish(self.conversation_id, stored)
+        await events.reply_request(conversation_id=self.conversation_id, bot_id=human.bot_id)
+        self._watch_for(turn.index + 1)
+
+    async def _vote(self, frame: frames.VoteFrame) -> None:
+        turn = await in_database(services.vote_set)(
+            conversation_id=self.conversation_id, turn_index=frame.turn, value=frame.value
+        )
+        await events.frame_publish(
+            self.conversation_id, frames.vote_frame(turn=turn.index, value=turn.vote)
+        )
+
+    async def _retry(self) -> None:
+        bot_id = await in_database(services.reply_retry)(conversation_id=self.conversation_id)
+        if bot_id is not None:
+            await events.reply_request(conversation_id=self.conversation_id, bot_id=bot_id)
+        # Also tells pages that retry for nothing how things stand.
+        await self._send_history()
+
+    async def _send_history(self) -> None:
+        history = await in_database(selectors.history)(self.conversation_id)
+        await self._send(
+            {
+                "type": "history",
+                "turns": history.turns,
+                "can_rate": history.can_rate,
+                "pending": history.pending,
+            }
+        )
+        if history.pending is None:
+            return
+        if history.error:
+            await self._send(frames.bot_failed_frame(turn=history.pending["turn"]))
+        else:
+            self._watch_for(history.pending["turn"])
+
+    async def frame_publish(self, event: dict[str, Any]) -> None:
+        """A frame for every page of this conversation."""
+        frame = event["frame"]
+        kind, turn = frame["type"], frame.get("turn")
+        if kind == "token":
+            self._heard_at[turn] = time.monotonic()
+        elif kind == "turn":
+            self._watch_for(turn + 1)
+        elif turn == self._due_turn and (kind == "reply" or frame.get("code") == "bot_failed"):
+            self._watch_stop()
+        await self._send(frame)
+
+    def _watch_for(self, turn: int, *, at_once: bool = False) -> None:
+        if self._due_turn == turn and not at_once:
+            return
+        self._watch_stop()
+        self._due_turn = turn
+        self._watch = asyncio.get_running_loop().create_task(self._look_up(turn, at_once))
+
+    def _watch_stop(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self._due_turn = None
+
+    async def _look_up(self, turn: int, at_once: bool) -> None:
+        """Look for a reply whose frames may have been lost, until it is seen."""
+        if not at_once:
+            await asyncio.sleep(LOOK_UP_AFTER_S)
+        while True:
+            is_silent = time.monotonic() - self._heard_at.get(turn, 0) >= LOOK_UP_AFTER_S
+            if at_once or is_silent:
+                at_once = False
+                state = await in_database(selectors.reply_state)(self.conversation_id, turn)
+                if state.text is not None:
+                    self._due_turn = None
+                    await self._send(
+                        frames.reply_frame(turn=turn, text=state.text, can_rate=state.can_rate)
+                    )
+                    return
+                if state.failed:
+                    self._due_turn = None
+                    await self._send(frames.bot_failed_frame(turn=turn))
+                    return
+                if not state.is_due:
+                    return
+                if state.is_free:
+                    await events.reply_request(
+                        conversation_id=self.conversation_id, bot_id=state.bot_id
+                    )
+            await asyncio.sleep(LOOK_UP_AFTER_S)
+
+    async def _send(self, frame: dict[str, Any]) -> None:
+        await self.send(text_data=json.dumps(frame, ensure_ascii=False))
+
+
+def _client_id_of(text: str | None) -> dict[str, str]:
+    """The client_id of a message refused unread, so that its page knows which."""
+    try:
+        client_id = json.loads(text or "")["client_id"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
+    return {"client_id": client_id} if isinstance(client_id, str) else {}

@@ -1,0 +1,67 @@
+"""`manage.py rehearse --study KEY --people N`: scripted participants, to see a study filled."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+import httpx
+from django.conf import settings
+from tqdm import tqdm
+
+from chatbots.corpora.reader import corpus_read
+from webapp.core.errors import Refused
+from webapp.core.management.base import ConfabCommand, whole_number
+from webapp.participant.rehearsal import Played, rehearse
+from webapp.studies.models import Study
+from webapp.studies.selectors import rehearsal_token, study_by_key
+
+
+class Command(ConfabCommand):
+    help = (
+        "Send scripted participants through a study of a running server. They are marked synthetic "
+        "and left out of fits and exports unless asked for."
+    )
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--study", required=True, help="the study's key")
+        parser.add_argument("--people", type=whole_number(1), default=12, help="how many")
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--url", default=None, help="the server, if not the one of HOST, PORT")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        url = options["url"] or f"http://{settings.HOST}:{settings.PORT}"
+        try:
+            study = study_by_key(options["study"])
+        except Study.DoesNotExist:
+            raise Refused("not_found", f"there is no study {options['study']!r}") from None
+        try:
+            httpx.get(f"{url}/healthz", timeout=10)
+        except httpx.HTTPError as error:
+            raise Refused(
+                "no_server", f"no server answers at {url} ({error}); start it with `make run`"
+            ) from None
+        with tqdm(total=options["people"], file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
+            results = asyncio.run(
+                rehearse(
+                    base_url=url,
+                    study_key=study.key,
+                    rehearsal_token=rehearsal_token(study),
+                    lines=[list(dialogue.turns) for dialogue in corpus_read().dialogues],
+                    n_people=options["people"],
+                    seed=options["seed"],
+                    on_played=lambda _played: bar.update() and None,
+                )
+            )
+        played = [result for result in results if isinstance(result, Played)]
+        failures = [str(result) for result in results if not isinstance(result, Played)]
+        if not played:
+            raise Refused("none_played", f"nobody got through: {failures[0]}")
+        return {
+            "study": study.key,
+            "played": len(played),
+            "exchanges": sum(result.n_exchanges for result in played),
+            "failed": failures,
+        }

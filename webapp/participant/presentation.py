@@ -1,0 +1,128 @@
+"""Texts of the participant's pages: a study's own, and what people read when something is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import markdown
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.html import escape
+from django.utils.safestring import mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from webapp.conversations.models import Conversation
+from webapp.studies.models import Study
+from webapp.studies.selectors import PLACE_HELD_FOR
+
+_WORDS_READ_PER_MINUTE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of the instructions: its first sentence, and the rest of the line."""
+
+    title: str
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalText:
+    """What a person reads who cannot start a chat."""
+
+    title: str | Promise
+    body: str | Promise
+    can_try_again: bool = False
+
+
+_KEPT = gettext_lazy("Nothing you sent is lost.")
+REFUSAL_TEXTS = {
+    "all_rated": RefusalText(
+        gettext_lazy("You have already rated every chatbot"),
+        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+    ),
+    "elsewhere": RefusalText(
+        gettext_lazy("You are chatting in another window"),
+        gettext_lazy(
+            "Go back to it, in the browser you started with. If it is closed, open this link again "
+            "in ten minutes. Nothing you sent is lost."
+        ),
+        can_try_again=True,
+    ),
+    "full": RefusalText(gettext_lazy("This study has all the people it needs"), _KEPT),
+    "paused": RefusalText(
+        gettext_lazy("This study is paused"),
+        gettext_lazy("You can open the same link again later. Nothing you sent is lost."),
+        can_try_again=True,
+    ),
+    "ended": RefusalText(gettext_lazy("This study has ended"), _KEPT),
+    "no_bot": RefusalText(
+        gettext_lazy("No chatbot is free at the moment"),
+        gettext_lazy("This is our fault, not yours. Try again in a few minutes."),
+        can_try_again=True,
+    ),
+}
+
+
+def study_texts(study: Study) -> dict[str, Any]:
+    """What a study says about itself, as the pages show it."""
+    return {
+        "study": study,
+        "consent_points": _lines(study.consent_points),
+        "consent_html": study_markdown(study.consent_text),
+        "consent_minutes": max(1, round(len(study.consent_text.split()) / _WORDS_READ_PER_MINUTE)),
+        "instructions": [_point(line) for line in _lines(study.instructions_text)],
+        "n_questions": study.rubric.dimensions.count(),
+    }
+
+
+def study_markdown(text: str) -> str:
+    """Markdown as HTML. HTML in it is shown, not obeyed."""
+    if not text.strip():
+        return ""
+    # Headings from the third level on: the page has its own first two.
+    html = markdown.markdown(
+        escape(text), extensions=["toc"], extension_configs={"toc": {"baselevel": 3}}
+    )
+    return mark_safe(html)  # noqa: S308  escaped before
+
+
+def chat_notes(study: Study) -> dict[str, tuple[str, str]]:
+    """Notes that an address may ask the chat page to show: (bold first words, the rest)."""
+    failed = _("The chatbot did not answer.")
+    return {
+        "too_early": (
+            _("Not yet."),
+            _("You can rate the chat after at least %(n)s messages.") % {"n": study.min_exchanges},
+        ),
+        "not_failed": (_("This chat is still running."), _("Go on writing.")),
+        "no_bot": (failed, _("No other one is free now. Try again, or finish early.")),
+        "all_rated": (failed, _("You have met all the others. Try again, or finish early.")),
+        "paused": (failed, _("The study is paused, so there is no other one. Finish early.")),
+        "ended": (failed, _("The study has ended, so there is no other one. Finish early.")),
+        "full": (failed, _("There is no other one for you. Try again, or finish early.")),
+    }
+
+
+def own_thanks(study: Study) -> str:
+    """The study's own words of thanks; the page thanks already, so not the default ones."""
+    default = Study._meta.get_field("thanks_text").default
+    return "" if study.thanks_text == default else study.thanks_text
+
+
+def place_held_until(conversation: Conversation) -> datetime | None:
+    """Until when the participant's place is certain; None once that is over."""
+    until = conversation.created_at + PLACE_HELD_FOR
+    return until if until > timezone.now() else None
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _point(line: str) -> Point:
+    title, stop, rest = line.partition(". ")
+    return Point(title, rest) if stop else Point(line.rstrip("."), "")

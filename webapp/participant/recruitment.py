@@ -1,0 +1,101 @@
+"""How people were sent here: parameters of Mechanical Turk and Prolific, and the way back.
+
+The entry page creates nothing, so what stood in its address travels on in a signed hidden field of
+its form. The platforms' parameter names are theirs; see the MTurk ExternalQuestion and Prolific
+integration documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from django.core import signing
+
+from webapp.studies.models import Participant, Study
+
+_SALT = "confab.entry"
+_MTURK = ("workerId", "assignmentId", "hitId", "turkSubmitTo")
+_PROLIFIC = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
+_PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+# The only places a finished task may be sent to; an address in a link must not choose another.
+_MTURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
+_VALUE_MAX_CHARS = 200
+
+PLATFORM_NAMES = {"mturk": "Mechanical Turk", "prolific": "Prolific"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recruitment:
+    """The parameters that came with the link; `rehearsal` is the token of a scripted participant."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    rehearsal: str = ""
+
+    @property
+    def platform(self) -> str:
+        """`mturk`, `prolific` or nothing."""
+        if self.fields.get("PROLIFIC_PID"):
+            return "prolific"
+        if self.fields.get("workerId") or self.fields.get("assignmentId"):
+            return "mturk"
+        return ""
+
+    @property
+    def external_id(self) -> str:
+        """The person's id on the platform; empty where it gave none."""
+        return self.fields.get("PROLIFIC_PID") or self.fields.get("workerId") or ""
+
+    @property
+    def submission(self) -> str:
+        """The platform's id of this visit; empty where it gave none."""
+        return self.fields.get("SESSION_ID") or self.fields.get("assignmentId") or ""
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether a worker only looks at the task and has not accepted it."""
+        return self.fields.get("assignmentId") == _PREVIEW
+
+
+def recruitment_read(query: Mapping[str, str]) -> Recruitment:
+    """The known parameters of an address; unknown and empty ones are dropped, long ones cut."""
+    found = {name: query.get(name, "")[:_VALUE_MAX_CHARS] for name in (*_MTURK, *_PROLIFIC)}
+    return Recruitment(
+        {name: value for name, value in found.items() if value}, query.get("rehearsal", "")
+    )
+
+
+def recruitment_sign(study: Study, recruitment: Recruitment) -> str:
+    """The hidden field of the entry form."""
+    value = {"study": study.key, "fields": recruitment.fields, "rehearsal": recruitment.rehearsal}
+    return signing.dumps(value, salt=_SALT, compress=True)
+
+
+def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
+    """What `recruitment_sign` put in; None if it was changed or belongs to another study."""
+    try:
+        value = signing.loads(text, salt=_SALT)
+    except signing.BadSignature:
+        return None
+    if value["study"] != study.key:
+        return None
+    return Recruitment(value["fields"], value["rehearsal"])
+
+
+def mturk_submit_url(participant: Participant) -> str:
+    """Where the task's form goes when it is done; empty for an unknown host or no assignment."""
+    if not participant.recruitment.get("assignmentId"):
+        return ""
+    to = urlsplit(participant.recruitment.get("turkSubmitTo", ""))
+    if to.scheme != "https" or to.netloc not in _MTURK_HOSTS:
+        return ""
+    return f"https://{to.netloc}/mturk/externalSubmit"
+
+
+def platform_name(participant: Participant, study: Study) -> str:
+    """What to call the place that sent the person; empty if they came by themselves."""
+    if participant.platform in PLATFORM_NAMES:
+        return PLATFORM_NAMES[participant.platform]
+    host = urlsplit(study.completion_url).hostname or ""
+    return "Prolific" if host.endswith(("prolific.com", "prolific.co")) else ""

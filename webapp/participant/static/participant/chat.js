@@ -1,0 +1,270 @@
+// The chat page. The server's rows are the truth: after every connection `history` says how things
+// stand, frames may come twice or not at all, and everything is keyed by turn.
+
+import { Composer } from "./composer.js";
+import { Log } from "./log.js";
+import { Outbox } from "./outbox.js";
+import { byId, fill, plural } from "./page.js";
+import { Socket, socketAddress } from "./socket.js";
+
+const LATE_AFTER_MS = 1500; // then an unacknowledged message says that it waits
+const DEAD_AFTER_MS = 10000; // then a connection that acknowledges nothing is given up
+const BANNER_AFTER_MS = 800; // short losses need no banner
+
+const main = byId("main");
+const words = JSON.parse(byId("words").textContent);
+const nMin = Number(main.dataset.minExchanges);
+const nMax = Number(main.dataset.maxExchanges);
+const storeKey = `confab.${main.dataset.conversation}`;
+
+const state = { connected: false, loaded: false, due: null, failed: false, canRate: false, ended: false };
+const outbox = new Outbox(`${storeKey}.outbox`);
+let lateTimer = 0;
+let deadTimer = 0;
+let bannerTimer = 0;
+let wasLost = false;
+
+const say = (text) => {
+  byId("status").textContent = text;
+};
+const warn = (text) => {
+  byId("alert").textContent = text;
+};
+
+const log = new Log(byId("log"), {
+  pill: byId("new-reply"),
+  onVote: (turn, value) => {
+    if (socket.send({ type: "vote", turn, value })) return true;
+    warn(words.vote_refused);
+    return false;
+  },
+  onRetry: () => {
+    if (!socket.send({ type: "retry" })) return;
+    state.failed = false;
+    log.failureEnd();
+    log.typing(state.due);
+    say(words.typing);
+    byId("text").focus();
+    update();
+  },
+});
+log.slowWords = words.slow;
+log.onSlow = () => say(words.slow);
+
+const composer = new Composer({
+  form: byId("composer"),
+  box: byId("text"),
+  button: byId("send"),
+  counter: byId("counter"),
+  limit: Number(main.dataset.maxChars),
+  draftKey: `${storeKey}.draft`,
+  onSend: send,
+});
+composer.onChange = () => {
+  warn("");
+  update();
+};
+
+function send() {
+  const text = composer.text;
+  if (state.ended) return;
+  if (!text) warn(words.empty);
+  else if (state.failed) warn(words.hint_failed);
+  else if (state.due !== null || outbox.message) warn(words.waiting_for_reply);
+  else if (composer.nOver > 0) warn(plural(words.too_long, composer.nOver));
+  else {
+    const message = outbox.put(text);
+    composer.clear();
+    warn("");
+    byId("note")?.remove();
+    log.waitingShow(text, !state.connected);
+    deliver(message);
+    update();
+  }
+}
+
+function deliver(message) {
+  clearTimeout(lateTimer);
+  clearTimeout(deadTimer);
+  lateTimer = setTimeout(() => {
+    if (outbox.message) log.waitingShow(outbox.message.text, true);
+  }, LATE_AFTER_MS);
+  if (!state.connected || !socket.send(message)) return;
+  deadTimer = setTimeout(() => {
+    if (outbox.holds(message.client_id)) socket.restart();
+  }, DEAD_AFTER_MS);
+}
+
+function acknowledged() {
+  clearTimeout(lateTimer);
+  clearTimeout(deadTimer);
+  outbox.clear();
+}
+
+// The message was refused: its text goes back into the box.
+function takeBack(clientId) {
+  if (!outbox.message || (clientId && !outbox.holds(clientId))) return;
+  const { text } = outbox.message;
+  acknowledged();
+  log.waitingEnd();
+  composer.giveBack(text);
+}
+
+const handlers = {
+  history({ turns, can_rate: canRate, pending }) {
+    const list = byId("log");
+    const isFirst = !state.loaded;
+    if (isFirst) list.setAttribute("aria-live", "off");
+    const before = log.lastHumanText;
+    log.history(turns);
+    Object.assign(state, { connected: true, loaded: true, failed: false, canRate });
+    state.due = pending ? pending.turn : null;
+    socket.settled();
+    clearTimeout(bannerTimer);
+    byId("reconnecting").hidden = true;
+    if (wasLost) say(words.back);
+    wasLost = false;
+    if (outbox.message) {
+      // Perhaps it is stored and only its acknowledgement was lost: then it is drawn already.
+      const drawn = log.lastHumanText === outbox.message.text && log.lastHumanText !== before;
+      if (drawn) log.waitingEnd();
+      else log.waitingShow(outbox.message.text, false);
+      deliver(outbox.message);
+    }
+    if (state.due !== null) log.typing(state.due);
+    if (isFirst) log.toBottom();
+    // Only what comes from now on is read aloud.
+    if (isFirst) setTimeout(() => list.setAttribute("aria-live", "polite"), 300);
+  },
+
+  turn({ turn, text, client_id: clientId }) {
+    if (outbox.holds(clientId)) {
+      acknowledged();
+      log.waitingStored({ turn, text });
+    } else {
+      log.human({ turn, text });
+    }
+    if (!log.turns.has(turn + 1)) {
+      state.due = turn + 1;
+      state.failed = false;
+      log.typing(state.due);
+      say(words.typing);
+    }
+  },
+
+  token(frame) {
+    log.token(frame);
+  },
+
+  reply({ turn, text, can_rate: canRate }) {
+    if (state.due === turn) state.due = null;
+    state.failed = false;
+    state.canRate = canRate;
+    log.failureEnd();
+    if (log.turns.has(turn)) return;
+    log.reply({ turn, text });
+    say(""); // the log itself reads the reply
+  },
+
+  vote({ turn, value }) {
+    const votes = log.turns.get(turn)?.votes;
+    if (!votes) return;
+    const mine = votes.pending !== null;
+    votes.confirm(value);
+    if (mine) say(value ? words.vote_saved : words.vote_cleared);
+  },
+
+  error(frame) {
+    const { code } = frame;
+    if (code === "bot_failed") {
+      state.due = frame.turn ?? state.due;
+      state.failed = true;
+      log.failure(frame.can ?? ["retry", "swap", "finish"]);
+      say(words.bot_failed);
+      return;
+    }
+    if (code === "not_found") {
+      state.ended = true;
+      socket.end();
+    }
+    if (frame.client_id) takeBack(frame.client_id);
+    else for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
+    warn(errorWords(frame));
+    if (code === "closed" && !state.canRate) location.reload();
+  },
+};
+
+function errorWords({ code, limit, retry_after_s: waitS, message }) {
+  if (code === "too_long" && composer.nOver > 0) return plural(words.too_long, composer.nOver);
+  if (code === "too_fast") return plural(words.too_fast, Math.ceil(waitS ?? 1));
+  const text = words[code];
+  return typeof text === "string" ? text : message;
+}
+
+const socket = new Socket(socketAddress(main), {
+  open() {},
+  frame(frame) {
+    handlers[frame.type]?.(frame);
+    update();
+  },
+  down() {
+    state.connected = false;
+    wasLost = true;
+    clearTimeout(deadTimer);
+    for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
+    clearTimeout(bannerTimer);
+    bannerTimer = setTimeout(() => {
+      byId("note")?.remove();
+      byId("reconnecting").hidden = false;
+      if (outbox.message) log.waitingShow(outbox.message.text, true);
+      log.follow();
+    }, BANNER_AFTER_MS);
+    update();
+  },
+});
+
+// Everything outside the conversation follows from the state.
+function update() {
+  const n = log.nReplies;
+  const isOver = state.loaded && n >= nMax && state.due === null;
+  const isDue = state.due !== null || outbox.message !== null;
+  composer.openFor(!isDue && !state.failed && !state.ended);
+  byId("composer").hidden = isOver;
+  byId("finished").hidden = !isOver;
+  hintShow(isDue);
+
+  const segments = byId("segments").children;
+  for (let i = 0; i < segments.length; i += 1) {
+    segments[i].classList.toggle("on", n * segments.length >= (i + 1) * nMin);
+  }
+  document.body.classList.toggle("can-rate", state.canRate);
+  let progress = state.canRate ? words.can_rate : fill(words.progress, { n, of: nMin });
+  if (isOver) progress = words.complete;
+  byId("progress").textContent = progress;
+  document.body.classList.toggle("is-over", isOver);
+  const why = state.canRate ? "" : plural(words.opens_after, Math.max(1, nMin - n));
+  byId("rate-reason").textContent = why;
+  const leaveWords = byId("leave-rate-words");
+  leaveWords.textContent = state.canRate ? leaveWords.dataset.open : why;
+  for (const link of [byId("rate"), byId("leave-rate")]) {
+    if (state.canRate) {
+      link.href = main.dataset.rate;
+      link.removeAttribute("aria-disabled");
+      link.removeAttribute("tabindex");
+    } else {
+      link.removeAttribute("href");
+      link.setAttribute("aria-disabled", "true");
+      link.tabIndex = 0;
+    }
+  }
+}
+
+function hintShow(isDue) {
+  let text = composer.byTouch.matches ? "" : words.hint_keys;
+  if (state.failed) text = words.hint_failed;
+  else if (!state.connected && state.loaded) text = words.hint_offline;
+  else if (isDue) text = words.hint_wait;
+  byId("hint").textContent = text;
+}
+
+update();

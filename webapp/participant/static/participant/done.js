@@ -1,0 +1,53 @@
+// Done: copy the code, and go back by itself where the study asks for it.
+
+import { byId, fill, kept } from "./page.js";
+
+// Nothing that was typed stays in the browser once it is saved.
+for (const what of ["rating", "draft", "outbox"]) {
+  kept.set(`confab.${byId("main").dataset.conversation}.${what}`, "");
+}
+
+const copy = byId("copy");
+if (copy) {
+  const words = copy.querySelector("span");
+  const before = words.textContent;
+  copy.hidden = false;
+  copy.addEventListener("click", async () => {
+    const code = byId("code");
+    try {
+      await navigator.clipboard.writeText(code.textContent.trim());
+      words.textContent = copy.dataset.copied;
+      byId("copy-status").textContent = copy.dataset.copied;
+      setTimeout(() => {
+        words.textContent = before;
+        byId("copy-status").textContent = "";
+      }, 2500);
+    } catch {
+      // Not allowed here (no TLS, or a frame): select it, so that the keys can copy it.
+      getSelection().selectAllChildren(code);
+    }
+  });
+}
+
+const back = byId("return");
+const auto = byId("auto");
+if (auto && back) {
+  const words = auto.querySelector("span");
+  let left = Number(back.dataset.autoS);
+  const tick = () => {
+    words.textContent = fill(words.dataset.template, { n: left });
+    if (left <= 0) {
+      clearInterval(timer);
+      if (back.tagName === "FORM") back.requestSubmit();
+      else location.assign(back.href);
+    }
+    left -= 1;
+  };
+  const timer = setInterval(tick, 1000);
+  auto.hidden = false;
+  tick();
+  byId("stay").addEventListener("click", () => {
+    clearInterval(timer);
+    auto.hidden = true;
+  });
+}

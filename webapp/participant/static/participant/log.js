@@ -1,0 +1,236 @@
+// The conversation on the page: nodes are appended, never rewritten, and keyed by turn number.
+
+import { byId } from "./page.js";
+import { Votes } from "./votes.js";
+
+const SLOW_AFTER_MS = 15000;
+const PAINT_EVERY_MS = 100;
+const NEAR_BOTTOM_PX = 60;
+
+const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
+
+export class Log {
+  constructor(list, { pill, onVote, onRetry }) {
+    this.list = list;
+    this.pill = pill;
+    this.onVote = onVote;
+    this.onRetry = onRetry;
+    this.turns = new Map(); // turn -> {speaker, node, votes}
+    this.waiting = null; // the message not acknowledged yet
+    this.coming = null; // the reply on its way: {turn, node, text, n, drawn, broken}
+    this.failed = null;
+    this.atBottom = true;
+    list.addEventListener("scroll", () => {
+      this.atBottom = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_BOTTOM_PX;
+      if (this.atBottom) pill.hidden = true;
+    });
+    pill.addEventListener("click", () => {
+      this.toBottom();
+      list.focus();
+    });
+    // The keyboard of a phone opens, the window shrinks: the newest message stays in sight.
+    new ResizeObserver(() => this.follow()).observe(list);
+  }
+
+  toBottom() {
+    this.atBottom = true;
+    this.pill.hidden = true;
+    this.list.scrollTop = this.list.scrollHeight;
+  }
+
+  follow() {
+    if (this.atBottom) this.list.scrollTop = this.list.scrollHeight;
+  }
+
+  get nReplies() {
+    let n = 0;
+    for (const entry of this.turns.values()) n += entry.speaker === "bot" ? 1 : 0;
+    return n;
+  }
+
+  get lastHumanText() {
+    let last = "";
+    for (const entry of this.turns.values()) if (entry.speaker === "human") last = entry.text;
+    return last;
+  }
+
+  // Everything stored, in order. Partial text goes; what is drawn already stays.
+  history(turns) {
+    this.comingEnd();
+    this.failureEnd();
+    for (const turn of turns) {
+      if (turn.speaker === "bot") this.reply(turn);
+      else this.human(turn);
+    }
+  }
+
+  human({ turn, text }) {
+    if (this.turns.has(turn)) return;
+    const node = clone("tpl-you");
+    node.querySelector(".bubble").textContent = text;
+    this.turns.set(turn, { speaker: "human", text, node });
+    this.place(node, turn);
+  }
+
+  // A message that waits to be sent or acknowledged; `late` says so on it.
+  waitingShow(text, late) {
+    if (!this.waiting) {
+      this.waiting = clone("tpl-you");
+      this.waiting.querySelector(".bubble").textContent = text;
+      this.list.append(this.waiting);
+      this.toBottom();
+    }
+    if (late && !this.waiting.classList.contains("msg-waiting")) {
+      this.waiting.classList.add("msg-waiting");
+      this.waiting.append(clone("tpl-waiting"));
+      this.follow();
+    }
+  }
+
+  waitingEnd() {
+    this.waiting?.remove();
+    this.waiting = null;
+  }
+
+  // The message is stored: its bubble becomes turn `turn`, without being drawn anew.
+  waitingStored({ turn, text }) {
+    if (!this.waiting || this.turns.has(turn)) {
+      this.waitingEnd();
+      this.human({ turn, text });
+      return;
+    }
+    const node = this.waiting;
+    this.waiting = null;
+    node.classList.remove("msg-waiting");
+    node.querySelector(".waiting")?.remove();
+    const bubble = node.querySelector(".bubble");
+    if (bubble.textContent !== text) bubble.textContent = text;
+    node.dataset.turn = turn;
+    this.turns.set(turn, { speaker: "human", text, node });
+  }
+
+  // A reply is due: dots until its first piece.
+  typing(turn) {
+    if (this.coming?.turn === turn || this.turns.has(turn)) return;
+    this.comingEnd();
+    this.failureEnd();
+    const node = clone("tpl-bot");
+    const dots = clone("tpl-typing");
+    node.querySelector(".bubble").append(dots);
+    node.classList.add("msg-new");
+    this.list.append(node);
+    this.list.setAttribute("aria-busy", "true");
+    const slow = setTimeout(() => {
+      dots.classList.add("slow");
+      dots.querySelector(".typing-words").textContent = this.slowWords;
+      this.onSlow?.();
+      this.follow();
+    }, SLOW_AFTER_MS);
+    this.coming = { turn, node, text: "", n: 0, drawn: false, broken: true, slow, paint: 0 };
+    this.follow();
+  }
+
+  // A piece of the reply. Offset 0 starts it; a gap means: wait for the whole reply.
+  token({ turn, offset, text }) {
+    if (this.turns.has(turn)) return;
+    if (this.coming?.turn !== turn) this.typing(turn);
+    const coming = this.coming;
+    if (offset === 0) {
+      coming.text = "";
+      coming.n = 0;
+      coming.broken = false;
+    }
+    if (coming.broken) return;
+    if (offset < coming.n) return; // a piece that arrived twice
+    if (offset > coming.n) {
+      coming.broken = true;
+      return;
+    }
+    coming.text += text;
+    for (const _ of text) coming.n += 1;
+    if (!coming.paint) coming.paint = setTimeout(() => this.paint(), coming.drawn ? PAINT_EVERY_MS : 0);
+  }
+
+  paint() {
+    const coming = this.coming;
+    if (!coming) return;
+    coming.paint = 0;
+    if (!coming.text) return;
+    clearTimeout(coming.slow);
+    coming.node.classList.add("streaming");
+    coming.node.querySelector(".bubble").textContent = coming.text;
+    coming.drawn = true;
+    this.follow();
+  }
+
+  // The whole reply is stored: it replaces whatever streamed.
+  reply({ turn, text, vote = 0 }) {
+    const known = this.turns.get(turn);
+    if (known) {
+      if (this.coming?.turn === turn) this.comingEnd();
+      known.votes.confirm(vote);
+      return false;
+    }
+    let node = null;
+    if (this.coming?.turn === turn) {
+      node = this.coming.node;
+      this.comingRelease();
+      node.classList.remove("streaming");
+      node.querySelector(".typing")?.remove();
+    } else {
+      node = clone("tpl-bot");
+      this.place(node, turn);
+    }
+    const bubble = node.querySelector(".bubble");
+    if (bubble.textContent !== text) bubble.textContent = text;
+    node.dataset.turn = turn;
+    const group = clone("tpl-votes");
+    node.append(group);
+    const votes = new Votes(group, turn, vote, this.onVote);
+    this.turns.set(turn, { speaker: "bot", text, node, votes });
+    this.list.removeAttribute("aria-busy");
+    if (this.atBottom) this.follow();
+    else this.pill.hidden = false;
+    return true;
+  }
+
+  // The bot did not answer; the card offers the ways on that the server names.
+  failure(can) {
+    this.comingEnd();
+    if (this.failed) return;
+    this.failed = clone("tpl-failed");
+    for (const way of this.failed.querySelectorAll("[data-can]")) {
+      way.hidden = !can.includes(way.dataset.can);
+    }
+    this.failed.querySelector("[data-can=retry]").addEventListener("click", () => this.onRetry());
+    this.list.append(this.failed);
+    this.toBottom();
+  }
+
+  failureEnd() {
+    this.failed?.remove();
+    this.failed = null;
+  }
+
+  comingRelease() {
+    clearTimeout(this.coming?.slow);
+    clearTimeout(this.coming?.paint);
+    this.coming = null;
+    this.list.removeAttribute("aria-busy");
+  }
+
+  comingEnd() {
+    this.coming?.node.remove();
+    this.comingRelease();
+  }
+
+  // Put a stored turn where its number says; almost always that is the end.
+  place(node, turn) {
+    node.dataset.turn = turn;
+    const after = [...this.list.children].find(
+      (other) => other.dataset.turn === undefined || Number(other.dataset.turn) > turn,
+    );
+    this.list.insertBefore(node, after ?? null);
+    this.follow();
+  }
+}

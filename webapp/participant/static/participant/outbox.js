@@ -1,0 +1,37 @@
+// The one message that is not acknowledged yet. It outlives a reload, and is sent again with the
+// same client_id, which the server takes for the same message.
+
+import { kept } from "./page.js";
+
+function uuid() {
+  if (crypto.randomUUID) return crypto.randomUUID();
+  // Pages without TLS have no randomUUID.
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 0x0f) | 0x40;
+  bytes[8] = (bytes[8] & 0x3f) | 0x80;
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
+export class Outbox {
+  constructor(key) {
+    this.key = key;
+    const text = kept.get(key);
+    this.message = text ? JSON.parse(text) : null;
+  }
+
+  put(text) {
+    this.message = { type: "message", client_id: uuid(), text };
+    kept.set(this.key, JSON.stringify(this.message));
+    return this.message;
+  }
+
+  holds(clientId) {
+    return this.message !== null && this.message.client_id === clientId;
+  }
+
+  clear() {
+    this.message = null;
+    kept.set(this.key, "");
+  }
+}

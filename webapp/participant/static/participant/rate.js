@@ -1,0 +1,95 @@
+// The rating form: number keys, drafts that outlive a reload, votes that are still open.
+
+import { byId, kept } from "./page.js";
+import { Socket, socketAddress } from "./socket.js";
+import { Votes } from "./votes.js";
+
+const main = byId("main");
+const form = byId("rating");
+const draftKey = `confab.${main.dataset.conversation}.rating`;
+
+// Beside the form on wide windows, folded above it on phones.
+const fold = byId("conversation");
+const wide = matchMedia("(min-width: 700px)");
+function foldFollow() {
+  fold.open = wide.matches;
+  fold.querySelector("summary").tabIndex = wide.matches ? -1 : 0;
+}
+wide.addEventListener("change", foldFollow);
+foldFollow();
+
+// 1 to 7 choose while the focus is inside a row; never while a text box has it.
+for (const row of form.querySelectorAll("fieldset.likert")) {
+  row.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !/^\d$/.test(event.key)) return;
+    if (event.target.type !== "radio") return;
+    const radio = row.querySelector(`input[type=radio][value="${event.key}"]`);
+    if (!radio) return;
+    event.preventDefault();
+    radio.checked = true;
+    radio.focus();
+    draftStore();
+  });
+}
+
+// Drafts: what was chosen stays until it is saved.
+const isOwn = (name) => name !== "csrfmiddlewaretoken" && !name.startsWith("_");
+
+function draftStore() {
+  const values = [...new FormData(form)].filter(([name, value]) => isOwn(name) && value !== "");
+  kept.set(draftKey, values.length ? JSON.stringify(values) : "");
+}
+
+function draftLoad() {
+  const text = kept.get(draftKey);
+  if (!text || byId("summary")) return; // after an error the server gives the answers back
+  for (const [name, value] of JSON.parse(text)) {
+    for (const field of form.querySelectorAll(`[name="${CSS.escape(name)}"]`)) {
+      if (field.type === "radio") field.checked = field.value === value || field.checked;
+      else field.value = value;
+    }
+  }
+}
+
+draftLoad();
+form.addEventListener("input", draftStore);
+byId("summary")?.focus();
+for (const link of document.querySelectorAll("#summary a")) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    const target = document.querySelector(link.getAttribute("href"));
+    target.closest("fieldset").scrollIntoView({ block: "center" });
+    target.focus({ preventScroll: true });
+  });
+}
+
+// Votes by the chat's own socket. Without it the form works all the same.
+const groups = new Map();
+const say = (text) => {
+  byId("status").textContent = text;
+};
+const socket = new Socket(socketAddress(main), {
+  open() {},
+  down() {
+    for (const votes of groups.values()) votes.refused();
+  },
+  frame(frame) {
+    if (frame.type === "history") {
+      socket.settled();
+      for (const { turn, vote } of frame.turns) groups.get(turn)?.confirm(vote);
+      for (const group of document.querySelectorAll(".votes")) group.hidden = false;
+      document.querySelector(".votes-hint").hidden = false;
+    } else if (frame.type === "vote") {
+      groups.get(frame.turn)?.confirm(frame.value);
+    } else if (frame.type === "error") {
+      for (const votes of groups.values()) votes.refused();
+      say(frame.message);
+      if (frame.code === "not_found") socket.end();
+    }
+  },
+});
+for (const group of document.querySelectorAll(".votes")) {
+  const turn = Number(group.dataset.turn);
+  const cast = (number, value) => socket.send({ type: "vote", turn: number, value });
+  groups.set(turn, new Votes(group, turn, Number(group.dataset.vote), cast));
+}

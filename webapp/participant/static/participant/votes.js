@@ -1,0 +1,48 @@
+// Thumbs under a reply: shown at once, taken back if the server refuses.
+
+export class Votes {
+  // `group` is the element with both buttons; `cast(turn, value)` sends and says if it could.
+  constructor(group, turn, vote, cast) {
+    this.group = group;
+    this.turn = turn;
+    this.stored = vote;
+    this.wanted = null;
+    for (const button of group.querySelectorAll("button")) {
+      button.addEventListener("click", () => {
+        const value = Number(button.dataset.value);
+        const next = this.shown === value ? 0 : value;
+        this.wanted = next;
+        this.draw();
+        if (!cast(turn, next)) this.refused();
+      });
+    }
+    this.draw();
+  }
+
+  get shown() {
+    return this.wanted ?? this.stored;
+  }
+
+  // The server stored this value (perhaps from another tab).
+  confirm(value) {
+    this.stored = value;
+    if (this.wanted === value) this.wanted = null;
+    this.draw();
+  }
+
+  // What was asked for and not confirmed; null if nothing is.
+  get pending() {
+    return this.wanted === this.stored ? null : this.wanted;
+  }
+
+  refused() {
+    this.wanted = null;
+    this.draw();
+  }
+
+  draw() {
+    for (const button of this.group.querySelectorAll("button")) {
+      button.setAttribute("aria-pressed", String(Number(button.dataset.value) === this.shown));
+    }
+  }
+}

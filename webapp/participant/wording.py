@@ -1,0 +1,65 @@
+"""Sentences the chat's script needs, translated and with plurals, as data for its page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.studies.models import Study
+
+# A number of each plural category of CLDR, as `Intl.PluralRules` names them in the browser. The
+# catalogue's own rule then gives that category's form, whatever the language.
+_SAMPLES = {"zero": 0, "one": 1, "two": 2, "few": 3, "many": 11, "other": 100}
+
+
+def plural_forms(singular: str, plural: str) -> dict[str, str]:
+    """The forms of a sentence by plural category, each with its `%(n)s` still in place."""
+    return {category: ngettext(singular, plural, n) for category, n in _SAMPLES.items()}
+
+
+def chat_words(study: Study) -> dict[str, Any]:
+    """What `chat.js` says."""
+    return {
+        "progress": _("%(n)s of %(of)s messages"),
+        "can_rate": _("Rate now, or keep chatting"),
+        "complete": _("This chat is complete"),
+        "opens_after": plural_forms(
+            "Opens after %(n)s more message", "Opens after %(n)s more messages"
+        ),
+        "typing": _("Chatbot is typing"),
+        "slow": _("Still thinking…"),
+        "vote_saved": _("Vote saved."),
+        "vote_cleared": _("Vote removed."),
+        "vote_refused": _("Your vote could not be saved."),
+        "back": _("You are back. Nothing was lost."),
+        "hint_keys": _("Enter sends, Shift + Enter starts a new line"),
+        "hint_wait": _("You can keep writing. Send opens when the reply is complete."),
+        "hint_offline": _("Messages wait here until the connection is back."),
+        "hint_failed": _("Choose one of the three ways to go on."),
+        "empty": _("Write something first."),
+        "too_long": plural_forms(
+            "That is %(n)s character too long. Your text is still in the box.",
+            "That is %(n)s characters too long. Your text is still in the box.",
+        ),
+        "too_fast": plural_forms(
+            "One moment. You can send again in %(n)s second.",
+            "One moment. You can send again in %(n)s seconds.",
+        ),
+        "waiting_for_reply": _("The chatbot is still answering. Your text stays in the box."),
+        "bot_failed": " ".join(
+            [
+                _("The chatbot did not answer."),
+                _("This is our fault, not yours. Your messages are saved and you will be paid.")
+                if study.promises_pay_on_failure
+                else _("This is our fault, not yours. Your messages are saved."),
+            ]
+        ),
+        "closed": _("This chat is finished. You can rate it now."),
+        "bad_frame": _("Something went wrong on this page. Reload it; your chat is saved."),
+        "not_found": _(
+            "We cannot open this chat here. Open the link you were given, "
+            "in the browser you started with."
+        ),
+    }

@@ -1,0 +1,1 @@
+"""A participant's answers to a rubric."""

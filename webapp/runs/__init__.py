@@ -1,0 +1,1 @@
+"""Self-play runs, metric results and hybrid fits, and the long work behind them."""

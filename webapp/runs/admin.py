@@ -1,0 +1,64 @@
+"""Records of self-play runs, metrics and hybrid fits, to be read; the dashboard starts and stops them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from webapp.runs.models import HybridFit, MetricRun, MetricVersion, SelfPlayRun
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Seen and deleted, never added or changed."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(SelfPlayRun)
+class SelfPlayRunAdmin(ReadOnlyAdmin):
+    list_display = (
+        "id",
+        "name",
+        "state",
+        "n_done",
+        "n_total",
+        "created_by",
+        "created_at",
+        "ended_at",
+    )
+    list_filter = ("state",)
+    list_select_related = ("created_by",)
+    search_fields = ("name", "error")
+
+
+@admin.register(MetricRun)
+class MetricRunAdmin(ReadOnlyAdmin):
+    list_display = ("id", "study", "run", "state", "n_done", "n_total", "created_at", "ended_at")
+    list_filter = ("state", "study")
+    list_select_related = ("study", "run")
+    search_fields = ("study__key", "error")
+
+
+@admin.register(HybridFit)
+class HybridFitAdmin(ReadOnlyAdmin):
+    list_display = ("id", "study", "run", "state", "created_by", "created_at", "ended_at")
+    list_filter = ("state", "study")
+    list_select_related = ("study", "run", "created_by")
+    search_fields = ("study__key", "error")
+    exclude = ("kept", "predictions")
+
+
+@admin.register(MetricVersion)
+class MetricVersionAdmin(ReadOnlyAdmin):
+    list_display = ("name", "version", "key", "created_at")
+    list_filter = ("name",)
+    search_fields = ("name", "key")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

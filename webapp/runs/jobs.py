@@ -1,0 +1,414 @@
+"""The long work: self-play, metrics, hybrid fits.
+
+`*_slice` does about a minute of it and says whether something is left; Celery tasks and `--inline`
+commands call the same functions. A selector says what is missing, the computing happens outside any
+transaction, services store the results. Nothing is lost or doubled when a slice dies or is done twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import OperationalError
+
+from webapp.bots.selectors import bot_find
+from webapp.bots.services import bot_version_record
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import conversation_values
+from webapp.core.errors import Refused
+from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
+from webapp.runs.selectors.frames import (
+    check_computed,
+    metric_frame,
+    metrics_of_columns,
+    rated_frame,
+)
+from webapp.runs.selectors.metrics import (
+    conversations_lacking,
+    metrics_find,
+    results_there,
+)
+from webapp.runs.selectors.selfplay import selfplay_count, selfplay_missing, selfplay_summary
+from webapp.runs.services.fits import fit_store
+from webapp.runs.services.jobs import job_beat, job_claim, job_end, job_release
+from webapp.runs.services.metrics import (
+    metric_results_store,
+    metric_run_create,
+    metric_version_record,
+)
+from webapp.runs.services.selfplay import conversation_seed, selfplay_store
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from chatbots.base import Bot
+    from evaluation.metrics.base import Metric
+    from evaluation.metrics.shared import Shared
+
+log = logging.getLogger(__name__)
+
+SLICE_S = 45.0
+BEAT_EVERY_S = 2.0
+METRIC_BATCH = 128
+TEXTS_KEPT = 200_000  # 300 MB of sentence vectors
+
+Follow = Callable[[Job], None]
+
+
+# Refusals whose message is for people; known by name, since their modules load heavy libraries.
+_TOLD = ("Refused", "HybridError", "MetricUnavailable", "BotError")
+
+
+class Stopped(Exception):
+    """Somebody cancelled the job or took it over."""
+
+
+class _Work:
+    """A claimed job: signs of life, progress, and the time left in this slice."""
+
+    def __init__(self, job: Job, holder: str, follow: Follow | None) -> None:
+        self.job = job
+        self.holder = holder
+        self.follow = follow
+        self._until = time.monotonic() + SLICE_S
+        self._next_beat = 0.0
+
+    @property
+    def is_slice_over(self) -> bool:
+        return time.monotonic() >= self._until
+
+    def beat(self, n_done: int | None = None, *, now: bool = False) -> None:
+        """Tell the database, not oftener than every other second.
+
+        Raises:
+            Stopped
+        """
+        if not now and time.monotonic() < self._next_beat:
+            return
+        self._next_beat = time.monotonic() + BEAT_EVERY_S
+        if not job_beat(job=self.job, holder=self.holder, n_done=n_done):
+            raise Stopped
+        if n_done is not None:
+            self.job.n_done = n_done
+        if self.follow is not None:
+            self.follow(self.job)
+
+
+def _slice(job: Job, work_on: Callable[[_Work], bool], follow: Follow | None) -> bool:
+    """Claim the job, work, and leave it in the state that belongs to what happened.
+
+    Returns:
+        Whether another slice is needed.
+    """
+    holder = job_claim(job=job)
+    if holder is None:
+        return False
+    work = _Work(job, holder, follow)
+    try:
+        more = work_on(work)
+    except Stopped:
+        job_end(job=job, holder=holder, state=Job.State.CANCELLED)
+        return False
+    except OperationalError:
+        # The database was busy or away, which says nothing about the job: another slice tries again.
+        log.warning("%s: the database did not answer; trying again", job, exc_info=True)
+        job_release(job=job, holder=holder)
+        return True
+    except Exception as error:
+        reason = _reason(error)
+        if type(error).__name__ in _TOLD:
+            log.warning("%s: %s", job, reason)
+        else:
+            log.exception("%s failed", job)
+        job_end(job=job, holder=holder, state=Job.State.FAILED, error=reason)
+        return False
+    except BaseException:
+        job_release(job=job, holder=holder)  # Ctrl-C or a worker's shutdown: it can be gone on with
+        raise
+    if more:
+        job_release(job=job, holder=holder)
+    else:
+        job_end(job=job, holder=holder, state=Job.State.DONE)
+    return more
+
+
+# --- self-play
+
+
+def selfplay_slice(run_id: int, *, follow: Follow | None = None) -> bool:
+    """Play the next conversations of a run; True if there are more.
+
+    When the last is there the run ends, and after that its metrics are asked for.
+    """
+    run = SelfPlayRun.objects.get(pk=run_id)
+    more = _slice(run, lambda work: _selfplay(run, work), follow)
+    run.refresh_from_db()
+    if run.state == Job.State.DONE:
+        _metrics_follow(run)
+    return more
+
+
+def _selfplay(run: SelfPlayRun, work: _Work) -> bool:
+    from evaluation.selfplay import play
+
+    n_turns = run.plan["n_turns"]
+    work.beat(selfplay_count(run), now=True)
+    for bot_id in run.plan["bots"]:
+        while ordinals := selfplay_missing(run, bot_id, limit=_batch_of(bot_id)):
+            if work.is_slice_over:
+                return True
+            bot = _bot_ready(run, bot_id)
+            n_before = selfplay_count(run)
+
+            def progress(n_made: int, n_planned: int, n_before: int = n_before) -> None:
+                work.beat(n_before + n_made // n_turns)
+
+            played = play(
+                bot,
+                seeds=[conversation_seed(run, bot_id, ordinal) for ordinal in ordinals],
+                n_turns=n_turns,
+                openers=run.plan["openers"],
+                progress=progress,
+            )
+            version = bot_version_record(bot=bot)
+            selfplay_store(run=run, version=version, ordinals=ordinals, played=played)
+            work.beat(selfplay_count(run), now=True)
+    summary = selfplay_summary(run)
+    for bot_id, found in summary.items():
+        if found.failed and not found.conversations:
+            raise Refused("bot_failed", f"every conversation of {bot_id} failed: {found.error}")
+    return False
+
+
+def _batch_of(bot_id: str) -> int:
+    return max(1, bot_find(bot_id).capacity)
+
+
+_loaded: list[str] = []
+
+
+def _bot_ready(run: SelfPlayRun, bot_id: str) -> Bot:
+    """The bot, loaded once a process; the one before makes room for it.
+
+    Raises:
+        Refused: if it is not the bot that the plan means.
+        BotError: if it cannot be loaded.
+    """
+    from chatbots.registry import bot_load
+
+    bot = bot_find(bot_id)
+    planned = run.plan["identities"][bot_id]
+    if bot.identity.key != planned["key"]:
+        raise Refused(
+            "bot_changed",
+            f"{bot_id} has changed since the run was planned (version {planned['version']} then, "
+            f"{bot.identity.version} now, or other parameters); start a new run",
+        )
+    if bot_id not in _loaded:
+        for other in _loaded:
+            bot_find(other).unload()
+        _loaded.clear()
+        bot_load(bot_id, settings.CONFAB_DEVICE)
+        _loaded.append(bot_id)
+    return bot
+
+
+def _metrics_follow(run: SelfPlayRun) -> None:
+    """Ask for the metrics of the plan, once."""
+    names = run.plan.get("metrics") or []
+    if names and not MetricRun.objects.filter(run=run).exists():
+        metric_run_create(run=run, metrics=names, created_by=run.created_by)
+
+
+# --- metrics
+
+
+def metrics_slice(metric_run_id: int, *, follow: Follow | None = None) -> bool:
+    """Compute metrics for the next conversations that have none; True if there are more."""
+    job = MetricRun.objects.select_related("study", "run").get(pk=metric_run_id)
+    return _slice(job, lambda work: _metrics(job, work), follow)
+
+
+def _metrics(job: MetricRun, work: _Work) -> bool:
+    metrics = metrics_find(job.metrics)
+    versions = {metric.name: metric_version_record(metric=metric) for metric in metrics}
+    shared = _shared_of(job)
+    before: list[Any] = []
+    work.beat(now=True)
+    while ids := conversations_lacking(
+        study=job.study, run=job.run, versions=list(versions.values()), limit=METRIC_BATCH
+    ):
+        if work.is_slice_over:
+            return True
+        if ids == before:
+            raise RuntimeError(f"no metric gave a result for conversation {ids[0]}")
+        before = ids
+        there = results_there(ids, list(versions.values()))
+        groups: dict[tuple[str, ...], list[Any]] = {}
+        for conversation_id in ids:
+            has = there.get(conversation_id, set())
+            lacks = tuple(name for name, version in versions.items() if version.pk not in has)
+            groups.setdefault(lacks, []).append(conversation_id)
+        for names, group in groups.items():
+            chosen = [metric for metric in metrics if metric.name in names]
+            _compute(job, chosen, group, shared, work)
+        work.beat(job.n_done + len(ids), now=True)
+    return False
+
+
+_shared: dict[int, Shared] = {}
+
+
+def _shared_of(job: MetricRun) -> Shared:
+    """What the slices of one job in this process share, so that no text is encoded twice.
+
+    The next job makes room; so does a job of very many texts, whose vectors would fill the memory.
+    """
+    from evaluation.metrics.shared import Shared
+
+    shared = _shared.get(job.pk)
+    if shared is None or shared.encoder.n_encoded > TEXTS_KEPT:
+        _shared.clear()
+        shared = _shared[job.pk] = Shared()
+    return shared
+
+
+def _compute(
+    job: MetricRun, metrics: list[Metric], ids: list[Any], shared: Shared, work: _Work
+) -> None:
+    rows = Conversation.objects.filter(pk__in=ids).order_by("created_at", "pk")
+    conversations = list(conversation_values(rows))
+    n_turns = {conversation.id: len(conversation.turns) for conversation in conversations}
+    for metric in metrics:
+        table = metric.compute(conversations, self_play=job.run is not None, shared=shared)
+        metric_results_store(
+            version=metric_version_record(metric=metric), table=table, n_turns=n_turns
+        )
+        work.beat()
+
+
+# --- hybrid fits
+
+
+def fit_do(fit_id: int, *, follow: Follow | None = None) -> bool:
+    """Fit or apply a hybrid metric; always the whole of it."""
+    fit = HybridFit.objects.select_related("study", "train_study", "run").get(pk=fit_id)
+    return _slice(fit, lambda work: _fit(fit, work), follow)
+
+
+def _fit(fit: HybridFit, work: _Work) -> bool:
+    from evaluation.hybrid.fit import apply_fit, fit_hybrid
+    from evaluation.hybrid.results import KeptFit
+
+    asked = fit.request
+    targets, seed = asked["targets"], asked["seed"]
+    work.beat(now=True)
+    selfplay = None
+    identities: dict[str, Any] = {}
+    if asked["applies_kept_fit"]:
+        kept = KeptFit.from_json(fit.kept or {})
+        features = list(kept.features)
+    else:
+        kept = None
+        features = _features(asked)
+    metrics = metrics_of_columns(features)
+    identities["metrics"] = {metric.name: metric.identity.as_dict() for metric in metrics}
+    if fit.run is not None:
+        check_computed(metrics, run=fit.run)
+        selfplay = metric_frame(run=fit.run, metrics=metrics)
+        selfplay = selfplay[~selfplay["bot"].isin(asked["exclude_bots"])]
+        identities["selfplay_bots"] = fit.run.plan["identities"]
+    if kept is None:
+        table, dimensions = _rated(fit, fit.train_study or fit.study, metrics)
+        common = {
+            "features": features,
+            "targets": targets,
+            "preset": asked["preset"],
+            "intercept": asked["intercept"],
+            "seed": seed,
+            "metric_identities": identities["metrics"],
+        }
+        if fit.train_study is None:
+            result = fit_hybrid(table, selfplay=selfplay, dimensions=dimensions, **common)
+        else:
+            kept = fit_hybrid(table, **common).fit
+    if kept is not None:
+        human = _to_apply_to(fit, metrics)
+        result = apply_fit(
+            kept,
+            human=human if len(human) else None,
+            selfplay=selfplay,
+            targets=targets if asked["targets_given"] else None,
+            seed=seed,
+        )
+    work.beat(now=True)
+    identities["bots"] = _bot_keys(fit)
+    fit_store(fit=fit, result=result, identities=identities)
+    return False
+
+
+def _features(asked: dict[str, Any]) -> list[str]:
+    from evaluation.hybrid.presets import preset_get
+
+    return asked["features"] or list(preset_get(asked["preset"]).features)
+
+
+def _rated(fit: HybridFit, study: Study, metrics: list[Metric]) -> tuple[pd.DataFrame, list[str]]:
+    """The study's rated conversations, and the names of its rating dimensions.
+
+    Length is there too: baselines are made of it.
+    """
+    check_computed(metrics, study=study)
+    names = {metric.name for metric in metrics}
+    baselines = [m for m in metrics_of_columns(["words_user", "n_turns"]) if m.name not in names]
+    table, dimensions = rated_frame(
+        study=study,
+        metrics=[*metrics, *baselines],
+        include_synthetic=fit.request["include_synthetic"],
+        exclude_bots=fit.request["exclude_bots"],
+    )
+    missing = [target for target in fit.request["targets"] if target not in dimensions]
+    if missing:
+        known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
+        raise Refused(
+            "no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}"
+        )
+    return table, dimensions
+
+
+def _to_apply_to(fit: HybridFit, metrics: list[Metric]) -> pd.DataFrame:
+    """The conversations a kept fit predicts: the study's rated ones, or all if none is rated."""
+    check_computed(metrics, study=fit.study)
+    asked = fit.request
+    table, dimensions = rated_frame(
+        study=fit.study,
+        metrics=metrics,
+        include_synthetic=asked["include_synthetic"],
+        exclude_bots=asked["exclude_bots"],
+    )
+    if not dimensions:
+        table = metric_frame(
+            study=fit.study, metrics=metrics, include_synthetic=asked["include_synthetic"]
+        )
+        table = table[~table["bot"].isin(asked["exclude_bots"])]
+    return table
+
+
+def _bot_keys(fit: HybridFit) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    studies = [study for study in (fit.study, fit.train_study) if study is not None]
+    found = Conversation.objects.filter(study__in=studies).order_by("bot__bot_id", "bot__key")
+    for bot_id, key in found.values_list("bot__bot_id", "bot__key").distinct():
+        keys.setdefault(bot_id, []).append(key)
+    return keys
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    told = type(error).__name__ in _TOLD
+    return text if told and text else f"{type(error).__name__}: {text}"

@@ -1,0 +1,57 @@
+"""`compute_metrics (--study KEY | --run ID) [--metrics a,b] [--inline]`."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from webapp.core.management.base import ConfabCommand
+from webapp.runs import jobs
+from webapp.runs.management.commands.selfplay import names
+from webapp.runs.management.following import follow, work_inline
+from webapp.runs.management.studies import study_named
+from webapp.runs.selectors.selfplay import run_by_id
+from webapp.runs.services.metrics import metric_run_create
+
+
+class Command(ConfabCommand):
+    help = "Compute metrics for every conversation that has none of this version yet."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        where = parser.add_mutually_exclusive_group(required=True)
+        where.add_argument("--study", metavar="KEY")
+        where.add_argument("--run", type=int, metavar="ID", help="a self-play run")
+        parser.add_argument("--metrics", default="", metavar="a,b", help="without it: all")
+        parser.add_argument("--inline", action="store_true", help="without Celery")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        started = time.monotonic()
+        job = metric_run_create(
+            study=study_named(options["study"]) if options["study"] else None,
+            run=run_by_id(options["run"]) if options["run"] is not None else None,
+            metrics=names(options["metrics"]),
+            enqueue=not options["inline"],
+        )
+        what, unit = "Metrics", "conversations"
+        if options["inline"]:
+            job = work_inline(job, jobs.metrics_slice, what=what, unit=unit)
+        else:
+            job = follow(
+                job,
+                what=what,
+                unit=unit,
+                note=self.note,
+                go_on="The metrics are computed on without you; run the command again to follow.",
+            )
+        return {
+            "conversations": job.n_done,
+            "metrics": job.metrics,
+            "seconds": round(time.monotonic() - started, 2),
+        }
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(
+            f"{', '.join(result['metrics'])}: {result['conversations']} conversations in "
+            f"{result['seconds']:g} s"
+        )

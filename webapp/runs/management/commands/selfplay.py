@@ -1,0 +1,106 @@
+"""`selfplay --bots A,B [--conversations N] [--turns N] [--seed N] [--inline]`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from webapp.core.management.base import ConfabCommand, Usage, whole_number
+from webapp.runs import jobs
+from webapp.runs.management.following import follow, work_inline
+from webapp.runs.models import SelfPlayRun
+from webapp.runs.selectors.selfplay import run_by_id, selfplay_summary
+from webapp.runs.services.jobs import job_restart
+from webapp.runs.services.selfplay import N_CONVERSATIONS, N_TURNS, run_create
+
+
+class Command(ConfabCommand):
+    help = "Let bots converse with themselves, on Celery workers or in this process."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--bots", metavar="A,B", help="ids, see list_bots")
+        parser.add_argument(
+            "--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per bot"
+        )
+        parser.add_argument(
+            "--turns", type=whole_number(1), default=N_TURNS, help="per conversation"
+        )
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument(
+            "--openers", type=Path, metavar="FILE", help="texts to begin with, one a line"
+        )
+        parser.add_argument("--metrics", default="", metavar="a,b", help="to compute afterwards")
+        parser.add_argument("--name", default="")
+        parser.add_argument("--run", type=int, metavar="ID", help="go on with this run instead")
+        parser.add_argument("--inline", action="store_true", help="without Celery")
+        parser.add_argument("--no-wait", action="store_true", help="return at once")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        if (options["bots"] is None) == (options["run"] is None):
+            raise Usage("either --bots (a new run) or --run (go on with one) is needed")
+        if options["inline"] and options["no_wait"]:
+            raise Usage("--inline and --no-wait exclude each other")
+        inline = options["inline"]
+        run = self._goes_on(options["run"], inline) if options["run"] else self._new(options)
+        what, unit = str(run).capitalize(), "conversations"
+        if inline:
+            run = work_inline(run, jobs.selfplay_slice, what=what, unit=unit)
+        elif not options["no_wait"]:
+            run = follow(
+                run,
+                what=what,
+                unit=unit,
+                note=self.note,
+                go_on=f"{what} goes on without you; follow it in the dashboard or with "
+                f"`manage.py selfplay --run {run.pk}`",
+            )
+        return self._result(run)
+
+    def _new(self, options: dict[str, Any]) -> SelfPlayRun:
+        openers: list[str] = []
+        if options["openers"]:
+            lines = options["openers"].read_text(encoding="utf-8").splitlines()
+            openers = [line.strip() for line in lines if line.strip()]
+            if not openers:
+                raise Usage(f"{options['openers']} has no text; one opener a line is needed")
+        return run_create(
+            bots=names(options["bots"]),
+            n_conversations=options["conversations"],
+            n_turns=options["turns"],
+            seed=options["seed"],
+            openers=openers,
+            metrics=names(options["metrics"]),
+            name=options["name"],
+            enqueue=not options["inline"],
+        )
+
+    def _goes_on(self, run_id: int, inline: bool) -> SelfPlayRun:
+        run = run_by_id(run_id)
+        if run.state in (run.State.FAILED, run.State.CANCELLED):
+            run = job_restart(job=run)
+        if not run.is_over and not inline:
+            from webapp.runs.tasks import enqueue
+
+            enqueue(run)
+        return run
+
+    def _result(self, run: SelfPlayRun) -> dict[str, Any]:
+        bots = {}
+        for bot_id, found in selfplay_summary(run).items():
+            bots[bot_id] = {"conversations": found.conversations, "turns": found.turns}
+            if found.failed:
+                self.note(f"{found.failed} conversations of {bot_id} failed: {found.error}")
+        return {"run": run.pk, "bots": bots}
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(f"Run {result['run']}")
+        for bot_id, found in result["bots"].items():
+            self.stdout.write(
+                f"  {bot_id}: {found['conversations']} conversations, {found['turns']} turns"
+            )
+
+
+def names(text: str) -> list[str]:
+    """Names between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]

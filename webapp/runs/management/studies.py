@@ -1,0 +1,21 @@
+"""A study by the key a person typed."""
+
+from __future__ import annotations
+
+from chatbots.registry import nearest_names
+from webapp.studies.models import Study
+from webapp.studies.selectors import study_by_key
+
+
+def study_named(key: str) -> Study:
+    """The study.
+
+    Raises:
+        LookupError: with the nearest keys.
+    """
+    try:
+        return study_by_key(key)
+    except Study.DoesNotExist:
+        near = nearest_names(key, list(Study.objects.values_list("key", flat=True)))
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise LookupError(f"there is no study {key!r}{hint}") from None

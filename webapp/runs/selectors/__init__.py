@@ -1,0 +1,1 @@
+"""Reads of runs: `jobs` (progress), `selfplay` (what is missing), `metrics` (results), `frames`."""

@@ -1,0 +1,196 @@
+"""Tables for analysis: metric columns of conversations, and ratings beside them.
+
+All frames have `conversation_id` and `bot`; undefined is NaN. Synthetic conversations are left out unless
+asked for; open, failed and withdrawn ones always are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from webapp.core.errors import Refused
+from webapp.ratings.models import Rating
+from webapp.runs.models import MetricResult, SelfPlayRun
+from webapp.runs.selectors.metrics import measurable, metrics_all, versions_current
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evaluation.metrics.base import Metric
+
+CHUNK = 2000
+
+
+def metric_frame(
+    *,
+    study: Study | None = None,
+    run: SelfPlayRun | None = None,
+    metrics: Sequence[Metric] | None = None,
+    include_synthetic: bool = False,
+) -> pd.DataFrame:
+    """One row per conversation of a study or a self-play run.
+
+    Args:
+        metrics: whose conversation-level columns to give; None: all registered.
+
+    Returns:
+        `conversation_id`, `bot`, `participant`, and every column of the metrics as they are now; NaN where
+        undefined or not computed yet.
+    """
+    import pandas as pd
+
+    metrics = metrics_all() if metrics is None else metrics
+    rows = measurable(study=study, run=run)
+    if not include_synthetic:
+        rows = rows.filter(is_synthetic=False)
+    found = rows.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "participant_id")
+    table: dict[Any, dict[str, Any]] = {
+        pk: {
+            "conversation_id": str(pk),
+            "bot": bot,
+            "participant": str(participant) if participant else None,
+        }
+        for pk, bot, participant in found.iterator(chunk_size=CHUNK)
+    }
+    versions = versions_current(metrics)
+    results = MetricResult.objects.filter(
+        conversation__in=rows, metric__in=list(versions.values())
+    ).values_list("conversation_id", "values")
+    for conversation_id, values in results.iterator(chunk_size=CHUNK):
+        if conversation_id in table:
+            table[conversation_id].update(values)
+    names = column_names(metrics)
+    frame = pd.DataFrame(
+        list(table.values()), columns=["conversation_id", "bot", "participant", *names]
+    )
+    frame[names] = frame[names].astype(float)
+    return frame
+
+
+def ratings_frame(
+    *, study: Study, include_synthetic: bool = False, exclude_bots: Collection[str] = ()
+) -> pd.DataFrame:
+    """One row per rating: `conversation_id`, `bot`, `rater`, and a column per dimension answered."""
+    import pandas as pd
+
+    ratings = Rating.objects.filter(conversation__in=measurable(study=study, run=None)).exclude(
+        conversation__bot__bot_id__in=list(exclude_bots)
+    )
+    if not include_synthetic:
+        ratings = ratings.filter(conversation__is_synthetic=False)
+    rows = []
+    dimensions: dict[str, None] = {}
+    for conversation_id, bot, participant, rater, answers in (
+        ratings.order_by("pk")
+        .values_list(
+            "conversation_id", "conversation__bot__bot_id", "participant_id", "rater", "answers"
+        )
+        .iterator(chunk_size=CHUNK)
+    ):
+        dimensions.update(dict.fromkeys(answers))
+        rows.append(
+            {
+                # The ids come last: a dimension may be called like one of them.
+                **answers,
+                "conversation_id": str(conversation_id),
+                "bot": bot,
+                "rater": str(participant) if participant else (rater or None),
+            }
+        )
+    # PostgreSQL gives the keys of an answer in an order of its own; the rubric's order is the people's.
+    asked = [
+        dimension.key for dimension in study.rubric.dimensions.all() if dimension.key in dimensions
+    ]
+    names = [
+        name
+        for name in [*asked, *sorted(dimensions.keys() - set(asked))]
+        if name not in ("conversation_id", "bot", "rater")
+    ]
+    frame = pd.DataFrame(rows, columns=["conversation_id", "bot", "rater", *names])
+    frame[names] = frame[names].astype(float)
+    return frame
+
+
+def rated_frame(
+    *,
+    study: Study,
+    metrics: Sequence[Metric] | None = None,
+    include_synthetic: bool = False,
+    exclude_bots: Collection[str] = (),
+) -> tuple[pd.DataFrame, list[str]]:
+    """One row per rated conversation: `metric_frame` with the mean of every rating dimension.
+
+    Returns:
+        The table, and the names of the dimensions.
+
+    `participant` is who chatted, or the rater where the conversation has just one. A metric column called
+    like a dimension gives way to it.
+    """
+    metric_table = metric_frame(study=study, metrics=metrics, include_synthetic=include_synthetic)
+    ratings = ratings_frame(
+        study=study, include_synthetic=include_synthetic, exclude_bots=exclude_bots
+    )
+    names = [name for name in ratings.columns if name not in ("conversation_id", "bot", "rater")]
+    grouped = ratings.groupby("conversation_id", sort=False)
+    means = grouped[names].mean()
+    raters = grouped["rater"].agg(_only_one)
+    clash = [name for name in names if name in metric_table.columns]
+    frame = metric_table.drop(columns=clash).merge(
+        means, left_on="conversation_id", right_index=True, how="inner"
+    )
+    alone = frame["conversation_id"].map(raters)
+    frame["participant"] = frame["participant"].where(frame["participant"].notna(), alone)
+    return frame, names
+
+
+def _only_one(found: pd.Series) -> Any:
+    return found.iloc[0] if len(found) == 1 else None
+
+
+def column_names(metrics: Iterable[Metric]) -> list[str]:
+    """The conversation-level columns of the metrics."""
+    return [
+        column.name
+        for metric in metrics
+        for column in metric.columns
+        if column.level == "conversation"
+    ]
+
+
+def metrics_of_columns(names: Sequence[str]) -> list[Metric]:
+    """The metrics that have these conversation-level columns; names that no metric has are passed over."""
+    wanted = set(names)
+    return [metric for metric in metrics_all() if wanted & set(column_names([metric]))]
+
+
+def check_computed(
+    metrics: Sequence[Metric], *, study: Study | None = None, run: SelfPlayRun | None = None
+) -> None:
+    """See that every metric has a result for every conversation that a table would need.
+
+    For a study those are its rated conversations.
+
+    Raises:
+        Refused: `not_computed`, with the command that helps.
+    """
+    rows = measurable(study=study, run=run)
+    if study is not None:
+        rows = rows.filter(ratings__isnull=False).distinct()
+    n_rows = rows.count()
+    versions = versions_current(metrics)
+    lacking = []
+    for metric in metrics:
+        version = versions.get(metric.name)
+        n_there = rows.filter(metric_results__metric=version).count() if version is not None else 0
+        if n_there < n_rows:
+            lacking.append(f"{metric.name} ({n_rows - n_there} of {n_rows})")
+    if lacking:
+        where = f"study {study.key}" if study is not None else f"self-play run {run.pk}"  # type: ignore[union-attr]
+        option = f"--study {study.key}" if study is not None else f"--run {run.pk}"  # type: ignore[union-attr]
+        raise Refused(
+            "not_computed",
+            f"conversations of {where} lack metrics: {', '.join(lacking)}; "
+            f"run `manage.py compute_metrics {option}` first",
+        )

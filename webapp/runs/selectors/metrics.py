@@ -1,0 +1,101 @@
+"""Which metrics there are, and which conversations have no result of them yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet
+
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.runs.models import MetricResult, MetricVersion, SelfPlayRun
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from evaluation.metrics.base import Metric
+
+
+def metrics_all() -> list[Metric]:
+    """Every registered metric, by name. Loads nothing."""
+    from evaluation.metrics.registry import metric_list
+
+    return metric_list()
+
+
+def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
+    """The metrics of these names; none given: all that can be computed here.
+
+    Raises:
+        UnknownName: with the nearest names.
+        Refused: `unavailable` for one asked for by name, with the reason.
+    """
+    from evaluation.metrics.registry import metric_get
+
+    if not names:
+        return [metric for metric in metrics_all() if metric.unavailable_reason() is None]
+    chosen = [metric_get(name) for name in dict.fromkeys(names)]
+    for metric in chosen:
+        reason = metric.unavailable_reason()
+        if reason is not None:
+            raise Refused("unavailable", f"{metric.name} cannot be computed here: {reason}")
+    return chosen
+
+
+def measurable(*, study: Study | None, run: SelfPlayRun | None) -> QuerySet[Conversation]:
+    """Conversations that will not change any more: neither open nor failed nor withdrawn."""
+    rows = Conversation.objects.filter(state=Conversation.State.COMPLETED)
+    return rows.filter(study=study) if study is not None else rows.filter(selfplay__run=run)
+
+
+def _lacking(
+    study: Study | None, run: SelfPlayRun | None, versions: Collection[MetricVersion]
+) -> QuerySet[Conversation]:
+    ids = [version.pk for version in versions]
+    return (
+        measurable(study=study, run=run)
+        .annotate(n_results=Count("metric_results", filter=Q(metric_results__metric__in=ids)))
+        .filter(n_results__lt=len(ids))
+    )
+
+
+def conversations_lacking_count(
+    *, study: Study | None, run: SelfPlayRun | None, versions: Collection[MetricVersion]
+) -> int:
+    """Conversations that lack a result of at least one of the metrics."""
+    return _lacking(study, run, versions).count()
+
+
+def conversations_lacking(
+    *,
+    study: Study | None,
+    run: SelfPlayRun | None,
+    versions: Collection[MetricVersion],
+    limit: int,
+) -> list[UUID]:
+    """The next ones of them."""
+    return list(
+        _lacking(study, run, versions)
+        .order_by("created_at", "pk")
+        .values_list("pk", flat=True)[:limit]
+    )
+
+
+def results_there(
+    conversation_ids: Collection[UUID], versions: Collection[MetricVersion]
+) -> dict[UUID, set[int]]:
+    """Per conversation the metric versions (by primary key) that have a result."""
+    there: dict[UUID, set[int]] = {}
+    rows = MetricResult.objects.filter(conversation__in=conversation_ids, metric__in=versions)
+    for conversation_id, metric_id in rows.values_list("conversation_id", "metric_id"):
+        there.setdefault(conversation_id, set()).add(metric_id)
+    return there
+
+
+def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
+    """By metric name the row of its present identity; a metric never computed has none."""
+    keys = {metric.identity.key: metric.name for metric in metrics}
+    return {
+        keys[version.key]: version for version in MetricVersion.objects.filter(key__in=list(keys))
+    }

@@ -1,0 +1,1 @@
+"""Writes of runs: `jobs` (state of any long work), `selfplay`, `metrics`, `fits`."""

@@ -1,0 +1,88 @@
+"""Writes of hybrid fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+
+from webapp.runs.models import HybridFit, SelfPlayRun
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from evaluation.hybrid.results import HybridResult
+
+
+def fit_create(
+    *,
+    study: Study,
+    targets: Sequence[str] | None = None,
+    preset: str = "paper",
+    intercept: str = "fold",
+    run: SelfPlayRun | None = None,
+    train_study: Study | None = None,
+    features: Sequence[str] | None = None,
+    exclude_bots: Sequence[str] = (),
+    include_synthetic: bool = False,
+    seed: int = 0,
+    kept: Mapping[str, Any] | None = None,
+    created_by: User | None = None,
+    enqueue: bool = True,
+) -> HybridFit:
+    """Ask for a leave-bot-out fit.
+
+    Args:
+        targets: rating dimensions; several are averaged. None: quality, or those of the kept fit.
+        run: self-play conversations to predict too.
+        train_study: fit on that study and apply to `study`.
+        features: metric columns; None: the preset's.
+        exclude_bots: bots to leave out, deliberately degraded controls say.
+        kept: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
+        enqueue: False for a caller that does the work itself.
+    """
+    with transaction.atomic():
+        fit = HybridFit.objects.create(
+            study=study,
+            train_study=train_study,
+            run=run,
+            request={
+                "targets": list(targets or ["quality"]),
+                "targets_given": targets is not None,
+                "preset": preset,
+                "intercept": intercept,
+                "features": None if features is None else list(features),
+                "exclude_bots": list(exclude_bots),
+                "include_synthetic": include_synthetic,
+                "seed": seed,
+                "applies_kept_fit": kept is not None,
+            },
+            kept=None if kept is None else dict(kept),
+            n_total=1,
+            created_by=created_by,
+        )
+        if enqueue:
+            from webapp.runs.tasks import enqueue as send
+
+            transaction.on_commit(lambda: send(fit))
+    return fit
+
+
+def fit_store(*, fit: HybridFit, result: HybridResult, identities: Mapping[str, Any]) -> None:
+    """Keep the whole result with every identity used."""
+    predictions = {
+        name: [_plain(value) for value in values] for name, values in result.predictions.items()
+    }
+    HybridFit.objects.filter(pk=fit.pk).update(
+        result=result.to_json(),
+        kept=result.fit.to_json(),
+        predictions=predictions,
+        identities={**identities, "hybrid": result.fit.identity.as_dict()},
+        n_done=1,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str) else float(value)

@@ -1,0 +1,154 @@
+"""The state of long work. Every change is one conditional UPDATE, so two processes cannot both make it.
+
+A process that works on a job is its holder and gives signs of life. Who finds a job without a living
+holder may take it: the rows already made say what is left.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from webapp.core.errors import Refused
+from webapp.runs.models import Job, SelfPlayRun
+
+STALE_AFTER = timedelta(seconds=60)
+State = Job.State
+J = TypeVar("J", bound=Job)
+
+
+def job_claim(*, job: Job) -> str | None:
+    """Become the job's holder, if it is not over and nobody alive is at work on it.
+
+    Returns:
+        The token that `job_beat`, `job_release` and `job_end` want, or None.
+    """
+    now = timezone.now()
+    holder = f"{socket.gethostname()[:80]}:{os.getpid()}:{uuid.uuid4().hex}"
+    model = type(job)
+    free = Q(holder="") | Q(heartbeat_at=None) | Q(heartbeat_at__lt=now - STALE_AFTER)
+    current = model.objects.filter(pk=job.pk).values_list("holder", flat=True).first()  # type: ignore[attr-defined]
+    if current and holder_is_dead(current):
+        free |= Q(holder=current)
+    claimed = model.objects.filter(free, pk=job.pk, state__in=[State.QUEUED, State.RUNNING]).update(  # type: ignore[attr-defined]
+        holder=holder,
+        state=State.RUNNING,
+        heartbeat_at=now,
+        started_at=Coalesce(F("started_at"), now),
+        updated_at=now,
+    )
+    return holder if claimed else None
+
+
+def job_beat(*, job: Job, holder: str, n_done: int | None = None) -> bool:
+    """Give a sign of life and, if given, the progress.
+
+    Returns:
+        False if work must stop: somebody cancelled the job, or took it.
+    """
+    now = timezone.now()
+    fields: dict[str, Any] = {"heartbeat_at": now, "updated_at": now}
+    if n_done is not None:
+        fields["n_done"] = n_done
+    mine = type(job).objects.filter(pk=job.pk, holder=holder, state=State.RUNNING)  # type: ignore[attr-defined]
+    return bool(mine.filter(cancel_requested=False).update(**fields))
+
+
+def job_release(*, job: Job, holder: str) -> None:
+    """Leave the job to whoever takes the next slice."""
+    type(job).objects.filter(pk=job.pk, holder=holder).update(holder="")  # type: ignore[attr-defined]
+
+
+def job_end(*, job: Job, holder: str, state: str, error: str = "") -> bool:
+    """Put the job into its end state, alone in its transaction. False if it was not the holder's."""
+    now = timezone.now()
+    return bool(
+        type(job)  # type: ignore[attr-defined]
+        .objects.filter(pk=job.pk, holder=holder, state=State.RUNNING)
+        .update(state=state, error=error[:2000], ended_at=now, updated_at=now, holder="")
+    )
+
+
+def job_cancel(*, job: J) -> J:
+    """Ask for the job to stop; at once if nobody is at work on it. What it made stays."""
+    now = timezone.now()
+    model = type(job)
+    with transaction.atomic():
+        rows = model.objects.filter(pk=job.pk, state__in=[State.QUEUED, State.RUNNING])  # type: ignore[attr-defined]
+        rows.update(cancel_requested=True, updated_at=now)
+        rows.filter(Q(holder="") | Q(heartbeat_at__lt=now - STALE_AFTER)).update(
+            state=State.CANCELLED, ended_at=now, holder=""
+        )
+    job.refresh_from_db()
+    return job
+
+
+def job_restart(*, job: J, enqueue: bool = False) -> J:
+    """Go on with a job that failed or was stopped; conversations that failed are tried again.
+
+    Args:
+        enqueue: send it to the workers too.
+
+    Raises:
+        Refused: `running` or `done`.
+    """
+    with transaction.atomic():
+        changed = (
+            type(job)  # type: ignore[attr-defined]
+            .objects.filter(pk=job.pk, state__in=[State.FAILED, State.CANCELLED])
+            .update(
+                state=State.QUEUED,
+                cancel_requested=False,
+                error="",
+                ended_at=None,
+                holder="",
+                updated_at=timezone.now(),
+            )
+        )
+        job.refresh_from_db()
+        if not changed:
+            if job.state == State.DONE:
+                raise Refused("done", f"{job} is done; there is nothing to go on with")
+            raise Refused("running", f"{job} is not over; it goes on by itself")
+        if isinstance(job, SelfPlayRun):
+            from webapp.runs.services.selfplay import selfplay_forget_failed
+
+            selfplay_forget_failed(run=job)
+    if enqueue:
+        from webapp.runs.tasks import enqueue as send
+
+        send(job)
+    return job
+
+
+def holder_is_dead(holder: str) -> bool:
+    """Whether the holder was a process of this machine that no longer exists."""
+    host, _, rest = holder.partition(":")
+    pid = rest.partition(":")[0]
+    if host != socket.gethostname()[:80] or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return _is_zombie(int(pid))
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a process has ended and only its parent has not noticed, as in containers without an init."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # gone meanwhile, or not Linux
+        return False
+    return stat.rpartition(")")[2].split()[0] in ("Z", "X")

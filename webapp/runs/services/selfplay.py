@@ -1,0 +1,166 @@
+"""Writes of self-play runs: the plan, frozen when the run is made, and its conversations."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from chatbots import derive_seed
+from webapp.bots.models import BotVersion
+from webapp.bots.selectors import bot_entry, bot_find
+from webapp.bots.services import bot_version_record
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.errors import Refused
+from webapp.runs.models import SelfPlayConversation, SelfPlayRun
+from webapp.runs.selectors.metrics import metrics_find
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from evaluation.selfplay import SelfPlayed
+
+N_CONVERSATIONS = 100
+N_TURNS = 10
+_SEED_LIMIT = 2**63
+
+
+def run_create(
+    *,
+    bots: Sequence[str],
+    n_conversations: int = N_CONVERSATIONS,
+    n_turns: int = N_TURNS,
+    seed: int = 0,
+    openers: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    name: str = "",
+    created_by: User | None = None,
+    enqueue: bool = True,
+) -> SelfPlayRun:
+    """Freeze the plan with the identities of bots and metrics, and start it on the workers.
+
+    Args:
+        openers: texts to begin with; without any the bot speaks first, to an empty context.
+        metrics: to compute when all conversations are there.
+        enqueue: False for a caller that does the work itself.
+
+    Raises:
+        UnknownName: a bot or metric that does not exist, with the nearest names.
+        Refused: `bad_plan`, or `unavailable` with a bot's reason.
+    """
+    bots = list(dict.fromkeys(bots))
+    if not bots:
+        raise Refused("bad_plan", "no bot is named; at least one is needed")
+    for what, number in (("conversations", n_conversations), ("turns", n_turns)):
+        if number < 1:
+            raise Refused("bad_plan", f"the number of {what} is {number}; it must be at least 1")
+    if not -_SEED_LIMIT <= seed < _SEED_LIMIT:
+        raise Refused("bad_plan", f"the seed is {seed}; it must fit 64 bits")
+    found = [bot_find(bot_id) for bot_id in bots]
+    for bot in found:
+        entry = bot_entry(bot)
+        if not entry.available:
+            raise Refused("unavailable", f"{bot.name} is not available: {entry.reason}")
+    plan: dict[str, Any] = {
+        "bots": bots,
+        "n_conversations": n_conversations,
+        "n_turns": n_turns,
+        "seed": seed,
+        "openers": list(openers),
+        "metrics": [metric.name for metric in metrics_find(metrics)] if metrics else [],
+        "identities": {
+            bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in found
+        },
+        "deterministic": {bot.name: bot.deterministic for bot in found},
+    }
+    with transaction.atomic():
+        for bot in found:
+            bot_version_record(bot=bot)
+        run = SelfPlayRun.objects.create(
+            name=name, plan=plan, n_total=len(bots) * n_conversations, created_by=created_by
+        )
+        if enqueue:
+            from webapp.runs.tasks import enqueue as send
+
+            transaction.on_commit(lambda: send(run))
+    return run
+
+
+def conversation_seed(run: SelfPlayRun, bot_id: str, ordinal: int) -> int:
+    """The seed of one conversation: of the plan, the bot and its place alone."""
+    return derive_seed(run.plan["seed"], "selfplay", bot_id, ordinal)
+
+
+def selfplay_store(
+    *,
+    run: SelfPlayRun,
+    version: BotVersion,
+    ordinals: Sequence[int],
+    played: Sequence[SelfPlayed],
+) -> int:
+    """Store finished conversations; those that are there already stay. Returns how many are new.
+
+    A conversation that ended with an error is kept as failed, with the turns it had.
+    """
+    now = timezone.now()
+    rows: list[Conversation] = []
+    turns: list[Turn] = []
+    links: list[SelfPlayConversation] = []
+    for ordinal, one in zip(ordinals, played, strict=True):
+        pk = uuid.uuid4()
+        rows.append(
+            Conversation(
+                id=pk,
+                source=Conversation.Source.SELFPLAY,
+                state=Conversation.State.FAILED if one.error else Conversation.State.COMPLETED,
+                bot=version,
+                seed=one.conversation.seed,
+                n_exchanges=one.conversation.n_exchanges,
+                ended_at=now,
+            )
+        )
+        turns += [
+            Turn(conversation_id=pk, index=i, speaker=turn.speaker, text=_storable(turn.text))
+            for i, turn in enumerate(one.conversation.turns)
+        ]
+        links.append(
+            SelfPlayConversation(
+                run=run,
+                bot_id=version.bot_id,
+                ordinal=ordinal,
+                conversation_id=pk,
+                error=(one.error or "")[:500],
+            )
+        )
+    with transaction.atomic():
+        Conversation.objects.bulk_create(rows, batch_size=500)
+        Turn.objects.bulk_create(turns, batch_size=1000)
+        SelfPlayConversation.objects.bulk_create(links, ignore_conflicts=True, batch_size=500)
+        mine = {row.pk for row in rows}
+        stored = set(
+            SelfPlayConversation.objects.filter(conversation_id__in=mine).values_list(
+                "conversation_id", flat=True
+            )
+        )
+        # Another process may have stored an ordinal first: its conversation stands.
+        Conversation.objects.filter(pk__in=mine - stored).delete()
+    return len(stored)
+
+
+def selfplay_forget_failed(*, run: SelfPlayRun) -> int:
+    """Delete conversations that ended with an error, so that they are played again."""
+    failed = Conversation.objects.filter(selfplay__run=run, state=Conversation.State.FAILED)
+    n_failed = failed.count()
+    with transaction.atomic():
+        failed.delete()
+        n_done = SelfPlayConversation.objects.filter(run=run).count()
+        SelfPlayRun.objects.filter(pk=run.pk).update(n_done=n_done)
+    return n_failed
+
+
+def _storable(text: str) -> str:
+    """The text as a database takes it; a neural bot may emit half a surrogate pair or a NUL."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()

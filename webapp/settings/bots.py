@@ -1,0 +1,28 @@
+"""Which bots there are, where they run, and how long a reply may take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from webapp.settings.channels import REDIS_URL
+from webapp.settings.env import DATA_DIR, env
+
+# A YAML file of configured bots; none is needed, and an empty name means the usual one.
+CONFAB_BOTS = Path(
+    env.str("CONFAB_BOTS", default=str(DATA_DIR / "bots.yaml")) or DATA_DIR / "bots.yaml"
+)
+# Python modules whose import registers bots or metrics from outside.
+CONFAB_PLUGINS = env.list("CONFAB_PLUGINS", default=[])
+# Device of the bot host and of self-play: cpu, cuda, cuda:1.
+CONFAB_DEVICE = env.str("CONFAB_DEVICE", default="cpu")
+# Bots of other pools than "default": "gpu2=hred-ei|vhred-ei".
+CONFAB_BOT_POOLS = {
+    bot: pool
+    for pool, bots in env.dict("CONFAB_BOT_POOLS", default={}).items()
+    for bot in bots.split("|")
+}
+# The web process is the bot host too, unless Redis connects it to one of its own.
+CONFAB_BOT_HOST_IN_PROCESS = env.bool("CONFAB_BOT_HOST_IN_PROCESS", default=not REDIS_URL)
+CONFAB_REPLY_TIMEOUT_S = env.float("CONFAB_REPLY_TIMEOUT_S", default=60.0)
+# A host that dies is replaced after this long; it renews its leases three times as often.
+CONFAB_REPLY_LEASE_S = env.float("CONFAB_REPLY_LEASE_S", default=12.0)

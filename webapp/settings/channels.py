@@ -1,0 +1,35 @@
+"""Redis by `REDIS_URL`; otherwise a channel layer in memory, for one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.settings.env import env
+
+REDIS_URL = env.str("REDIS_URL", default="")
+# Keeps two installations on one Redis apart, in the channel layer and in Celery's queues.
+CHANNEL_PREFIX = env.str("CONFAB_CHANNEL_PREFIX", default="confab")
+
+
+def channel_layers() -> dict[str, dict[str, Any]]:
+    """The `CHANNEL_LAYERS` setting. A full queue drops messages without a word, so it is wide."""
+    if REDIS_URL:
+        return {
+            "default": {
+                "BACKEND": "channels_redis.core.RedisChannelLayer",
+                "CONFIG": {
+                    # Longer than the layer's blocking reads (5 s), or a quiet channel would
+                    # look like a dead server to redis-py.
+                    "hosts": [{"address": REDIS_URL, "socket_timeout": 30}],
+                    "capacity": 5000,
+                    "expiry": 60,
+                    "prefix": CHANNEL_PREFIX,
+                },
+            }
+        }
+    return {
+        "default": {
+            "BACKEND": "channels.layers.InMemoryChannelLayer",
+            "CONFIG": {"capacity": 5000, "expiry": 60},
+        }
+    }

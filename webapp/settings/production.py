@@ -1,0 +1,35 @@
+"""A server on the internet, behind TLS. Refuses to start without its secrets."""
+
+from __future__ import annotations
+
+from webapp.settings.base import *  # noqa: F403
+from webapp.settings.bots import *  # noqa: F403
+from webapp.settings.celery import *  # noqa: F403
+from webapp.settings.channels import channel_layers
+from webapp.settings.database import databases
+from webapp.settings.env import env
+from webapp.settings.logging import LOGGING  # noqa: F401
+
+DEBUG = False
+SECRET_KEY = env.str("CONFAB_SECRET_KEY")
+ALLOWED_HOSTS = env.list("CONFAB_HOSTS")
+CSRF_TRUSTED_ORIGINS = env.list(
+    "CONFAB_TRUSTED_ORIGINS", default=[f"https://{host}" for host in ALLOWED_HOSTS if host != "*"]
+)
+DATABASES = databases()
+CHANNEL_LAYERS = channel_layers()
+
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_SSL_REDIRECT = env.bool("CONFAB_SSL_REDIRECT", default=True)
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+SECURE_HSTS_SECONDS = env.int("CONFAB_HSTS_S", default=31536000)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+SECURE_HSTS_PRELOAD = True
+SESSION_COOKIE_SECURE = True
+CSRF_COOKIE_SECURE = True
+AXES_IPWARE_PROXY_COUNT = env.int("CONFAB_PROXY_COUNT", default=1)
+
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "webapp.core.storage.ModuleManifestStorage"},
+}

@@ -1,0 +1,1 @@
+"""Studies, rubrics, participants and assignments; one file per study protocol."""

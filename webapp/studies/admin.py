@@ -1,0 +1,240 @@
+"""Records of studies, rubrics, participants and assignments, and the editing of study texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import CharField, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext_lazy as _
+
+from webapp.bots.selectors import bot_entry_list
+from webapp.studies.models import Assignment, Dimension, Participant, Rubric, Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.services import rubric_default, rubric_new_version
+
+
+class StudyForm(forms.ModelForm):
+    """Bots and protocol are chosen among those there are; a bot once in keeps its place."""
+
+    bots = forms.MultipleChoiceField(
+        label=_("Bots"),
+        widget=forms.CheckboxSelectMultiple,
+        required=False,
+        help_text=_("A bot keeps its mark in plots: new ones are put behind those already here."),
+    )
+    protocol = forms.ChoiceField(label=_("Protocol"))
+
+    class Meta:
+        model = Study
+        fields = "__all__"  # noqa: DJ007  which ones are shown is said by the admin's fieldsets
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._before: list[str] = list(self.instance.bots) if self.instance.pk else []
+        entries = {entry.id: entry for entry in bot_entry_list()}
+        choices = []
+        for bot_id in dict.fromkeys([*self._before, *entries]):
+            entry = entries.get(bot_id)
+            if entry is None:
+                choices.append((bot_id, f"{bot_id} ({_('not registered here')})"))
+            elif entry.reason:
+                choices.append((bot_id, f"{entry.name} ({entry.reason})"))
+            else:
+                choices.append((bot_id, entry.name))
+        if "bots" in self.fields:
+            self.fields["bots"].choices = choices  # type: ignore[attr-defined]
+        known = [(p.name, f"{p.title}: {p.description}") for p in protocols]
+        current = self.instance.protocol
+        if current and current not in {name for name, _title in known}:
+            known.append((current, current))
+        if "protocol" in self.fields:
+            self.fields["protocol"].initial = current
+            self.fields["protocol"].choices = known  # type: ignore[attr-defined]
+
+    def clean_bots(self) -> list[str]:
+        """The chosen bots: those that were there in their order, then the new ones."""
+        chosen = self.cleaned_data["bots"]
+        kept = [bot_id for bot_id in self._before if bot_id in chosen]
+        return kept + [bot_id for bot_id in chosen if bot_id not in kept]
+
+
+@admin.register(Study)
+class StudyAdmin(admin.ModelAdmin):
+    form = StudyForm
+    list_display = ("name", "key", "state", "protocol", "rubric", "pages", "created_at")
+    list_filter = ("state", "is_imported", "protocol")
+    list_select_related = ("rubric",)
+    search_fields = ("key", "name", "title")
+    prepopulated_fields = {"key": ("name",)}
+    readonly_fields = ("is_imported", "created_at", "updated_at")
+    save_on_top = True
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """The five usual questions, so that a new study needs no rubric of its own."""
+        return {"rubric": rubric_default().pk, **super().get_changeform_initial_data(request)}
+
+    fieldsets = (
+        (None, {"fields": ("name", "key", "state", "bots", "rubric", "protocol", "seed")}),
+        (
+            _("How it runs"),
+            {
+                "fields": (
+                    ("min_exchanges", "max_exchanges"),
+                    ("max_message_chars", "typing_chars_per_s"),
+                    ("n_conversations_wanted", "max_conversations_per_participant"),
+                )
+            },
+        ),
+        (
+            _("What participants read"),
+            {
+                "fields": (
+                    "title",
+                    "minutes",
+                    "payment",
+                    "promises_pay_on_failure",
+                    "organisation",
+                    "contact",
+                    "consent_points",
+                    "consent_text",
+                    "instructions_text",
+                    "thanks_text",
+                )
+            },
+        ),
+        (_("Recruitment"), {"fields": ("completion_url", "auto_return", "frame_ancestors")}),
+        (_("Record"), {"fields": ("is_imported", "created_at", "updated_at")}),
+    )
+
+    @admin.display(description=_("pages"))
+    def pages(self, study: Study) -> str:
+        """Where the study is analysed."""
+        return format_html(
+            '<a href="{}">{}</a>', reverse("dashboard:study", args=[study.key]), _("dashboard")
+        )
+
+
+class DimensionInline(admin.TabularInline):
+    model = Dimension
+    extra = 0
+    fields = ("position", "key", "title", "question", "low_label", "high_label", "required")
+    # Seven columns side by side need narrower boxes than the admin's.
+    formfield_overrides = {CharField: {"widget": forms.TextInput(attrs={"size": 16})}}
+
+    def _open(self, rubric: Rubric | None) -> bool:
+        return rubric is None or rubric.frozen_at is None
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._open(obj) and super().has_add_permission(request, obj)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._open(obj) and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._open(obj) and super().has_delete_permission(request, obj)
+
+
+@admin.register(Rubric)
+class RubricAdmin(admin.ModelAdmin):
+    list_display = ("__str__", "low", "high", "questions", "is_frozen", "frozen_at")
+    search_fields = ("name",)
+    list_filter = (("frozen_at", admin.EmptyFieldListFilter), "scale_inferred")
+    inlines = (DimensionInline,)
+    actions = ("new_version",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Rubric]:
+        return super().get_queryset(request).prefetch_related("dimensions")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
+        """A rubric that has been answered cannot change under its answers."""
+        fixed = ("frozen_at", "scale_inferred")
+        if obj is not None and obj.frozen_at is not None:
+            return ("name", "version", "low", "high", *fixed)
+        return fixed
+
+    def has_delete_permission(self, request: HttpRequest, obj: Rubric | None = None) -> bool:
+        frozen = obj is not None and obj.frozen_at is not None
+        return not frozen and super().has_delete_permission(request, obj)
+
+    @admin.display(description=_("questions"))
+    def questions(self, rubric: Rubric) -> str:
+        """Its dimensions."""
+        return ", ".join(dimension.key for dimension in rubric.dimensions.all())
+
+    @admin.display(description=_("frozen"), boolean=True)
+    def is_frozen(self, rubric: Rubric) -> bool:
+        """Whether it has been answered."""
+        return rubric.frozen_at is not None
+
+    @admin.action(description=_("Make a new version that can be edited"), permissions=["add"])
+    def new_version(self, request: HttpRequest, queryset: QuerySet[Rubric]) -> None:
+        """Copy each rubric under the next version number."""
+        for rubric in queryset:
+            made = rubric_new_version(rubric=rubric)
+            self.message_user(
+                request,
+                _("%(new)s is a copy of %(old)s; choose it in a study to use it.")
+                % {"new": made, "old": rubric},
+                messages.SUCCESS,
+            )
+
+
+@admin.register(Participant)
+class ParticipantAdmin(admin.ModelAdmin):
+    list_display = ("id", "study", "platform", "external_id", "is_synthetic", "consented_at")
+    list_filter = ("study", "platform", "is_synthetic")
+    list_select_related = ("study",)
+    search_fields = ("id", "external_id")
+    readonly_fields = (
+        "id",
+        "study",
+        "platform",
+        "external_id",
+        "recruitment",
+        "is_synthetic",
+        "consent_version",
+        "consented_at",
+        "created_at",
+    )
+    exclude = ("updated_at",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+
+@admin.register(Assignment)
+class AssignmentAdmin(admin.ModelAdmin):
+    list_display = (
+        "id",
+        "study",
+        "bot_id",
+        "state",
+        "completion_code",
+        "completed_at",
+        "created_at",
+    )
+    list_filter = ("state", "participant__study", "bot_id")
+    list_select_related = ("participant__study",)
+    search_fields = ("completion_code", "participant__external_id", "participant__id", "bot_id")
+    readonly_fields = (
+        "participant",
+        "bot_id",
+        "state",
+        "completion_code",
+        "completed_at",
+        "created_at",
+    )
+    date_hierarchy = "created_at"
+
+    @admin.display(description=_("study"), ordering="participant__study")
+    def study(self, assignment: Assignment) -> Study:
+        """The participant's study."""
+        return assignment.participant.study
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False

@@ -1,0 +1,129 @@
+"""Reads of studies: who may take part, what they have met, signed tokens."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from django.core import signing
+from django.db.models import Count, Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from webapp.core.errors import Refused
+from webapp.studies.models import Assignment, Participant, Study
+from webapp.studies.protocols.base import BotLoad
+
+_PARTICIPANT_SALT = "confab.participant"
+_REHEARSAL_SALT = "confab.rehearsal"
+# An open chat keeps its place this long; people who left do not hold a bot's places for ever.
+PLACE_HELD_FOR = timedelta(hours=2)
+
+
+def study_by_key(key: str) -> Study:
+    """The study with its rubric.
+
+    Raises:
+        Study.DoesNotExist
+    """
+    return Study.objects.select_related("rubric").get(key=key)
+
+
+def consent_version(study: Study) -> str:
+    """A digest of every text a participant agrees to."""
+    text = "\x00".join([study.title, study.consent_points, study.consent_text, study.payment])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def study_refusal(study: Study, participant: Participant | None) -> Refused | None:
+    """Why nobody, or this participant, can start a new chat now; None if they can."""
+    if study.state == Study.State.PAUSED:
+        return Refused("paused", _("This study is paused."))
+    if study.state != Study.State.COLLECTING:
+        return Refused("ended", _("This study has ended."))
+    if participant is not None:
+        if participant.assignments.filter(state=Assignment.State.OPEN).exists():
+            return None
+        met = bots_met(participant)
+        limit = study.max_conversations_per_participant
+        n_done = participant.assignments.filter(state=Assignment.State.COMPLETED).count()
+        if (limit and n_done >= limit) or set(study.bots) <= met:
+            return Refused("all_rated", _("You have already rated every chatbot."))
+    if study.n_conversations_wanted:
+        n_taken = (
+            Assignment.objects.filter(participant__study=study, participant__is_synthetic=False)
+            .filter(Q(state=Assignment.State.COMPLETED) | _holds_place())
+            .count()
+        )
+        synthetic = participant is not None and participant.is_synthetic
+        if n_taken >= study.n_conversations_wanted and not synthetic:
+            return Refused("full", _("This study has all the people it needs."))
+    return None
+
+
+def bots_met(participant: Participant) -> set[str]:
+    """Bots this person has had, whether rated, failed or left."""
+    return set(participant.assignments.values_list("bot_id", flat=True))
+
+
+def bot_loads(study: Study, bot_ids: Collection[str]) -> list[BotLoad]:
+    """Completed and open assignments per bot, synthetic participants left out."""
+    rows = (
+        Assignment.objects.filter(
+            participant__study=study, participant__is_synthetic=False, bot_id__in=bot_ids
+        )
+        .values("bot_id")
+        .annotate(
+            n_completed=Count("id", filter=Q(state=Assignment.State.COMPLETED)),
+            n_open=Count("id", filter=_holds_place()),
+        )
+    )
+    loads = {r["bot_id"]: BotLoad(r["bot_id"], r["n_completed"], r["n_open"]) for r in rows}
+    return [loads.get(bot_id, BotLoad(bot_id, 0, 0)) for bot_id in bot_ids]
+
+
+def _holds_place() -> Q:
+    return Q(state=Assignment.State.OPEN, created_at__gte=timezone.now() - PLACE_HELD_FOR)
+
+
+def completion_codes(participant: Participant) -> Sequence[Assignment]:
+    """The participant's completed assignments, oldest first."""
+    return list(
+        participant.assignments.filter(state=Assignment.State.COMPLETED).order_by("completed_at")
+    )
+
+
+def participant_token(participant: Participant) -> str:
+    """A signed token that stands for the participant where cookies do not arrive."""
+    return signing.dumps(participant.pk.hex, salt=_PARTICIPANT_SALT)
+
+
+def participant_id_from_token(token: str) -> UUID | None:
+    """The participant's id, or None for a token that is not ours."""
+    try:
+        return UUID(hex=signing.loads(token, salt=_PARTICIPANT_SALT, max_age=60 * 60 * 24 * 60))
+    except (signing.BadSignature, ValueError):
+        return None
+
+
+def participant_from_token(token: str) -> Participant | None:
+    """The participant, or None for a token that is not ours."""
+    participant_id = participant_id_from_token(token)
+    if participant_id is None:
+        return None
+    return Participant.objects.filter(pk=participant_id).select_related("study").first()
+
+
+def rehearsal_token(study: Study) -> str:
+    """Lets scripted participants in, marked as such, for an hour."""
+    return signing.dumps(study.key, salt=_REHEARSAL_SALT)
+
+
+def rehearsal_token_valid(study: Study, token: str) -> bool:
+    """Whether `token` was made for this study within the last hour."""
+    try:
+        return signing.loads(token, salt=_REHEARSAL_SALT, max_age=3600) == study.key
+    except signing.BadSignature:
+        return False

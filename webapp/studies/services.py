@@ -1,0 +1,238 @@
+"""Writes of studies, rubrics, participants and assignments."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import string
+import uuid
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from chatbots import derive_seed
+from webapp.bots.selectors import bot_available_ids
+from webapp.core.errors import Refused
+from webapp.studies.models import Assignment, Dimension, Participant, Rubric, Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import (
+    bot_loads,
+    bots_met,
+    consent_version,
+    study_refusal,
+)
+
+_CODE_LETTERS = string.ascii_uppercase + string.digits
+
+_DEFAULT_DIMENSIONS = [
+    ("quality", "Quality", "How good was the chat overall?", "very poor", "very good"),
+    (
+        "fluency",
+        "Fluency",
+        "How fluent were the replies, in grammar and wording?",
+        "not at all",
+        "extremely",
+    ),
+    (
+        "diversity",
+        "Diversity",
+        "How varied were the replies, without repeating themselves?",
+        "not at all",
+        "extremely",
+    ),
+    (
+        "contingency",
+        "Contingency",
+        "How well did the replies fit what you wrote?",
+        "not at all",
+        "extremely",
+    ),
+    (
+        "empathy",
+        "Empathy",
+        "How empathetic was the chatbot: supportive, minding your feelings?",
+        "not at all",
+        "extremely",
+    ),
+]
+
+
+def rubric_create(
+    *,
+    name: str,
+    dimensions: Sequence[Dimension],
+    low: float = 1,
+    high: float = 7,
+    scale_inferred: bool = False,
+) -> Rubric:
+    """Make the next version of the rubric called `name` with these (unsaved) dimensions."""
+    with transaction.atomic():
+        newest = Rubric.objects.filter(name=name).order_by("-version").first()
+        rubric = Rubric.objects.create(
+            name=name,
+            version=newest.version + 1 if newest else 1,
+            low=low,
+            high=high,
+            scale_inferred=scale_inferred,
+        )
+        for position, dimension in enumerate(dimensions):
+            dimension.pk = None
+            dimension.rubric = rubric
+            dimension.position = position
+            dimension.full_clean(exclude=["rubric"], validate_constraints=False)
+        Dimension.objects.bulk_create(dimensions)
+    return rubric
+
+
+def rubric_default() -> Rubric:
+    """The five 7-point questions of Ghandeharioun et al. (2019), made on first use."""
+    rubric = Rubric.objects.filter(name="Conversation quality").order_by("version").first()
+    return rubric or rubric_create(
+        name="Conversation quality",
+        dimensions=[
+            Dimension(key=key, title=title, question=question, low_label=low, high_label=high)
+            for key, title, question, low, high in _DEFAULT_DIMENSIONS
+        ],
+    )
+
+
+def rubric_new_version(*, rubric: Rubric) -> Rubric:
+    """An editable copy of a frozen rubric."""
+    return rubric_create(
+        name=rubric.name,
+        dimensions=list(rubric.dimensions.all()),
+        low=rubric.low,
+        high=rubric.high,
+    )
+
+
+def rubric_freeze(*, rubric_id: int) -> None:
+    """Mark as answered; safe to repeat."""
+    Rubric.objects.filter(pk=rubric_id, frozen_at=None).update(frozen_at=timezone.now())
+
+
+def study_create(
+    *, key: str, name: str, bots: Sequence[str], rubric: Rubric | None = None, **fields: Any
+) -> Study:
+    """Make a study; `fields` are those of the model."""
+    study = Study(key=key, name=name, bots=list(bots), rubric=rubric or rubric_default(), **fields)
+    study.full_clean()
+    study.save()
+    return study
+
+
+def demo_study_ensure() -> Study:
+    """The study `demo` with the bots that every installation has."""
+    study = Study.objects.filter(key="demo").first()
+    return study or study_create(
+        key="demo",
+        name="Demo: four bots to compare",
+        title="Chat with a chatbot",
+        bots=["eliza", "retrieval", "parrot", "generic"],
+        state=Study.State.COLLECTING,
+        min_exchanges=3,
+        max_exchanges=15,
+        organisation="whoever installed Confab here",
+    )
+
+
+def participant_enter(
+    *,
+    study: Study,
+    platform: str = "",
+    external_id: str = "",
+    recruitment: dict[str, str] | None = None,
+    is_synthetic: bool = False,
+) -> Participant:
+    """The participant of this recruitment id, or a new one where there is no id."""
+    fields = {"recruitment": recruitment or {}, "is_synthetic": is_synthetic}
+    if not external_id:
+        return Participant.objects.create(study=study, platform=platform, **fields)
+    participant, _created = Participant.objects.get_or_create(
+        study=study, platform=platform, external_id=external_id, defaults=fields
+    )
+    if not _created and recruitment and participant.recruitment != recruitment:
+        # The same worker came by another assignment: its parameters are what pays them now.
+        participant.recruitment = recruitment
+        participant.save(update_fields=["recruitment", "updated_at"])
+    return participant
+
+
+def consent_record(*, participant: Participant) -> Participant:
+    """Store that the participant agreed, to which texts and when. The first agreement stays."""
+    Participant.objects.filter(pk=participant.pk, consented_at=None).update(
+        consented_at=timezone.now(), consent_version=consent_version(participant.study)
+    )
+    participant.refresh_from_db()
+    return participant
+
+
+def assignment_open(*, participant: Participant, exclude: Collection[str] = ()) -> Assignment:
+    """The participant's open assignment, or a new one with the bot that the protocol chooses.
+
+    Args:
+        exclude: bots not to give now, besides those met before.
+
+    Raises:
+        Refused: `paused`, `ended`, `full`, `all_rated` or `no_bot`.
+    """
+    current = participant.assignments.filter(state=Assignment.State.OPEN).first()
+    if current is not None:
+        return current
+    study = participant.study
+    refusal = study_refusal(study, participant)
+    if refusal is not None:
+        raise refusal
+    met = bots_met(participant)
+    candidates = [b for b in bot_available_ids(study.bots) if b not in met and b not in exclude]
+    if not candidates:
+        raise Refused("no_bot", _("No chatbot is available at the moment."))
+    loads = bot_loads(study, candidates)
+    n_given = sum(load.n_completed + load.n_open for load in loads)
+    rng = random.Random(derive_seed(study.seed, "assignment", n_given, str(participant.pk)))
+    bot_id = protocols.get(study.protocol).choose(loads, rng)
+    try:
+        with transaction.atomic():
+            return Assignment.objects.create(
+                participant=participant, bot_id=bot_id, submission=participant.submission
+            )
+    except IntegrityError:
+        # A second click was faster; there is one open assignment each.
+        return participant.assignments.get(state=Assignment.State.OPEN)
+
+
+def assignment_complete(*, assignment: Assignment) -> Assignment:
+    """Complete with a code; done twice it keeps the first code."""
+    for _attempt in range(10):
+        try:
+            with transaction.atomic():
+                Assignment.objects.filter(pk=assignment.pk, completion_code=None).update(
+                    state=Assignment.State.COMPLETED,
+                    completion_code=_completion_code(),
+                    completed_at=timezone.now(),
+                )
+            break
+        except IntegrityError:
+            continue  # the code is taken
+    assignment.refresh_from_db()
+    return assignment
+
+
+def assignment_close(*, assignment: Assignment, state: str) -> Assignment:
+    """Close without a code (failed, withdrawn, left)."""
+    Assignment.objects.filter(pk=assignment.pk, state=Assignment.State.OPEN).update(state=state)
+    assignment.refresh_from_db()
+    return assignment
+
+
+def _completion_code() -> str:
+    letters = [secrets.choice(_CODE_LETTERS) for _ in range(6)]
+    return f"{''.join(letters[:3])}-{''.join(letters[3:])}"
+
+
+def conversation_seed(*, study: Study) -> int:
+    """An unpredictable seed for a new chat: what people read must not be foreseeable."""
+    return derive_seed(study.seed, "conversation", uuid.uuid4().hex)

@@ -1,0 +1,1 @@
+"""Exported tables and imported file formats."""

@@ -1,0 +1,1 @@
+"""Exported tables, one file each; `base.exporters` finds them."""

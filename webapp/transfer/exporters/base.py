@@ -1,0 +1,130 @@
+"""The contract of an exported table, and its registry.
+
+An exporter names its columns, with what each means, and yields rows in the columns' order while it reads
+the database in chunks: memory does not grow with the table. `writers.py` makes files of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from django.db.models import Q, QuerySet
+
+from chatbots.registry import C, Registry
+from webapp.conversations.models import Conversation
+from webapp.studies.models import Study
+
+ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
+CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ExportColumn:
+    """One column: its name, what it means and what its values are.
+
+    `json` values are nested in JSON Lines and JSON texts in CSV and Parquet; times are UTC.
+    """
+
+    name: str
+    type: ColumnType
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What to include beyond the usual.
+
+    Attributes:
+        include_synthetic: chats of scripted participants.
+        include_failed: chats that ended because the bot failed.
+        include_private: ids that recruitment platforms gave to people, and completion codes.
+    """
+
+    include_synthetic: bool = False
+    include_failed: bool = False
+    include_private: bool = False
+
+
+class Exporter(Protocol):
+    """One exported table."""
+
+    name: str
+    title: str
+    description: str
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        """The columns for this study."""
+        ...
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        """Rows in the columns' order."""
+        ...
+
+
+exporters: Registry[Exporter] = Registry("table", "webapp.transfer.exporters")
+
+
+def register_exporter(cls: C) -> C:
+    """Class decorator: makes one exporter of the class and lists it."""
+    exporters.register(cls)
+    return cls
+
+
+def exporter_list() -> list[Exporter]:
+    """Every exported table, by name."""
+    return list(exporters)
+
+
+def exporter_get(name: str) -> Exporter:
+    """The exporter called `name`.
+
+    Raises:
+        UnknownName: with the nearest names.
+    """
+    return exporters.get(name)
+
+
+def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
+    """The condition on conversations that every table shares: what was withdrawn never leaves.
+
+    Args:
+        prefix: the way to the conversation from the model asked, e.g. "conversation__".
+    """
+    condition = Q(**{f"{prefix}study": study})
+    left_out = [Conversation.State.WITHDRAWN]
+    if not options.include_failed:
+        left_out.append(Conversation.State.FAILED)
+    condition &= ~Q(**{f"{prefix}state__in": left_out})
+    if not options.include_synthetic:
+        condition &= Q(**{f"{prefix}is_synthetic": False})
+    return condition
+
+
+def conversations_included(study: Study, options: ExportOptions) -> QuerySet[Conversation]:
+    """The conversations of an export, oldest first."""
+    return (
+        Conversation.objects.filter(included(study, options))
+        .select_related("bot")
+        .order_by("created_at", "id")
+    )
+
+
+def dialogue_id(conversation_id: Any, external_id: str, bot_params: Mapping[str, Any]) -> str:
+    """The id a conversation has in interchange files: that of its source, or its own."""
+    if not external_id:
+        return str(conversation_id)
+    source = bot_params.get("source", "")
+    return external_id.removeprefix(f"{source}/") if source else external_id
+
+
+def rater_of(rater: str, participant_id: Any) -> str | None:
+    """The name of a rater in exports: the imported one, or the participant's random id."""
+    return rater or (str(participant_id) if participant_id else None)
+
+
+CONVERSATION_COLUMNS = (
+    ExportColumn("conversation", "text", "Id of the conversation."),
+    ExportColumn("bot", "text", "Id of the bot."),
+)

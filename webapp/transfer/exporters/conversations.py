@@ -1,0 +1,88 @@
+"""One row per conversation, in the interchange form: as JSON Lines the file can be imported again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.db.models import Prefetch
+
+from webapp.conversations.models import Turn
+from webapp.ratings.models import Rating
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import (
+    ExportColumn,
+    ExportOptions,
+    conversations_included,
+    dialogue_id,
+    rater_of,
+    register_exporter,
+)
+
+_COLUMNS = (
+    ExportColumn("dialogue_id", "text", "Id of the conversation in its source."),
+    ExportColumn("bot", "text", "Id of the bot."),
+    ExportColumn("source", "text", "Where it comes from: the imported source, or the study."),
+    ExportColumn("turns", "json", "Utterances in order: speaker, text, and vote on bot turns."),
+    ExportColumn(
+        "ratings", "json", "One per rater: rater, the rubric's dimensions, comment if there is one."
+    ),
+    ExportColumn("conversation", "text", "Id of the conversation here."),
+    ExportColumn("bot_version", "text", "Key of the bot's identity: name, version, parameters."),
+    ExportColumn("state", "text", "open, completed or failed."),
+    ExportColumn("n_exchanges", "integer", "Human turns that the bot answered."),
+    ExportColumn("seed", "text", "Seed of all randomness of the bot; a text, for it has 63 bits."),
+    ExportColumn("is_synthetic", "boolean", "The participant was a script."),
+    ExportColumn("created_at", "time", "When the conversation was begun, or imported."),
+    ExportColumn("ended_at", "time", "When it was rated or given up."),
+)
+
+
+@register_exporter
+class Conversations:
+    name = "conversations"
+    title = "Conversations"
+    description = (
+        "One row per conversation with turns and ratings inside; as JSON Lines it can be imported."
+    )
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _COLUMNS
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        found = conversations_included(study, options).prefetch_related(
+            Prefetch("turns", Turn.objects.order_by("index")),
+            Prefetch("ratings", Rating.objects.order_by("id")),
+        )
+        for row in found.iterator(chunk_size=200):
+            yield [
+                dialogue_id(row.pk, row.external_id, row.bot.params),
+                row.bot.bot_id,
+                row.bot.params.get("source", "") if row.external_id else study.key,
+                [_turn(turn) for turn in row.turns.all()],
+                [_rating(rating) for rating in row.ratings.all()],
+                str(row.pk),
+                row.bot.key,
+                row.state,
+                row.n_exchanges,
+                str(row.seed),
+                row.is_synthetic,
+                row.created_at,
+                row.ended_at,
+            ]
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    values: dict[str, Any] = {"speaker": turn.speaker, "text": turn.text}
+    if turn.speaker == Turn.Speaker.BOT:
+        values["vote"] = turn.vote
+    return values
+
+
+def _rating(rating: Rating) -> dict[str, Any]:
+    rater = rater_of(rating.rater, rating.participant_id)
+    values: dict[str, Any] = {"rater": rater} if rater else {}
+    values.update(rating.answers)
+    if rating.comment:
+        values["comment"] = rating.comment
+    return values

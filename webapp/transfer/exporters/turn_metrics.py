@@ -1,0 +1,68 @@
+"""One row per utterance with what the metrics found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from webapp.conversations.models import Turn
+from webapp.runs.models import MetricResult
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import (
+    CONVERSATION_COLUMNS,
+    ExportColumn,
+    ExportOptions,
+    conversations_included,
+    register_exporter,
+)
+from webapp.transfer.exporters.metrics import measured
+
+CHUNK = 200
+_BEFORE = (
+    *CONVERSATION_COLUMNS,
+    ExportColumn("turn", "integer", "Number of the utterance in its conversation, from 0."),
+    ExportColumn("speaker", "text", "human or bot."),
+)
+
+
+@register_exporter
+class TurnMetrics:
+    name = "turn_metrics"
+    title = "Metrics per message"
+    description = (
+        "One row per utterance of measured conversations, with a column per metric column."
+    )
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return [*_BEFORE, *(column for _, columns in measured(study, "turn") for column in columns)]
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        chosen = measured(study, "turn")
+        names = [column.name for _, columns in chosen for column in columns]
+        versions = [version.pk for version, _ in chosen]
+        conversations = (
+            conversations_included(study, options)
+            .values_list("pk", "bot__bot_id")
+            .iterator(chunk_size=CHUNK)
+        )
+        while chunk := dict(islice(conversations, CHUNK)):
+            results = MetricResult.objects.filter(conversation__in=chunk, metric__in=versions)
+            values: dict[Any, dict[str, list[Any]]] = {}
+            for pk, found in results.values_list("conversation_id", "turns"):
+                values.setdefault(pk, {}).update(found)
+            turns = Turn.objects.filter(conversation__in=list(values))
+            for pk, index, speaker in turns.order_by("conversation_id", "index").values_list(
+                "conversation_id", "index", "speaker"
+            ):
+                of = values[pk]
+                yield [
+                    str(pk),
+                    chunk[pk],
+                    index,
+                    speaker,
+                    *(
+                        of[name][index] if name in of and index < len(of[name]) else None
+                        for name in names
+                    ),
+                ]

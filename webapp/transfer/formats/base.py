@@ -1,0 +1,117 @@
+"""What a reader of a file format gives: good records and the reasons for the others.
+
+A reader streams. Whatever stands in the file, it yields `Record` or `Skipped` and goes on; only a file
+that cannot be opened at all raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from chatbots import Turn
+from chatbots.registry import C, Registry
+
+MAX_ID_CHARS = 200
+MAX_BOT_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRating:
+    """One rater's answers. `rater` is empty where the file names none."""
+
+    answers: Mapping[str, float]
+    rater: str = ""
+    comment: str = ""
+    submitted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One conversation with its ratings.
+
+    Attributes:
+        line: where it stands in the file, from 1.
+        turns: in order. Empty together with `ratings_only`.
+        times: of the turns, one each, or empty where the file has none.
+        ratings_only: ratings of a conversation that was imported before.
+    """
+
+    line: int
+    dialogue_id: str
+    bot: str
+    source: str = ""
+    turns: tuple[Turn, ...] = ()
+    times: tuple[datetime, ...] = ()
+    ratings: tuple[RecordRating, ...] = ()
+    ratings_only: bool = False
+
+    @property
+    def external_id(self) -> str:
+        """Unique within a study: two sources may number their dialogues alike."""
+        return f"{self.source}/{self.dialogue_id}" if self.source else self.dialogue_id
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record that could not be read: where, and why."""
+
+    line: int
+    reason: str
+
+
+class BadRecord(ValueError):
+    """What is wrong with a record: the value found and what would be right."""
+
+
+class FileFormat(Protocol):
+    """A file format that conversations are imported from."""
+
+    name: str
+    title: str
+
+    def recognises(self, head: str) -> bool:
+        """Whether a file that begins so is in this format. `head`: its first lines, decoded."""
+        ...
+
+    def read(self, path: Path) -> Iterator[Record | Skipped]:
+        """Stream the file's records."""
+        ...
+
+
+formats: Registry[FileFormat] = Registry("file format", "webapp.transfer.formats")
+
+
+def register_format(cls: C) -> C:
+    """Class decorator: makes one reader of the class and lists it."""
+    formats.register(cls)
+    return cls
+
+
+def format_for(path: Path) -> FileFormat:
+    """The format that recognises the file's beginning.
+
+    Raises:
+        OSError: if it cannot be opened.
+        ValueError: if no format recognises it.
+    """
+    from webapp.transfer.formats.lines import head_of
+
+    head = head_of(path)
+    for file_format in formats:
+        if file_format.recognises(head):
+            return file_format
+    known = "; ".join(f"{entry.name}: {entry.title}" for entry in formats)
+    raise ValueError(f"{path.name} is in no format known here, it begins {head[:40]!r} ({known})")
+
+
+def text_problem(text: str) -> str | None:
+    """Why a database could not store the text, or None."""
+    if "\x00" in text:
+        return "holds the character U+0000"
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        return "holds half a surrogate pair or bytes that are not UTF-8"
+    return None

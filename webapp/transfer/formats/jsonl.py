@@ -1,0 +1,203 @@
+"""Conversations with ratings, one JSON object per line (`.jsonl`, `.jsonl.gz`).
+
+    {"dialogue_id": "…", "bot": "…", "source": "…",
+     "turns": [{"speaker": "human"|"bot", "text": "…", "vote": -1|0|1}],
+     "ratings": [{"rater": "…", "quality": 5, …}]}
+
+Other keys (`meta`, `turn_rating`, …) are passed over. Speakers need not alternate. A rating may lack a
+rater or a dimension (or have null for it), may stand beside another of the same rater, and may have a
+text under `comment`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from chatbots import Turn
+from webapp.transfer.formats.base import (
+    MAX_BOT_CHARS,
+    MAX_ID_CHARS,
+    BadRecord,
+    Record,
+    RecordRating,
+    Skipped,
+    register_format,
+    text_problem,
+)
+from webapp.transfer.formats.lines import text_lines
+
+MAX_DIMENSION_CHARS = 50
+_DIMENSION = re.compile(r"[a-z][a-z0-9_]*\Z")
+_COMMENT_KEYS = ("comment", "comments")
+
+
+@register_format
+class JsonLines:
+    """INTERFACES.md, "Data formats", first form."""
+
+    name = "jsonl"
+    title = "JSON Lines, one conversation each (.jsonl, .jsonl.gz)"
+
+    def recognises(self, head: str) -> bool:
+        # A first line may be damaged; any of the first few that looks like an object will do.
+        return any(line.lstrip().startswith("{") for line in head.splitlines()[:20])
+
+    def read(self, path: Path) -> Iterator[Record | Skipped]:
+        for item in text_lines(path):
+            if isinstance(item, Skipped):
+                yield item
+                continue
+            number, text = item
+            try:
+                yield record_of(_parse(text), line=number)
+            except BadRecord as error:
+                yield Skipped(number, str(error))
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadRecord(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise BadRecord("not a conversation: nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise BadRecord(f"not JSON: {error}") from None
+
+
+def record_of(data: Any, *, line: int) -> Record:
+    """Check one object.
+
+    Raises:
+        BadRecord: naming the place, the value and what would be right.
+    """
+    if not isinstance(data, dict):
+        raise BadRecord(f"the line is {_kind(data)}; an object {{…}} is needed")
+    turns = _required(data, "turns")
+    ratings = data.get("ratings")
+    if not isinstance(turns, list) or not turns:
+        raise BadRecord(f"turns is {_short(turns)}; a list of at least one turn is needed")
+    if ratings is not None and not isinstance(ratings, list):
+        raise BadRecord(f"ratings is {_short(ratings)}; a list is needed")
+    record = Record(
+        line=line,
+        dialogue_id=_name(_required(data, "dialogue_id"), "dialogue_id", MAX_ID_CHARS),
+        bot=_name(_required(data, "bot"), "bot", MAX_BOT_CHARS),
+        source="" if data.get("source") in (None, "") else _name(data["source"], "source", 100),
+        turns=tuple(_turn(turn, f"turns[{i}]") for i, turn in enumerate(turns)),
+        ratings=tuple(_rating(r, f"ratings[{i}]") for i, r in enumerate(ratings or [])),
+    )
+    if len(record.external_id) > MAX_ID_CHARS:
+        raise BadRecord(
+            f"dialogue_id and source have {len(record.external_id)} characters together; "
+            f"at most {MAX_ID_CHARS} are possible"
+        )
+    return record
+
+
+def _turn(data: Any, where: str) -> Turn:
+    if not isinstance(data, dict):
+        raise BadRecord(f"{where} is {_kind(data)}; an object with speaker and text is needed")
+    speaker = data.get("speaker")
+    if speaker not in ("human", "bot"):
+        raise BadRecord(f"{where}.speaker is {_short(speaker)}; it must be 'human' or 'bot'")
+    text = data.get("text")
+    if not isinstance(text, str):
+        raise BadRecord(f"{where}.text is {_short(text)}; a text is needed")
+    _check_text(text, f"{where}.text")
+    vote = data.get("vote")
+    if vote is None:
+        vote = 0
+    if isinstance(vote, bool) or vote not in (-1, 0, 1):
+        raise BadRecord(f"{where}.vote is {_short(vote)}; it must be -1, 0 or 1")
+    if vote and speaker == "human":
+        raise BadRecord(f"{where}.vote is {int(vote)} on a human turn; only bot turns have votes")
+    return Turn(speaker, text, int(vote))
+
+
+def _rating(data: Any, where: str) -> RecordRating:
+    if not isinstance(data, dict):
+        raise BadRecord(f"{where} is {_kind(data)}; an object with dimensions is needed")
+    answers: dict[str, float] = {}
+    rater = comment = ""
+    for key, value in data.items():
+        if key == "rater":
+            rater = "" if value in (None, "") else _name(value, f"{where}.rater", MAX_ID_CHARS - 10)
+        elif key in _COMMENT_KEYS and isinstance(value, str):
+            _check_text(value, f"{where}.{key}")
+            comment = value
+        elif value is not None:
+            dimension = dimension_key(key, where)
+            if dimension in answers:
+                raise BadRecord(f"{where} has {key!r} twice, in two spellings")
+            answers[dimension] = number(value, f"{where}.{key}")
+    return RecordRating(answers, rater=rater, comment=comment)
+
+
+def dimension_key(key: str, where: str) -> str:
+    """The dimension's key: lower case, blanks and hyphens as underscores."""
+    found = re.sub(r"[\s-]+", "_", key.strip().lower())
+    if not _DIMENSION.match(found) or len(found) > MAX_DIMENSION_CHARS:
+        raise BadRecord(
+            f"{where} has a dimension {_short(key)}; it must begin with a letter and have only letters, "
+            f"digits and _, at most {MAX_DIMENSION_CHARS}"
+        )
+    return found
+
+
+def number(value: Any, where: str) -> float:
+    """A finite number; a whole one as an integer."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadRecord(f"{where} is {_short(value)}; a number is needed")
+    try:
+        finite = math.isfinite(float(value))
+    except OverflowError:
+        finite = False
+    if not finite:
+        raise BadRecord(f"{where} is {_short(value)}; a finite number is needed")
+    return int(value) if float(value).is_integer() else float(value)
+
+
+def _required(data: dict[str, Any], key: str) -> Any:
+    if data.get(key) is None:
+        raise BadRecord(f"{key} is missing")
+    return data[key]
+
+
+def _name(value: Any, where: str, limit: int) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise BadRecord(f"{where} is {_short(value)}; a text is needed")
+    text = str(value).strip()
+    if not text:
+        raise BadRecord(f"{where} is blank; a text is needed")
+    if len(text) > limit:
+        raise BadRecord(f"{where} has {len(text)} characters; at most {limit} are possible")
+    _check_text(text, where)
+    return text
+
+
+def _check_text(text: str, where: str) -> None:
+    problem = text_problem(text)
+    if problem:
+        raise BadRecord(f"{where} {problem}")
+
+
+def _kind(value: Any) -> str:
+    return {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "true or false",
+        type(None): "null",
+    }.get(type(value), "a number")
+
+
+def _short(value: Any) -> str:
+    """The value as it stands in the file, cut to a line; safe to print."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return text if len(text) <= 60 else f"{text[:57]}…"

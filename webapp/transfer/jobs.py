@@ -1,0 +1,149 @@
+"""Importing a file: one pass that looks what is in it, one that stores it, in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from webapp.core.errors import Refused
+from webapp.studies.models import Study
+from webapp.transfer.formats.base import FileFormat, Record, Skipped, format_for
+from webapp.transfer.services import Scale, records_store, study_for_import
+
+BATCH = 500
+MAX_REPORTED = 10_000
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass
+class ImportReport:
+    """What an import did: new conversations and ratings, and what was left out."""
+
+    conversations: int = 0
+    ratings: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    n_skipped: int = 0
+    n_read: int = 0
+
+    def skip(self, skipped: Skipped) -> None:
+        """Note a record left out; beyond `MAX_REPORTED` they are counted only."""
+        self.n_skipped += 1
+        if self.n_skipped <= MAX_REPORTED:
+            self.skipped.append(skipped)
+
+    def as_dict(self) -> dict[str, object]:
+        """The JSON of `import_conversations`."""
+        listed = sorted(self.skipped, key=lambda item: item.line)
+        rest = self.n_skipped - len(listed)
+        if rest:
+            listed.append(Skipped(listed[-1].line, f"and {rest} more after this line"))
+        return {
+            "conversations": self.conversations,
+            "ratings": self.ratings,
+            "skipped": [{"line": item.line, "reason": item.reason} for item in listed],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the first pass found: bots, and the smallest and largest value of every dimension."""
+
+    bots: frozenset[str]
+    seen: dict[str, Scale]
+    n_records: int
+
+
+def import_conversations(
+    path: Path, *, study_key: str, scale: Scale | None = None, progress: Progress | None = None
+) -> ImportReport:
+    """Load a file into the study, made if there is none. Done again, it adds nothing.
+
+    Args:
+        path: in one of the formats of `formats/`.
+        scale: of all dimensions; without it the smallest and largest values seen make each one's.
+        progress: called with ("reading" or "storing", records so far).
+
+    Raises:
+        OSError, ValueError: the file cannot be opened, or is in no known format.
+        Refused: see `study_for_import`.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    file_format = format_for(path)
+    contents = _look(_records(file_format, path, scale), progress)
+    report = ImportReport()
+    study: Study | None = Study.objects.filter(key=study_key).first()
+    if study is None and contents.n_records and not contents.bots:
+        raise Refused(
+            "ratings_only",
+            f"{path.name} holds ratings without their conversations; import those first "
+            "(chatrecords.csv), into the same study",
+        )
+    if contents.n_records and (study is None or contents.bots or contents.seen):
+        study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scale=scale)
+    for batch in _batches(_records(file_format, path, scale), BATCH):
+        good = []
+        for item in batch:
+            report.n_read += 1
+            if isinstance(item, Skipped):
+                report.skip(item)
+            else:
+                good.append(item)
+        if good and study is not None:
+            stored = records_store(study=study, records=good)
+            report.conversations += stored.conversations
+            report.ratings += stored.ratings
+            for skipped in stored.skipped:
+                report.skip(skipped)
+        if progress is not None:
+            progress("storing", report.n_read)
+    return report
+
+
+def _look(items: Iterable[Record | Skipped], progress: Progress | None) -> Contents:
+    bots: set[str] = set()
+    seen: dict[str, Scale] = {}
+    n_records = 0
+    for n, item in enumerate(items, start=1):
+        if progress is not None and n % BATCH == 0:
+            progress("reading", n)
+        if isinstance(item, Skipped):
+            continue
+        n_records += 1
+        if not item.ratings_only:
+            bots.add(item.bot)
+        for rating in item.ratings:
+            for key, value in rating.answers.items():
+                low, high = seen.get(key, (value, value))
+                seen[key] = (min(low, value), max(high, value))
+    return Contents(frozenset(bots), seen, n_records)
+
+
+def _records(
+    file_format: FileFormat, path: Path, scale: Scale | None
+) -> Iterator[Record | Skipped]:
+    """The file's records; with a scale, those with an answer beyond it are skipped."""
+    for item in file_format.read(path):
+        beyond = _beyond(item, scale) if isinstance(item, Record) and scale else None
+        yield beyond or item
+
+
+def _beyond(record: Record, scale: Scale) -> Skipped | None:
+    for i, rating in enumerate(record.ratings):
+        for key, value in rating.answers.items():
+            if not scale[0] <= value <= scale[1]:
+                return Skipped(
+                    record.line,
+                    f"ratings[{i}].{key} is {value:g}, which is not on the scale "
+                    f"from {scale[0]:g} to {scale[1]:g}",
+                )
+    return None
+
+
+def _batches(items: Iterable[Record | Skipped], size: int) -> Iterator[list[Record | Skipped]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

@@ -1,0 +1,60 @@
+"""`export --study KEY --what TABLE --format csv|jsonl|parquet --output FILE`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from webapp.core.management.base import ConfabCommand
+from webapp.studies.models import Study
+from webapp.studies.selectors import study_by_key
+from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
+from webapp.transfer.writers import FORMATS, write_file
+
+
+class Command(ConfabCommand):
+    help = "Write a table of a study to a file, of any size."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--study", required=True, metavar="KEY")
+        parser.add_argument(
+            "--what", required=True, choices=[exporter.name for exporter in exporter_list()]
+        )
+        parser.add_argument("--format", required=True, choices=FORMATS)
+        parser.add_argument("--output", required=True, type=Path, metavar="FILE")
+        parser.add_argument(
+            "--include-synthetic", action="store_true", help="chats of scripted participants too"
+        )
+        parser.add_argument(
+            "--include-failed", action="store_true", help="chats in which the bot failed too"
+        )
+        parser.add_argument(
+            "--include-private",
+            action="store_true",
+            help="recruitment ids and completion codes too; keep such a file to yourself",
+        )
+        parser.add_argument(
+            "--raw",
+            action="store_true",
+            help="leave CSV cells as they are, even where a spreadsheet would run them as formulas",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        try:
+            study = study_by_key(options["study"])
+        except Study.DoesNotExist:
+            raise LookupError(f"there is no study {options['study']!r}") from None
+        asked = ExportOptions(
+            include_synthetic=options["include_synthetic"],
+            include_failed=options["include_failed"],
+            include_private=options["include_private"],
+        )
+        exporter = exporter_get(options["what"])
+        columns = exporter.columns(study, asked)
+        rows = self.progress(exporter.rows(study, asked), what=exporter.title)
+        n_rows = write_file(options["output"], options["format"], columns, rows, raw=options["raw"])
+        return {"rows": n_rows, "file": str(options["output"])}
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(f"{result['rows']} rows in {result['file']}")

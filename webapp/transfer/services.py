@@ -1,0 +1,333 @@
+"""Writes of imported records: the study they make, its rubric, and conversations in batches.
+
+Everything may be done twice: conversations are unique on study and external id, ratings on conversation
+and external id.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from django.db import transaction
+from django.utils import timezone
+
+import chatbots
+from chatbots import derive_seed
+from webapp.bots.models import BotVersion
+from webapp.bots.services import bot_version_record_imported
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.errors import Refused
+from webapp.ratings.models import Rating
+from webapp.studies.models import Dimension, Participant, Rubric, Study
+from webapp.studies.services import rubric_create, rubric_freeze, study_create
+from webapp.transfer.formats.base import Record, RecordRating, Skipped
+
+PLATFORM = "import"
+Scale = tuple[float, float]
+# Names that tell ratings of one conversation apart but are nobody: no participant is made of them.
+_NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean|none", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How much of a batch was new, and what could not be stored."""
+
+    conversations: int
+    ratings: int
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+def study_for_import(
+    *, key: str, bots: Collection[str], seen: Mapping[str, Scale], scale: Scale | None
+) -> Study:
+    """The study that imported records go into, with a rubric that holds their ratings.
+
+    A study made by an import gets a new version of its rubric when the file has further dimensions or
+    values beyond its scales, and its ratings move there; a study of one's own is never changed.
+
+    Args:
+        bots: all bots of the file.
+        seen: smallest and largest value of every dimension in the file.
+        scale: given by the researcher, for all dimensions; else the values seen make the scales.
+
+    Raises:
+        Refused: for a study of one's own whose rubric does not ask for a dimension, or not on its scale.
+    """
+    with transaction.atomic():
+        study = Study.objects.select_for_update().filter(key=key).first()
+        if study is None:
+            if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", key):
+                raise Refused(
+                    "bad_key",
+                    f"the study key is {key!r}; letters, digits, - and _ are possible, at most 60",
+                )
+            return study_create(
+                key=key,
+                name=key,
+                bots=sorted(bots),
+                rubric=_rubric(key, seen, scale),
+                state=Study.State.ENDED,
+                is_imported=True,
+            )
+        scales = {dimension.key: dimension.scale for dimension in study.rubric.dimensions.all()}
+        if not study.is_imported:
+            _check_fits(study, scales, seen)
+            return study
+        fields = []
+        more_bots = sorted({*study.bots, *bots})
+        if more_bots != sorted(study.bots):
+            study.bots = more_bots
+            fields.append("bots")
+        inferred = study.rubric.scale_inferred if scale is None else False
+        wanted = {
+            name: scale or _wider(scales.get(name), seen.get(name))
+            for name in dict.fromkeys([*scales, *seen])
+        }
+        if scale is not None:
+            _check_stored(study, scale)
+        if wanted != scales:
+            old = study.rubric
+            study.rubric = _rubric(old.name, wanted, scale, inferred=inferred)
+            fields.append("rubric")
+            Rating.objects.filter(conversation__study=study, rubric=old).update(rubric=study.rubric)
+            if old.frozen_at:
+                rubric_freeze(rubric_id=study.rubric.pk)
+        if fields:
+            study.save(update_fields=[*fields, "updated_at"])
+        return study
+
+
+def records_store(*, study: Study, records: Sequence[Record]) -> Stored:
+    """Store a batch; what is there already stays as it is.
+
+    A dialogue id that already stands for a conversation with other turns is skipped with the reason.
+    """
+    with transaction.atomic():
+        kept, skipped, ids = _conversations(study, records)
+        n_new = len(ids["new"])
+        n_ratings = _ratings(study, kept, ids["all"])
+        if n_ratings:
+            rubric_freeze(rubric_id=study.rubric_id)
+    return Stored(n_new, n_ratings, skipped)
+
+
+def _conversations(
+    study: Study, records: Sequence[Record]
+) -> tuple[list[Record], list[Skipped], dict[str, dict[str, uuid.UUID]]]:
+    there = _stored_ids(study, records)
+    turns_there = _turns_of(there.values())
+    versions: dict[tuple[str, str], BotVersion] = {}
+    kept: list[Record] = []
+    skipped: list[Skipped] = []
+    first: dict[str, Record] = {}
+    rows: list[Conversation] = []
+    for record in records:
+        name = record.external_id
+        if record.ratings_only:
+            if name in there or name in first:
+                kept.append(record)
+            else:
+                skipped.append(
+                    Skipped(record.line, f"no conversation {name!r} is in the study to be rated")
+                )
+            continue
+        if name in there or name in first:
+            stored = turns_there.get(there[name], ()) if name in there else first[name].turns
+            if stored == record.turns:
+                kept.append(record)
+            else:
+                skipped.append(
+                    Skipped(
+                        record.line,
+                        f"dialogue_id {record.dialogue_id!r} already stands for a conversation with "
+                        "other turns",
+                    )
+                )
+            continue
+        first[name] = record
+        kept.append(record)
+        version = versions.get((record.bot, record.source))
+        if version is None:
+            version = bot_version_record_imported(bot_id=record.bot, source=record.source)
+            versions[record.bot, record.source] = version
+        rows.append(_conversation(study, record, version))
+    Conversation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+    everything = _stored_ids(study, kept)
+    # Another import may have been faster with some of them; then its rows stand, and its turns.
+    new = {row.external_id: row.pk for row in rows if everything.get(row.external_id) == row.pk}
+    turns = [
+        Turn(conversation_id=pk, index=i, speaker=turn.speaker, text=turn.text, vote=turn.vote)
+        for name, pk in new.items()
+        for i, turn in enumerate(first[name].turns)
+    ]
+    Turn.objects.bulk_create(turns, ignore_conflicts=True, batch_size=1000)
+    _times(new, first)
+    return kept, skipped, {"new": new, "all": everything}
+
+
+def _conversation(study: Study, record: Record, version: BotVersion) -> Conversation:
+    values = chatbots.Conversation(id="", turns=record.turns)
+    return Conversation(
+        source=Conversation.Source.IMPORT,
+        state=Conversation.State.COMPLETED,
+        bot=version,
+        study=study,
+        external_id=record.external_id,
+        seed=derive_seed(0, "import", record.external_id),
+        n_exchanges=values.n_exchanges,
+        ended_at=record.times[-1] if record.times else None,
+    )
+
+
+def _times(new: Mapping[str, uuid.UUID], first: Mapping[str, Record]) -> None:
+    """Give turns the times of the file; a new row always starts with the present."""
+    timed = {new[name]: first[name].times for name in new if first[name].times}
+    turns = list(Turn.objects.filter(conversation_id__in=list(timed)).only("id", "index"))
+    for turn in turns:
+        turn.created_at = timed[turn.conversation_id][turn.index]
+    Turn.objects.bulk_update(turns, ["created_at"], batch_size=200)
+
+
+def _ratings(study: Study, records: Sequence[Record], ids: Mapping[str, uuid.UUID]) -> int:
+    people = _participants(study, records)
+    now = timezone.now()
+    rows: list[Rating] = []
+    for record in records:
+        conversation_id = ids[record.external_id]
+        seen: Counter[str] = Counter()
+        for rating in record.ratings:
+            seen[rating.rater] += 1
+            again = seen[rating.rater] > 1
+            rows.append(
+                Rating(
+                    conversation_id=conversation_id,
+                    # Live chats allow one rating per participant; a rater's further ones in a file are
+                    # kept by name.
+                    participant_id=None if again else people.get(rating.rater),
+                    rater=rating.rater,
+                    external_id=rating_external_id(rating, seen[rating.rater]),
+                    rubric_id=study.rubric_id,
+                    answers=dict(rating.answers),
+                    comment=rating.comment,
+                    submitted_at=rating.submitted_at or now,
+                )
+            )
+    touched = Rating.objects.filter(conversation_id__in=set(ids.values()))
+    n_before = touched.count()
+    Rating.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+    return touched.count() - n_before
+
+
+def rating_external_id(rating: RecordRating, occurrence: int) -> str:
+    """Tells a record's ratings apart: the rater, counted where one has several or has no name."""
+    return rating.rater if rating.rater and occurrence == 1 else f"{rating.rater}#{occurrence}"
+
+
+def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUID]:
+    names = {
+        rating.rater
+        for record in records
+        for rating in record.ratings
+        if rating.rater and not _NOBODY.fullmatch(rating.rater)
+    }
+    if not names:
+        return {}
+    there = Participant.objects.filter(study=study, platform=PLATFORM, external_id__in=names)
+    missing = names - set(there.values_list("external_id", flat=True))
+    Participant.objects.bulk_create(
+        [Participant(study=study, platform=PLATFORM, external_id=name) for name in sorted(missing)],
+        ignore_conflicts=True,
+        batch_size=500,
+    )
+    return dict(there.all().values_list("external_id", "pk"))
+
+
+def _stored_ids(study: Study, records: Collection[Record]) -> dict[str, uuid.UUID]:
+    found = Conversation.objects.filter(
+        study=study,
+        source=Conversation.Source.IMPORT,
+        external_id__in={record.external_id for record in records},
+    )
+    return dict(found.values_list("external_id", "pk"))
+
+
+def _turns_of(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[chatbots.Turn, ...]]:
+    found: dict[uuid.UUID, tuple[chatbots.Turn, ...]] = {}
+    rows = Turn.objects.filter(conversation_id__in=list(ids)).order_by("conversation_id", "index")
+    for pk, speaker, text, vote in rows.values_list("conversation_id", "speaker", "text", "vote"):
+        found[pk] = (*found.get(pk, ()), chatbots.Turn(speaker, text, vote))  # type: ignore[arg-type]
+    return found
+
+
+def _rubric(
+    name: str, scales: Mapping[str, Scale], scale: Scale | None, *, inferred: bool | None = None
+) -> Rubric:
+    """A rubric with a question per dimension; each on its own scale where they differ."""
+    low, high = scale or (
+        (min(pair[0] for pair in scales.values()), max(pair[1] for pair in scales.values()))
+        if scales
+        else (1.0, 7.0)
+    )
+    if low == high:  # one value only was seen
+        high = low + 1
+    dimensions = []
+    for key, (own_low, own_high) in scales.items():
+        own = scale is None and own_low < own_high and (own_low, own_high) != (low, high)
+        title = key.replace("_", " ").capitalize()
+        dimensions.append(
+            Dimension(
+                key=key,
+                title=title,
+                question=title,
+                required=False,
+                low=own_low if own else None,
+                high=own_high if own else None,
+            )
+        )
+    return rubric_create(
+        name=name[:100],
+        dimensions=dimensions,
+        low=low,
+        high=high,
+        scale_inferred=scale is None if inferred is None else inferred,
+    )
+
+
+def _wider(stored: Scale | None, seen: Scale | None) -> Scale:
+    if stored is None or seen is None:
+        return stored or seen or (1.0, 7.0)
+    return min(stored[0], seen[0]), max(stored[1], seen[1])
+
+
+def _check_fits(study: Study, scales: Mapping[str, Scale], seen: Mapping[str, Scale]) -> None:
+    for name, (low, high) in seen.items():
+        if name not in scales:
+            asked = ", ".join(scales) or "nothing"
+            raise Refused(
+                "other_rubric",
+                f"the file rates {name!r}, but study {study.key!r} asks for {asked}; "
+                "import the file into a study of its own",
+            )
+        if low < scales[name][0] or high > scales[name][1]:
+            raise Refused(
+                "other_scale",
+                f"the file rates {name!r} from {low:g} to {high:g}, but study {study.key!r} asks for it "
+                f"from {scales[name][0]:g} to {scales[name][1]:g}; import the file into a study of its own",
+            )
+
+
+def _check_stored(study: Study, scale: Scale) -> None:
+    """A scale given by hand must hold what is stored too."""
+    answers = Rating.objects.filter(conversation__study=study).values_list("answers", flat=True)
+    for given in answers.iterator(chunk_size=2000):
+        for name, value in given.items():
+            if not scale[0] <= value <= scale[1]:
+                raise Refused(
+                    "other_scale",
+                    f"study {study.key!r} holds {name} = {value:g} already, which is not on the scale "
+                    f"from {scale[0]:g} to {scale[1]:g}",
+                )
