@@ -77,6 +77,11 @@ def model_build(config: Any, seed: int) -> DialogueModel:
         return build(config)
 
 
+def model_class(name: str) -> Any:
+    """The class of the model called `name`; loads torch."""
+    return _classes(name)[0]
+
+
 def _classes(name: str) -> tuple[Any, Any]:
     """The model's class and its config's."""
     module_name, _, class_name = MODELS[name].partition(":")

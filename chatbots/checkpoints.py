@@ -1,0 +1,369 @@
+"""Checkpoints of the neural models: a folder that says what it holds, and is refused if it does not hold it.
+
+    manifest.json        format, model, config, tokeniser, digests, corpus, code version, metrics, training
+    vocabulary.txt       the words, in the order of their ids
+    model.safetensors    the weights, in single or half precision; no pickled code anywhere
+
+    checkpoint_write(folder, model, vocabulary, Manifest(tokeniser="words", corpus="9f…", metrics={"ppl": 41.7}))
+    model, vocabulary, manifest = checkpoint_load(folder, "cpu")
+
+A manifest is read without torch, so a bot knows who it is without its weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chatbots.identity import canonical_json
+from chatbots.models import catalogue
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from chatbots.corpora.vocabulary import Vocabulary
+    from chatbots.models.dialogue_model import DialogueModel
+
+FORMAT = 1
+"""Raised when older code could not read what is written, or newer code not what was."""
+
+MANIFEST, VOCABULARY, WEIGHTS = "manifest.json", "vocabulary.txt", "model.safetensors"
+
+DTYPES = {"float32": "F32", "float16": "F16"}
+"""Precisions of stored weights, and what safetensors calls them."""
+
+HEADS = ("ei", "bow")
+"""Parts that only training needs: a model's attributes, None where it has none."""
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be read; the message says which and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What a checkpoint says of itself. The trainer gives the first five; the rest is filled in on writing.
+
+    Attributes:
+        tokeniser: name of the tokeniser (`chatbots.corpora.text`).
+        corpus: digest of the corpus it was trained on.
+        metrics: figures on held-out text; an undefined one is None.
+        training: what else is worth knowing: config, epochs, date, licence of the data.
+        title: a name for people.
+        model, config: as `chatbots.models.catalogue` reads them.
+        dtype: precision of the weights: "float32" or "float16".
+        dropped_heads: training-only parts left out: of "ei" and "bow".
+        code_version: digest of the model code that wrote it.
+        vocabulary_sha256, weights_sha256, weights_bytes: of the files.
+    """
+
+    tokeniser: str
+    corpus: str
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    model: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    dtype: str = "float32"
+    dropped_heads: tuple[str, ...] = ()
+    code_version: str = ""
+    vocabulary_sha256: str = ""
+    weights_sha256: str = ""
+    weights_bytes: int = 0
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits of everything that decides what the model says."""
+        decisive = {
+            "format": FORMAT,
+            "model": self.model,
+            "config": dict(self.config),
+            "tokeniser": self.tokeniser,
+            "vocabulary": self.vocabulary_sha256,
+            "weights": self.weights_sha256,
+        }
+        return hashlib.sha256(canonical_json(decisive).encode()).hexdigest()[:16]
+
+
+def checkpoint_write(
+    folder: Path | str,
+    model: DialogueModel,
+    vocabulary: Vocabulary,
+    manifest: Manifest,
+    dtype: str = "float32",
+    drop_heads: bool = False,
+) -> Manifest:
+    """Write a checkpoint, in place of one that is there: beside it first, then renamed, so never a half.
+
+    Args:
+        model: on any device, in any mode.
+        dtype: precision of the stored weights: "float32" or "float16".
+        drop_heads: leave out what only training needs (EI heads, bag of words).
+
+    Returns:
+        The manifest as written.
+
+    Raises:
+        ValueError: an unknown precision, a vocabulary of another size than the model's, NaN in the
+            manifest, or weights that half precision cannot hold.
+    """
+    from safetensors.torch import save_file
+
+    config = catalogue.config_write(model.config)  # type: ignore[arg-type]
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is {dtype!r}; it must be {' or '.join(DTYPES)}")
+    if len(vocabulary) != config["V"]:
+        raise ValueError(
+            f"the vocabulary has {len(vocabulary)} words; the model's V is {config['V']}"
+        )
+    dropped = tuple(h for h in HEADS if drop_heads and getattr(model, h, None) is not None)
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        beside.chmod(0o755)  # mkdtemp lets nobody else in
+        save_file(_stored(model, dtype, dropped), beside / WEIGHTS)
+        vocabulary.write(beside / VOCABULARY)
+        manifest = replace(
+            manifest,
+            model=catalogue.model_name(model.config),
+            config=config,
+            dtype=dtype,
+            dropped_heads=dropped,
+            code_version=code_version(),
+            vocabulary_sha256=_sha256(beside / VOCABULARY),
+            weights_sha256=_sha256(beside / WEIGHTS),
+            weights_bytes=(beside / WEIGHTS).stat().st_size,
+        )
+        values = {"format": FORMAT, "digest": manifest.digest, **asdict(manifest)}
+        text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
+        (beside / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        for name in (MANIFEST, VOCABULARY, WEIGHTS):
+            (beside / name).chmod(0o644)
+            _flush(beside / name)
+        _put_in_place(beside, folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return manifest
+
+
+def checkpoint_manifest(folder: Path | str) -> Manifest:
+    """What a checkpoint says of itself. Loads neither weights nor torch.
+
+    Raises:
+        CheckpointError: no manifest, one that is cut off or was changed, or one of another format.
+    """
+    path = Path(folder) / MANIFEST
+    try:
+        stat = path.stat()
+    except OSError:
+        raise CheckpointError(f"{folder} has no {MANIFEST}, so it is no checkpoint") from None
+    return _manifest(path, stat.st_mtime_ns, stat.st_size)
+
+
+def missing_reason(folder: Path | str) -> str | None:
+    """Why a checkpoint cannot be loaded, as far as can be told without reading its weights; or None."""
+    try:
+        _check_weights_size(Path(folder), checkpoint_manifest(folder))
+    except CheckpointError as error:
+        return str(error)
+    if not (Path(folder) / VOCABULARY).is_file():
+        return f"{folder} has no {VOCABULARY}"
+    return None
+
+
+def checkpoint_load(
+    folder: Path | str, device: str = "cpu", *, share: bool = False
+) -> tuple[DialogueModel, Vocabulary, Manifest]:
+    """The model in evaluation mode and single precision, its vocabulary, and its manifest.
+
+    Args:
+        device: where the weights go.
+        share: tensors that are equal, byte for byte, to one of a model loaded this way before are that
+            model's own: embeddings of one vocabulary take memory once. Only to generate: training one
+            such model would change the others.
+
+    Raises:
+        CheckpointError: a file is missing, cut off or changed, or its tensors do not fit the config.
+    """
+    import torch
+
+    from chatbots.corpora.vocabulary import Vocabulary
+
+    folder = Path(folder)
+    manifest = checkpoint_manifest(folder)
+    _check_weights_size(folder, manifest)
+    _check_digest(folder / WEIGHTS, manifest.weights_sha256)
+    _check_digest(folder / VOCABULARY, manifest.vocabulary_sha256)
+    try:
+        config = catalogue.config_read(manifest.model, manifest.config)
+        vocabulary = Vocabulary.read(folder / VOCABULARY)
+    except ValueError as error:
+        raise CheckpointError(f"{folder} cannot be used: {error}") from error
+    if len(vocabulary) != config.V:
+        raise CheckpointError(
+            f"{folder} has a vocabulary of {len(vocabulary)} words for a model of {config.V}"
+        )
+    with torch.device("meta"):  # shapes without memory: the numbers come from the file
+        model = catalogue.model_class(manifest.model)(config)
+    for head in manifest.dropped_heads:
+        setattr(model, head, None)
+    _fill(model, folder / WEIGHTS, torch.device(device), share)
+    return model.eval(), vocabulary, manifest
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """12 hexadecimal digits of the source of the models, which differ when a line of it does."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(__file__).parent / "models").glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+# Writing.
+
+
+def _stored(model: DialogueModel, dtype: str, dropped: tuple[str, ...]) -> dict[str, Tensor]:
+    """The parameters by name, each once however many parts share it."""
+    import torch
+
+    stored = {}
+    for name, parameter in model.named_parameters():
+        if name.partition(".")[0] in dropped:
+            continue
+        tensor = parameter.detach().to("cpu", getattr(torch, dtype)).contiguous()
+        if not bool(tensor.isfinite().all()):
+            raise ValueError(f"{name} has numbers that are not finite in {dtype}")
+        stored[name] = tensor
+    return stored
+
+
+def _put_in_place(beside: Path, folder: Path) -> None:
+    """Rename a finished folder to its place; a folder that is there is renamed away first."""
+    if not folder.exists():
+        beside.rename(folder)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+    folder.rename(old)
+    beside.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    """Have the bytes on the disk before the folder's name says that they are."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+# Reading.
+
+
+@lru_cache(maxsize=256)
+def _manifest(path: Path, mtime_ns: int, size: int) -> Manifest:
+    """Cached by the file's time of change and size."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is cut off or no JSON: {error}") from error
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        found = values.get("format") if isinstance(values, dict) else None
+        raise CheckpointError(
+            f"{path} has format {found!r}; this version of Confab reads format {FORMAT}"
+        )
+    digest = values.get("digest")
+    values = {key: value for key, value in values.items() if key not in ("format", "digest")}
+    known = {f.name for f in fields(Manifest)}
+    if wrong := sorted(known ^ set(values)):
+        raise CheckpointError(f"{path} has the keys of another version: {', '.join(wrong)} differ")
+    manifest = Manifest(**{**values, "dropped_heads": tuple(values["dropped_heads"])})
+    if manifest.digest != digest:
+        raise CheckpointError(f"{path} was changed: its digest is {manifest.digest}, not {digest}")
+    if not set(manifest.dropped_heads) <= set(HEADS):
+        raise CheckpointError(f"{path}: dropped_heads may hold {', '.join(HEADS)}")
+    return manifest
+
+
+def _check_weights_size(folder: Path, manifest: Manifest) -> None:
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise CheckpointError(f"{folder} has no weights ({WEIGHTS})")
+    size = path.stat().st_size
+    if size != manifest.weights_bytes:
+        cut = "cut off" if size < manifest.weights_bytes else "of another checkpoint"
+        raise CheckpointError(f"{path} is {cut}: {size} bytes, not {manifest.weights_bytes}")
+
+
+def _check_digest(path: Path, wanted: str) -> None:
+    if not path.is_file():
+        raise CheckpointError(f"{path.parent} has no {path.name}")
+    found = _sha256(path)
+    if found != wanted:
+        raise CheckpointError(
+            f"{path} was changed: its SHA-256 is {found[:12]}…, the manifest's {wanted[:12]}…"
+        )
+
+
+def _fill(model: DialogueModel, path: Path, device: Any, share: bool) -> None:
+    """Put the numbers of a file into a model built without any."""
+    from safetensors import SafetensorError, safe_open
+
+    empty = dict(model.named_parameters())
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = set(file.keys())
+            if wrong := sorted(names ^ set(empty)):
+                which = "lacks" if wrong[0] in empty else "has beside the model's"
+                raise CheckpointError(f"{path} {which} {wrong[0]}")
+            for name, parameter in empty.items():
+                stored = file.get_tensor(name)
+                if stored.shape != parameter.shape:
+                    raise CheckpointError(
+                        f"{path}: {name} has shape {tuple(stored.shape)}; the config makes it "
+                        f"{tuple(parameter.shape)}"
+                    )
+                part, _, last = name.rpartition(".")
+                setattr(model.get_submodule(part), last, _parameter(stored, device, share))
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+
+
+_shared: Any = None
+"""Parameters of loaded models by digest and device, as long as a model holds them; made with torch."""
+
+
+def _parameter(stored: Tensor, device: Any, share: bool) -> Any:
+    import weakref
+
+    import torch
+
+    global _shared
+    if _shared is None:
+        _shared = weakref.WeakValueDictionary()
+
+    def make() -> Any:
+        # A copy even where nothing changes: the file's pages must not stand behind a model that trains.
+        tensor = stored.to(device, torch.float32, copy=True)
+        return torch.nn.Parameter(tensor, requires_grad=not share)
+
+    if not share:
+        return make()
+    raw = stored.contiguous().flatten().view(torch.uint8).numpy()
+    key = (hashlib.sha256(raw).hexdigest(), stored.dtype, tuple(stored.shape), str(device))
+    found = _shared.get(key)
+    if found is None:
+        found = _shared[key] = make()
+    return found
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
