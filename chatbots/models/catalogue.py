@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import types
-import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from chatbots.registry import nearest_names
+from chatbots.config_values import ConfigError, config_values_read
 
 if TYPE_CHECKING:
     from chatbots.models.dialogue_model import DialogueModel
@@ -31,10 +29,6 @@ MODELS = {
 """Name to module and class; the config is the class's name and "Config"."""
 
 
-class ConfigError(ValueError):
-    """A config is wrong; the message names the key and what is allowed."""
-
-
 def config_read(name: str, values: Mapping[str, Any]) -> Any:
     """The config of the model called `name`.
 
@@ -47,7 +41,7 @@ def config_read(name: str, values: Mapping[str, Any]) -> Any:
     """
     if name not in MODELS:
         raise ConfigError(f"model is {name!r}; it must be one of {', '.join(MODELS)}")
-    return _read(_classes(name)[1], values, "")
+    return config_values_read(_classes(name)[1], values)
 
 
 def config_write(config: Any) -> dict[str, Any]:
@@ -87,44 +81,3 @@ def _classes(name: str) -> tuple[Any, Any]:
     module_name, _, class_name = MODELS[name].partition(":")
     module = importlib.import_module(module_name)
     return getattr(module, class_name), getattr(module, f"{class_name}Config")
-
-
-def _read(cls: Any, values: Mapping[str, Any], path: str) -> Any:
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{path.rstrip('.') or 'the config'} is {values!r}; keys are wanted")
-    fields = {f.name: f for f in dataclasses.fields(cls)}
-    for key in values:
-        if key not in fields:
-            near = [name for name in fields if name.lower() == str(key).lower()]
-            near = near or nearest_names(str(key), list(fields), limit=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise ConfigError(f"{path}{key} is no key here; {hint}Allowed: {', '.join(fields)}")
-    missing = [
-        f.name for f in fields.values() if f.default is dataclasses.MISSING and f.name not in values
-    ]
-    if missing:
-        raise ConfigError(f"{path}{missing[0]} is missing")
-    kinds = typing.get_type_hints(cls)
-    read = {key: _value(kinds[key], value, f"{path}{key}") for key, value in values.items()}
-    try:
-        return cls(**read)
-    except ValueError as error:
-        raise ConfigError(f"{path}{error}") from None
-
-
-def _value(kind: Any, value: Any, path: str) -> Any:
-    """One value, checked against its field's type."""
-    if isinstance(kind, types.UnionType):
-        if value is None:
-            return None
-        kind = next(k for k in typing.get_args(kind) if k is not type(None))
-    if dataclasses.is_dataclass(kind):
-        return _read(kind, value, f"{path}.")
-    if kind is bool and isinstance(value, bool):
-        return value
-    if kind is int and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    words = {bool: "true or false", int: "a whole number", float: "a number"}
-    raise ConfigError(f"{path} is {value!r}; {words[kind]} is wanted")
