@@ -1,0 +1,180 @@
+"""Text to the words a dialogue model reads, and back: named tokenisers.
+
+`words-1` (recommended) keeps the letters of every script and takes an emoji or emoticon as one word.
+`paper-2019` repeats what Ghandeharioun et al. (2019) did: whatever is no ASCII letter, digit or one of
+`, ! ? ' . `` ` becomes a blank, so an emoji or a text in another script leaves nothing. Both are
+lower-case and split clitics off ("do n't", "it 's"). A text without words gives an empty list, and no text
+gives a special token: "<unk>" typed by a person is the word "unk".
+
+A name stands for exact behaviour: a change of what `tokenise` or `detokenise` returns needs a new name.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import regex
+
+from chatbots.models.tokens import SPECIAL_TOKENS, UNK
+from chatbots.registry import UnknownName, nearest_names
+
+UNKNOWN_SHOWN = "<unknown>"
+"""How a reply shows `<unk>` (released code)."""
+
+_CLITIC = r"(?:n't|'(?:s|ve|re|d|ll|m))(?!\w)"
+_CLITICS = frozenset(("n't", "'s", "'ve", "'re", "'d", "'ll", "'m"))
+
+
+@dataclass(frozen=True)
+class Tokeniser:
+    """One way to cut text into words.
+
+    Attributes:
+        name: what a manifest says; it stands for exact behaviour.
+        tokenise: text to words.
+        detokenise: words to readable text. More words only ever change its last word, so the text of a
+            growing reply can be shown through `chatbots.detokenise.GrowingText`.
+    """
+
+    name: str
+    tokenise: Callable[[str], list[str]]
+    detokenise: Callable[[Sequence[str]], str]
+
+
+# --- paper-2019 -------------------------------------------------------------------------------------------
+
+_PAPER_BLANKED = re.compile(r"[^A-Za-z0-9,!?'`.]")
+_PAPER_SET_OFF = re.compile(r"(n't|'s|'ve|'re|'d|'ll)")
+# Then what spaCy's English tokeniser does to such text: sentence-final periods, quotes, "'m" and a few
+# contractions are split off; periods inside a word or number and some abbreviations stay.
+_PAPER_WORD = re.compile(
+    rf"""\.{{2,}}
+    | {_CLITIC}
+    | (?:a\.m|p\.m|e\.g|i\.e|vs)\.(?![a-z0-9])
+    | can(?=not\b) | gon(?=na\b) | got(?=ta\b)
+    | [a-z0-9]+ (?: \.[a-z0-9]+ | '(?!m\b)[a-z0-9]+ )*
+    | [,.!?'`]""",
+    re.VERBOSE,
+)
+
+
+def _paper_tokenise(text: str) -> list[str]:
+    text = _PAPER_BLANKED.sub(" ", text).lower()
+    return _PAPER_WORD.findall(_PAPER_SET_OFF.sub(r" \1", text))
+
+
+def _paper_detokenise(tokens: Sequence[str]) -> str:
+    words: list[str] = []
+    for token in _shown(tokens):
+        if not words:
+            words.append(token)
+        elif token in ("t", "s"):  # what was "'t" and "'s"
+            words[-1] += f"'{token}"
+        elif token in _CLITICS or token in ("na", "ta") or token[0] in ",.?!":
+            words[-1] += token
+        else:
+            words.append(token)
+    return " ".join(words)
+
+
+# --- words-1 ----------------------------------------------------------------------------------------------
+
+# Dropped: marks of writing direction, soft hyphens, byte-order marks, and variation selectors, which would
+# make two words of one emoji.
+_INVISIBLE = regex.compile(
+    r"[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufe0e\ufe0f]"
+)
+_APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ`´", "'"))
+# Scripts written without blanks: a character with its marks is a word.
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_LETTER = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
+_RUN = rf"{_LETTER}(?:{_LETTER}|[\p{{M}}\u200c\u200d])*"  # with the joiners of Persian and Indic scripts
+_PICTURE = r"\p{Extended_Pictographic}\p{Emoji_Modifier}?"
+_ENDS_SENTENCE = frozenset(".!?؟。।")
+_JOINS_LEFT = frozenset((*",.!?;:%؟،؛。、।", "...", *_CLITICS))
+
+_NEGATION = regex.compile(r"(?<=\w)n't(?!\w)")
+_ELLIPSIS = regex.compile(r"\.{2,}")
+_WORD = regex.compile(
+    rf"""(?V1)
+      \p{{Regional_Indicator}}{{2}}                                                        # a flag
+    | {_PICTURE}(?:\u200d{_PICTURE})*[\U000e0020-\U000e007f]*                              # an emoji
+    | (?<!\w)[:;][\-']?[()dp](?!\w) | <3(?!\w)                                             # an emoticon
+    | \.\.\.
+    | {_CLITIC}
+    | (?:mrs?|ms|dr|prof|vs)\.
+    | (?:\p{{L}}\.){{2,}}(?!\w)                                                            # u.s.
+    | \p{{N}}+(?:[.,:]\p{{N}}+)+                                                           # 1,000.5 or 7:30
+    | {_RUN}(?:'(?!(?:s|ve|re|d|ll|m)(?!\w)){_RUN})*                                       # o'clock
+    | [{_UNSPACED}]\p{{M}}*
+    | [,.!?;:%&؟،؛。、।\p{{Sc}}]""",
+    regex.VERBOSE,
+)
+_IS_UNSPACED = regex.compile(rf"[{_UNSPACED}。、]")
+_IS_CURRENCY = regex.compile(r"\p{Sc}")
+
+
+def tokenise(text: str) -> list[str]:
+    """The words of a text by `words-1`; empty where there is none."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_APOSTROPHES))
+    text = _NEGATION.sub(" n't", text.replace("`", "'").lower())
+    return _WORD.findall(_ELLIPSIS.sub(" ... ", text))
+
+
+def detokenise(tokens: Sequence[str]) -> str:
+    """Readable text from the words of `words-1`: punctuation and clitics joined, English capitals."""
+    text, previous = "", ""
+    for word in _shown(tokens):
+        if previous and not _joined(previous, word):
+            text += " "
+        begins = not previous or previous in _ENDS_SENTENCE
+        text += word[:1].upper() + word[1:] if begins or word == "i" else word
+        previous = word
+    return text
+
+
+def _joined(left: str, right: str) -> bool:
+    """Whether no blank stands between two words."""
+    if right in _JOINS_LEFT or _IS_CURRENCY.fullmatch(left):
+        return True
+    return bool(_IS_UNSPACED.match(left) and _IS_UNSPACED.match(right))
+
+
+def _shown(tokens: Sequence[str]) -> Iterable[str]:
+    """The words to show: other specials left out, the unknown one in words of its own."""
+    for token in tokens:
+        if token == SPECIAL_TOKENS[UNK]:
+            yield UNKNOWN_SHOWN
+        elif token and token not in SPECIAL_TOKENS:
+            yield token
+
+
+# --- by name ----------------------------------------------------------------------------------------------
+
+RECOMMENDED = "words-1"
+TOKENISERS: dict[str, Tokeniser] = {
+    t.name: t
+    for t in (
+        Tokeniser(RECOMMENDED, tokenise, detokenise),
+        Tokeniser("paper-2019", _paper_tokenise, _paper_detokenise),
+    )
+}
+
+
+def tokeniser_get(name: str = RECOMMENDED) -> Tokeniser:
+    """The tokeniser of that name.
+
+    Raises:
+        UnknownName: with the names there are.
+    """
+    if name not in TOKENISERS:
+        near = nearest_names(name, list(TOKENISERS), limit=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UnknownName(
+            f"there is no tokeniser called {name!r}{hint} (there are {', '.join(TOKENISERS)})"
+        )
+    return TOKENISERS[name]
