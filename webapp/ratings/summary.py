@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 from django.core.cache import cache
 from django.db.models import Count, Max, Q, QuerySet
+from django.utils.translation import gettext as _
 
 from evaluation.stats.bootstrap import Interval
+from evaluation.stats.compare import Comparison
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
+from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
 
 LEVEL = 0.90
@@ -25,6 +28,8 @@ ORDER_ALPHA = 0.10
 """Chance allowed of any wrong order among all pairs of bots."""
 _CACHE_S = 3600
 _OVERALL = ("quality", "overall", "overall_quality")
+MEAN_KEY = "mean_of_all"
+"""Of the mean of all dimensions, where no question is about the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,8 @@ class StudySummary:
     n_pairs: int
     level: float = LEVEL
     untested: list[str] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+    """Of every pair of bots by the leading dimension."""
 
     @property
     def n_ratings(self) -> int:
@@ -133,10 +140,32 @@ def study_dimensions(study: Study) -> list[DimensionInfo]:
     return found
 
 
+def study_headline(study: Study, dimensions: Sequence[DimensionInfo]) -> DimensionInfo | None:
+    """What the study's bots are ranked by; None without any question.
+
+    The first question, or the mean of all of them in imported ratings that ask nothing about the whole:
+    there the order of the questions means nothing.
+    """
+    if not dimensions:
+        return None
+    first = dimensions[0]
+    scales = {(dimension.low, dimension.high) for dimension in dimensions}
+    if not study.is_imported or first.key in _OVERALL or len(dimensions) == 1 or len(scales) > 1:
+        return first
+    return DimensionInfo(MEAN_KEY, _("Mean of all"), first.low, first.high)
+
+
+def with_headline(study: Study, dimensions: list[DimensionInfo]) -> list[DimensionInfo]:
+    """The dimensions, led by the headline."""
+    headline = study_headline(study, dimensions)
+    return dimensions if headline is None or headline in dimensions else [headline, *dimensions]
+
+
 def study_bots(study: Study) -> dict[str, BotInfo]:
     """Every bot of the study and of its conversations, with its slot.
 
-    The study's own order comes first; bots met only in the data follow by name.
+    The study's own order comes first; bots met only in the data follow by name. Controls are those
+    registered so and those that the study's own table of bots calls so.
     """
     seen = {
         row["bot__bot_id"]: row
@@ -147,13 +176,14 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     }
     ids = list(dict.fromkeys([*study.bots, *sorted(seen)]))
     registered = _registered(set(ids) - set(seen))
+    marked = BotColumns.from_json(study.bot_columns).control
     bots = {}
     for slot, bot_id in enumerate(ids, start=1):
         row = seen.get(bot_id)
         title, control = registered.get(bot_id, (bot_id, False))
         if row is not None:
             title, control = row["bot__title"], row["bot__is_control"]
-        bots[bot_id] = BotInfo(bot_id, title or bot_id, slot, control)
+        bots[bot_id] = BotInfo(bot_id, title or bot_id, slot, control or bot_id in marked)
     return bots
 
 
@@ -182,16 +212,19 @@ def rating_table(
             "answers",
         )
     )
+    answers = {
+        dimension.key: np.array([_value(row[4].get(dimension.key)) for row in rows], dtype=float)
+        for dimension in dimensions
+        if dimension.key != MEAN_KEY
+    }
+    if any(dimension.key == MEAN_KEY for dimension in dimensions):
+        # Undefined where one is missing: a mean of fewer questions is another question.
+        answers[MEAN_KEY] = np.mean(list(answers.values()), axis=0)
     return RatingTable(
         bot_ids=[row[1] for row in rows],
         units=[f"p {row[2]}" if row[2] else f"c {row[3]}" for row in rows],
         conversations=[str(row[3]) for row in rows],
-        answers={
-            dimension.key: np.array(
-                [_value(row[4].get(dimension.key)) for row in rows], dtype=float
-            )
-            for dimension in dimensions
-        },
+        answers=answers,
     )
 
 
@@ -203,7 +236,7 @@ def bot_summary(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False
 ) -> StudySummary:
     """Means with intervals, votes and orderings for every bot of the study."""
-    dimensions = study_dimensions(study)
+    dimensions = with_headline(study, study_dimensions(study))
     bots = study_bots(study)
     conversations = study_conversations(
         study, include_synthetic=include_synthetic, include_failed=include_failed
@@ -243,6 +276,7 @@ def bot_summary(
         too_close=numbers["too_close"],
         n_pairs=numbers["n_pairs"],
         untested=numbers["untested"],
+        comparisons=numbers["comparisons"],
     )
 
 
@@ -262,7 +296,7 @@ def _numbers(
         n=Count("pk"), newest=Max("updated_at"), changed=Max("conversation__updated_at")
     )
     key = (
-        f"bot-summary:{study.pk}:{study.rubric_id}:{flags[0]:d}{flags[1]:d}:{stamp['n']}:"
+        f"bot-summary-2:{study.pk}:{study.rubric_id}:{flags[0]:d}{flags[1]:d}:{stamp['n']}:"
         f"{stamp['newest'].timestamp()}:{stamp['changed'].timestamp()}"
         if stamp["n"]
         else None
@@ -303,5 +337,6 @@ def _compute(table: RatingTable, dimensions: Sequence[DimensionInfo]) -> dict[st
         "intervals": intervals,
         "too_close": too_close(tested),
         "n_pairs": len(tested),
+        "comparisons": pairs,
         "untested": sorted({f"{p.a} and {p.b}: {p.reason}" for p in pairs if p.p is None}),
     }

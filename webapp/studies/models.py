@@ -153,6 +153,11 @@ class Study(TimeStamped):
             )
         ]
 
+    bot_columns = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("What is known of the bots beside their ratings: numbers, factors, controls."),
+    )
     def __str__(self) -> str:
         return self.key
 

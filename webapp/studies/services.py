@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
+from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Assignment, Dimension, Participant, Rubric, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import (
@@ -125,6 +126,12 @@ def study_create(
 
 
 def demo_study_ensure() -> Study:
+def bot_columns_store(*, study: Study, columns: BotColumns) -> None:
+    """Keep what a researcher knows of the study's bots; an empty table takes away the one before."""
+    study.bot_columns = columns.to_json() if columns != BotColumns() else {}
+    study.save(update_fields=["bot_columns", "updated_at"])
+
+
     """The study `demo` with the bots that every installation has."""
     study = Study.objects.filter(key="demo").first()
     return study or study_create(

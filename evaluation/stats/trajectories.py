@@ -1,0 +1,106 @@
+"""Courses over turns: the best against the worst conversations, or one kind of bot against another.
+
+Figures 3 and 4 of Ghandeharioun et al. (2019): at each turn the mean over the conversations that reach it,
+with an interval. Few conversations reach late turns, and those that do are not like the others, so every
+point says how many it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+N_EXTREME = 100
+"""Of the paper."""
+LEVEL = 0.90
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """Which conversations were rated best and worst.
+
+    Attributes:
+        best, worst: places in the scores given, best first and worst first; never the same one.
+        lowest_best, highest_worst: the scores at which the groups end; None where empty.
+        n_tied: how many conversations with the score at a group's end were drawn for, best and worst.
+        reason: why there are fewer than asked for, or none.
+    """
+
+    best: np.ndarray
+    worst: np.ndarray
+    lowest_best: float | None
+    highest_worst: float | None
+    n_tied: tuple[int, int]
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Mean and interval at each turn, all of length T; NaN where undefined.
+
+    Attributes:
+        mean, low, high: over the conversations with a value at the turn; an interval needs two.
+        n: how many those are.
+    """
+
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    n: np.ndarray
+
+
+def extremes(
+    scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: int = 0
+) -> Extremes:
+    """The k conversations of highest and the k of lowest score, ties at the border drawn by the seed.
+
+    Args:
+        scores: (n,) NaN: not rated, never chosen.
+        k: of each; with fewer than 2k scores, half of them each.
+        seed: of the draw among ties.
+    """
+    if k < 1:
+        raise ValueError(f"k is {k}; it must be at least 1")
+    values = np.asarray(scores, dtype=float)
+    rated = np.flatnonzero(np.isfinite(values))
+    taken = min(k, len(rated) // 2)
+    reason = None
+    if taken < k:
+        reason = f"{len(rated)} conversations are rated; {k} best and {k} worst need {2 * k}"
+    nothing = np.array([], dtype=int)
+    if taken == 0 or np.ptp(values[rated]) == 0:
+        reason = reason if taken == 0 else "all conversations are rated the same"
+        return Extremes(nothing, nothing, None, None, (0, 0), reason)
+    shuffled = np.random.default_rng(seed).permutation(rated)
+    order = shuffled[np.argsort(values[shuffled], kind="stable")]  # lowest first, ties by chance
+    worst, best = order[:taken], order[::-1][:taken]
+    ends = float(values[best[-1]]), float(values[worst[-1]])
+    tied = tuple(int((values[rated] == end).sum()) for end in ends)
+    return Extremes(best, worst, *ends, n_tied=(tied[0], tied[1]), reason=reason)
+
+
+def course(rows: Sequence[Sequence[float | None]], *, level: float = LEVEL) -> Course:
+    """Mean by turn with the interval of Student's t.
+
+    Args:
+        rows: a conversation's values turn by turn, None or NaN where undefined; lengths may differ.
+        level: of the interval, conversations being the unit.
+    """
+    from scipy import stats
+
+    n_turns = max((len(row) for row in rows), default=0)
+    table = np.full((len(rows), n_turns), np.nan)
+    for i, row in enumerate(rows):
+        table[i, : len(row)] = [np.nan if value is None else value for value in row]
+    given = np.isfinite(table)
+    n = given.sum(axis=0)
+    some = np.maximum(n, 1)
+    filled = np.where(given, table, 0.0)
+    mean = np.where(n > 0, filled.sum(axis=0) / some, np.nan)
+    apart = np.where(given, table - np.where(n > 0, mean, 0.0), 0.0)
+    deviation = np.sqrt((apart**2).sum(axis=0) / np.maximum(n - 1, 1))
+    half = stats.t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * deviation / np.sqrt(some)
+    half = np.where(n > 1, half, np.nan)
+    return Course(mean, mean - half, mean + half, n)

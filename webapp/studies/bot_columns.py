@@ -1,0 +1,174 @@
+"""A table of bots that a researcher brings: perplexities, factors of the design, which one is a control.
+
+A CSV with a row for each bot: `bot,perplexity,architecture,corpus,ei,control`. Columns of numbers stand beside
+the metrics computed here; columns of words are factors of the analysis of variance; `control` (yes or no)
+marks bots made to be bad, which no ranking counts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chatbots.registry import nearest_names
+from webapp.core.errors import Refused
+
+BOT, CONTROL = "bot", "control"
+LIMIT_BYTES = 1_000_000
+_YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
+
+
+@dataclass(frozen=True, slots=True)
+class BotColumns:
+    """What is known of bots beside their ratings.
+
+    Attributes:
+        metrics: column to bot to number; bots without one are not in it.
+        factors: column to bot to level.
+        control: bots made to be bad.
+        source: the file it came from.
+    """
+
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    factors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    control: frozenset[str] = frozenset()
+    source: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the study's row."""
+        return {
+            "metrics": {name: dict(found) for name, found in self.metrics.items()},
+            "factors": {name: dict(found) for name, found in self.factors.items()},
+            "control": sorted(self.control),
+            "source": self.source,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> BotColumns:
+        """Read what `to_json` made; an empty mapping is no columns."""
+        return cls(
+            value.get("metrics", {}),
+            value.get("factors", {}),
+            frozenset(value.get("control", ())),
+            value.get("source", ""),
+        )
+
+
+def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") -> BotColumns:
+    """Read the CSV.
+
+    Args:
+        content: of the file, UTF-8.
+        bots: ids that the study knows.
+        source: the file's name, kept for the record.
+
+    Raises:
+        Refused: `bad_csv`, with the line, the value and what would be right.
+    """
+    header, rows = _rows(content)
+    columns = [name for name in header if name != BOT]
+    seen: dict[str, dict[str, str]] = {}
+    for line, row in rows:
+        bot = row[BOT]
+        if bot not in bots:
+            near = nearest_names(bot, sorted(bots))
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {_few(bots)}"
+            raise _bad(f"line {line}: the study has no bot {bot!r}; {hint}")
+        if bot in seen:
+            raise _bad(f"line {line}: bot {bot!r} stands twice; each bot has one row")
+        seen[bot] = {**row, "": str(line)}
+    if not seen:
+        raise _bad("there is no row below the header; a row for each bot is needed")
+    metrics: dict[str, dict[str, float]] = {}
+    factors: dict[str, dict[str, str]] = {}
+    control: frozenset[str] = frozenset()
+    for name in columns:
+        cells = {bot: (int(row[""]), row[name]) for bot, row in seen.items()}
+        if name == CONTROL:
+            control = _control(cells)
+            continue
+        numbers = {bot: _number(cell) for bot, (_line, cell) in cells.items() if cell}
+        if not numbers:
+            raise _bad(f"column {name!r} is empty; give it values or leave it out")
+        if all(value is None for value in numbers.values()):
+            factors[name] = {bot: cell for bot, (_line, cell) in cells.items() if cell}
+            continue
+        for bot, (line, cell) in cells.items():
+            if cell and numbers[bot] is None:
+                raise _bad(
+                    f"line {line}: {name} of {bot} is {cell!r}, where other bots have numbers; write a finite "
+                    "number or leave the cell empty"
+                )
+        metrics[name] = {bot: value for bot, value in numbers.items() if value is not None}
+    return BotColumns(metrics, factors, control, source)
+
+
+def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """The header and (line number, row) of every row that is not blank."""
+    if len(content) > LIMIT_BYTES:
+        raise _bad(
+            f"the file has {len(content):,} bytes; a table of bots has at most {LIMIT_BYTES:,}"
+        )
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _bad(f"the file is not UTF-8 (byte {error.start}); save it as CSV UTF-8") from None
+    if "\x00" in text:
+        raise _bad("the file is no text; save the table as CSV UTF-8")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    found: list[tuple[int, list[str]]] = []
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                found.append((reader.line_num, [cell.strip() for cell in cells]))
+    except csv.Error as error:
+        raise _bad(f"line {reader.line_num}: {error}") from None
+    if not found:
+        raise _bad("the file is empty; its first line must be a header such as bot,perplexity")
+    header = found[0][1]
+    if BOT not in header:
+        hint = "; separate the columns by commas" if len(header) == 1 and ";" in header[0] else ""
+        raise _bad(
+            f"the header is {','.join(header)[:80]!r}; one column must be called {BOT!r}{hint}"
+        )
+    twice = next((name for name in header if name and header.count(name) > 1), None)
+    if twice is not None:
+        raise _bad(f"column {twice!r} stands twice in the header")
+    if "" in header:
+        raise _bad(f"column {header.index('') + 1} has no name in the header")
+    if len(header) == 1:
+        raise _bad(
+            "the only column is 'bot'; add at least one column with what is known of the bots"
+        )
+    for line, cells in found[1:]:
+        if len(cells) != len(header):
+            raise _bad(f"line {line} has {len(cells)} cells; the header has {len(header)}")
+    return header, [(line, dict(zip(header, cells, strict=True))) for line, cells in found[1:]]
+
+
+def _control(cells: Mapping[str, tuple[int, str]]) -> frozenset[str]:
+    for bot, (line, cell) in cells.items():
+        if cell.lower() not in _YES:
+            raise _bad(f"line {line}: control of {bot} is {cell!r}; it must be yes or no")
+    return frozenset(bot for bot, (_line, cell) in cells.items() if _YES[cell.lower()])
+
+
+def _number(cell: str) -> float | None:
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _few(bots: Collection[str]) -> str:
+    names = sorted(bots)
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _bad(message: str) -> Refused:
+    return Refused("bad_csv", message)
