@@ -142,6 +142,11 @@ class Study(TimeStamped):
         max_length=300, blank=True, help_text=_("Origins that may show the study in a frame.")
     )
     is_imported = models.BooleanField(default=False, help_text=_("Made by an import."))
+    bot_columns = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("What is known of the bots beside their ratings: numbers, factors, controls."),
+    )
 
     class Meta:
         verbose_name_plural = "studies"
@@ -153,11 +158,6 @@ class Study(TimeStamped):
             )
         ]
 
-    bot_columns = models.JSONField(
-        default=dict,
-        blank=True,
-        help_text=_("What is known of the bots beside their ratings: numbers, factors, controls."),
-    )
     def __str__(self) -> str:
         return self.key
 

@@ -125,13 +125,13 @@ def study_create(
     return study
 
 
-def demo_study_ensure() -> Study:
 def bot_columns_store(*, study: Study, columns: BotColumns) -> None:
     """Keep what a researcher knows of the study's bots; an empty table takes away the one before."""
     study.bot_columns = columns.to_json() if columns != BotColumns() else {}
     study.save(update_fields=["bot_columns", "updated_at"])
 
 
+def demo_study_ensure() -> Study:
     """The study `demo` with the bots that every installation has."""
     study = Study.objects.filter(key="demo").first()
     return study or study_create(
