@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
     "endpoint": "chatbots.bots.endpoint:EndpointBot",
     "neural_chat": "chatbots.bots.neural_chat:NeuralChatBot",
     "retrieval": "chatbots.bots.retrieval:RetrievalBot",
+    "checkpoint": "chatbots.bots.checkpoint:CheckpointBot",
 }
 """The kinds a file may name, and their classes. The classes' files import nothing heavy."""
 
@@ -147,11 +148,7 @@ def configured_register(path: Path | str) -> list[str]:
     Raises:
         BotsFileError: at the first mistake, or if an id is a built-in bot's; the registry is unchanged.
     """
-    configured = configured_load(path)
-    built_in = set(bots.names()) - _registered
-    for bot in configured:
-        if bot.name in built_in:
-            raise BotsFileError(f"{path}: {bot.name!r} is a built-in bot; choose another id")
+    configured = _configured_beside_built_in(path)
     for name in _registered:
         bots.discard(name)
     _registered.clear()
@@ -159,6 +156,28 @@ def configured_register(path: Path | str) -> list[str]:
         bots.add(bot)
         _registered.add(bot.name)
     return [bot.name for bot in configured]
+
+
+def configured_extend(path: Path | str) -> list[str]:
+    """Register those bots of a file whose ids are new; the others stay as they are. Returns the new ids.
+
+    Raises:
+        BotsFileError: as `configured_register`.
+    """
+    fresh = [bot for bot in _configured_beside_built_in(path) if bot.name not in _registered]
+    for bot in fresh:
+        bots.add(bot)
+        _registered.add(bot.name)
+    return [bot.name for bot in fresh]
+
+
+def _configured_beside_built_in(path: Path | str) -> list[Bot]:
+    configured = configured_load(path)
+    built_in = set(bots.names()) - _registered
+    for bot in configured:
+        if bot.name in built_in:
+            raise BotsFileError(f"{path}: {bot.name!r} is a built-in bot; choose another id")
+    return configured
 
 
 def _make(entry: Any) -> Bot:

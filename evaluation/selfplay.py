@@ -1,4 +1,4 @@
-"""Self-play: a bot converses with itself, a whole batch of conversations step by step.
+"""Self-play: a bot converses with itself, or with another, a whole batch of conversations step by step.
 
 Ghandeharioun et al. (2019), fact sheet section 2: 100 conversations of 10 utterances, each fed back as
 the next input, history cut to the last five. Three recommendations of that section are followed: all
@@ -8,13 +8,14 @@ are the bot's, without an added full stop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from chatbots import Conversation
 from chatbots.base import Bot
 from chatbots.conversation import Turn
 from chatbots.identity import derive_seed
+from chatbots.metering import PaidBot, ReplyCost
 
 WINDOW = 5
 
@@ -23,33 +24,37 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayed:
-    """One conversation of a bot with itself.
+    """One conversation of a bot with itself or with a partner.
 
     Attributes:
         conversation: all turns there are; turn 0 is called "human", then both sides take turns.
         error: why it ended before its time, or None.
+        costs: by number of the turn what it took, for bots that cost money.
     """
 
     conversation: Conversation
     error: str | None = None
+    costs: Mapping[int, ReplyCost] = field(default_factory=dict)
 
 
 def play(
     bot: Bot,
     *,
+    partner: Bot | None = None,
     seeds: Sequence[int],
     n_turns: int,
     openers: Sequence[str] = (),
     window: int | None = WINDOW,
     progress: Progress | None = None,
 ) -> list[SelfPlayed]:
-    """Let a bot converse with itself, all conversations together.
+    """Let a bot converse with itself or with a partner, all conversations together.
 
-    Conversation i depends on `seeds[i]` alone (for a bot that says it is deterministic), not on who
+    Conversation i depends on `seeds[i]` alone (for bots that say they are deterministic), not on who
     shares the batch, so a run can be cut into any batches and resumed anywhere.
 
     Args:
-        bot: loaded.
+        bot: loaded. With a partner it has the bot's side: turns 1, 3, 5 and so on.
+        partner: loaded; has the side called "human" and speaks turn 0. None: the bot has both sides.
         seeds: one conversation each; all different.
         n_turns: turns of a finished conversation, an opener included.
         openers: without any, the bot speaks first, to an empty context, and says all `n_turns` utterances
@@ -74,7 +79,9 @@ def play(
         twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
         raise ValueError(f"seed {twice} is given twice: two conversations would be the same")
 
-    conversations = [_opened(bot.name, seed, openers) for seed in seeds]
+    title = bot.name if partner is None else f"{partner.name}>{bot.name}"
+    conversations = [_opened(title, seed, openers) for seed in seeds]
+    costs: list[dict[int, ReplyCost]] = [{} for _ in seeds]
     errors: list[str | None] = [None] * len(seeds)
     first = 1 if openers else 0
     n_planned = n_turns * len(seeds)
@@ -83,8 +90,11 @@ def play(
         going = [i for i, error in enumerate(errors) if error is None]
         if not going:
             break
+        speaks = partner if partner is not None and turn % 2 == 0 else bot
         contexts = [_as_heard(conversations[i]).last(window) for i in going]
-        for i, answer in zip(going, reply(bot, contexts), strict=True):
+        for i, context, answer in zip(going, contexts, reply(speaks, contexts), strict=True):
+            if isinstance(speaks, PaidBot) and (cost := speaks.cost_take(context)) is not None:
+                costs[i][turn] = cost
             if answer.text is None:
                 errors[i] = answer.error or "the bot gave neither a reply nor an error"
                 continue
@@ -94,11 +104,11 @@ def play(
             n_made += 1
         if progress is not None:
             progress(n_made, n_planned)
-    return [SelfPlayed(*pair) for pair in zip(conversations, errors, strict=True)]
+    return [SelfPlayed(*one) for one in zip(conversations, errors, costs, strict=True)]
 
 
-def _opened(bot_name: str, seed: int, openers: Sequence[str]) -> Conversation:
-    conversation = Conversation(id=f"{bot_name}:{seed}", seed=seed)
+def _opened(title: str, seed: int, openers: Sequence[str]) -> Conversation:
+    conversation = Conversation(id=f"{title}:{seed}", seed=seed)
     if not openers:
         return conversation
     return conversation.with_turn("human", openers[derive_seed(seed, "opener") % len(openers)])

@@ -4,6 +4,10 @@ Replies stream over asynchronous HTTP. A request that fails before its first pie
 times; once a piece has been shown, a failure is an error, since starting anew could contradict what the
 participant has read. Declared in `bots.yaml` (`chatbots/configured.py`), never registered by itself.
 
+Every call passes the meter (`chatbots/metering.py`) with the most it can cost: a token of the prompt is at
+least one byte, the reply has at most `max_new_tokens`. What it took is counted by the endpoint, or, where
+that does not say, estimated at four bytes a token.
+
 The key is the one thing in `chatbots/` that is read from the environment: it must stand in no file, no
 database row and no identity, so only the variable's name is passed in, and its value is read at `load`.
 """
@@ -11,16 +15,19 @@ database row and no identity, so only the variable's name is passed in, and its 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import threading
 import weakref
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from chatbots.base import BotDefaults, BotError
 from chatbots.conversation import Conversation
+from chatbots.metering import CapReached, ReplyCost, meter_get
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -31,14 +38,11 @@ _AGAIN = {408, 409, 425, 429}
 _LONGEST_WAIT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What an endpoint has charged for since it was loaded; tokens as the endpoint counts them."""
-
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float = 0.0
-    """In the currency of `price_in` and `price_out`."""
+_BYTES_PER_TOKEN = 4
+"""Of English in the usual vocabularies; only where the endpoint does not count."""
+_TOKENS_PER_MESSAGE = 16
+"""Room for a chat template's marks around a message, in the bound of what a call can cost."""
+_COSTS_KEPT = 10_000
 
 
 @dataclass(eq=False, kw_only=True)
@@ -60,6 +64,7 @@ class EndpointBot(BotDefaults):
         send_seed: pass the reply's seed (31 bits of it); some endpoints refuse the field.
         price_in: price of a million prompt tokens; None if unknown.
         price_out: price of a million reply tokens; None if unknown.
+        max_cost: the most all its replies together may cost, in the currency of the prices; None: no cap.
         connect_timeout_s: longest wait for a connection.
         read_timeout_s: longest wait for the next piece.
         retries: how often a request is repeated that failed before its first piece.
@@ -80,6 +85,7 @@ class EndpointBot(BotDefaults):
     send_seed: bool = True
     price_in: float | None = None
     price_out: float | None = None
+    max_cost: float | None = None
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 60.0
     retries: int = 2
@@ -89,7 +95,7 @@ class EndpointBot(BotDefaults):
     deterministic = False
     version = "1"
 
-    usage: Usage = field(default_factory=Usage, init=False)
+    _costs: dict[Conversation, ReplyCost] = field(default_factory=dict, init=False, repr=False)
     _key: str | None = field(default=None, init=False, repr=False)
     _loaded: bool = field(default=False, init=False, repr=False)
     _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = field(
@@ -123,6 +129,15 @@ class EndpointBot(BotDefaults):
         ):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be at least {least}")
+        for name in ("price_in", "price_out", "max_cost"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"{name} is {value!r}; it must be at least 0")
+            if value is None and self.max_cost is not None:
+                raise ValueError(
+                    f"max_cost is {self.max_cost:g}, but {name} is not set, so nobody can tell when it "
+                    f"is reached; add {name}, the price of a million tokens (0 where they are free)"
+                )
 
     @property
     def description(self) -> str:
@@ -131,11 +146,22 @@ class EndpointBot(BotDefaults):
 
     @property
     def params(self) -> dict[str, Any]:
+        # Not the cap: raising it in the middle of a study must not make another bot of this one.
         return {
             f.name: getattr(self, f.name)
             for f in fields(self)
-            if f.init and f.name not in ("name", "title")
+            if f.init and f.name not in ("name", "title", "max_cost")
         }
+
+    @property
+    def least_bound(self) -> ReplyCost:
+        """The most that the cheapest reply, to an empty conversation, may take."""
+        return self._bound(self._messages(Conversation("")))
+
+    def cost_take(self, context: Conversation) -> ReplyCost | None:
+        """What the reply to this context took, failed tries included; told once."""
+        with self._lock:
+            return self._costs.pop(context, None)
 
     def unavailable_reason(self) -> str | None:
         if self.api_key_env and not os.environ.get(self.api_key_env, "").strip():
@@ -165,12 +191,16 @@ class EndpointBot(BotDefaults):
         if not self._loaded:
             self.load("cpu")
         messages = self._messages(context)
+        spent: list[ReplyCost] = []
         n_sent = 0
         for attempt in range(self.retries + 1):
             try:
-                async for piece in self._once(messages, context.reply_seed):
-                    n_sent += len(piece)
-                    yield piece
+                async with aclosing(self._once(messages, context, spent)) as pieces:
+                    async for piece in pieces:
+                        n_sent += len(piece)
+                        yield piece
+            except CapReached:
+                raise
             except Exception as error:
                 if n_sent:
                     raise BotError(
@@ -187,9 +217,48 @@ class EndpointBot(BotDefaults):
                     ) from None
                 await asyncio.sleep(_wait_s(error, attempt))
             else:
+                self._keep(context, spent)
                 return
 
-    async def _once(self, messages: list[dict[str, str]], seed: int) -> AsyncIterator[str]:
+    async def _once(
+        self, messages: list[dict[str, str]], context: Conversation, spent: list[ReplyCost]
+    ) -> AsyncIterator[str]:
+        """One call, between the meter's two doors; what it took is added to `spent`."""
+        meter = meter_get()
+        receipt = await meter.reserve(self, context, self._bound(messages))
+        cost: ReplyCost | None = None
+        finish, text = None, ""
+        try:
+            body = self._body(messages, context.reply_seed)
+            chunks = await self._client().chat.completions.create(stream=True, **body)
+            try:
+                async for chunk in chunks:
+                    if chunk.usage is not None:
+                        cost = self._priced(
+                            chunk.usage.prompt_tokens, chunk.usage.completion_tokens
+                        )
+                    for choice in chunk.choices[:1]:
+                        finish = choice.finish_reason or finish
+                        if choice.delta is not None and choice.delta.content:
+                            text += choice.delta.content
+                            yield choice.delta.content
+            finally:
+                await chunks.close()
+            if finish is None:
+                raise BotError("the stream ended before the model said that it was done")
+            if not text:
+                raise BotError(f"the model sent no text (finish reason {finish!r})")
+        except Exception as error:
+            if _is_free(error):
+                cost = self._priced(0, 0)
+            raise
+        finally:
+            cost = cost or self._estimate(messages, text)
+            spent.append(cost)
+            # Shielded: whoever stops waiting for the reply must not leave its bound set aside.
+            await asyncio.shield(meter.settle(receipt, cost))
+
+    def _body(self, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.model,
             "messages": messages,
@@ -200,24 +269,7 @@ class EndpointBot(BotDefaults):
             body["seed"] = seed % 2**31
         if self.price_in is not None or self.price_out is not None:
             body["stream_options"] = {"include_usage": True}
-        chunks = await self._client().chat.completions.create(stream=True, **body)
-        finish = None
-        n_characters = 0
-        try:
-            async for chunk in chunks:
-                if chunk.usage is not None:
-                    self._count(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
-                for choice in chunk.choices[:1]:
-                    finish = choice.finish_reason or finish
-                    if choice.delta is not None and choice.delta.content:
-                        n_characters += len(choice.delta.content)
-                        yield choice.delta.content
-        finally:
-            await chunks.close()
-        if finish is None:
-            raise BotError("the stream ended before the model said that it was done")
-        if not n_characters:
-            raise BotError(f"the model sent no text (finish reason {finish!r})")
+        return body
 
     def _messages(self, context: Conversation) -> list[dict[str, str]]:
         """The window as chat messages; the turns of one speaker's run are one message."""
@@ -256,14 +308,32 @@ class EndpointBot(BotDefaults):
                 )
             return client
 
-    def _count(self, tokens_in: int, tokens_out: int) -> None:
-        cost = (tokens_in * (self.price_in or 0.0) + tokens_out * (self.price_out or 0.0)) / 1e6
+    def _priced(self, tokens_in: int, tokens_out: int, *, is_estimated: bool = False) -> ReplyCost:
+        cost = None
+        if self.price_in is not None and self.price_out is not None:
+            cost = (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
+        return ReplyCost(tokens_in, tokens_out, cost, is_estimated)
+
+    def _bound(self, messages: list[dict[str, str]]) -> ReplyCost:
+        """The most that a call with these messages can take."""
+        n_bytes = sum(len(message["content"].encode()) for message in messages)
+        most_in = n_bytes + _TOKENS_PER_MESSAGE * (len(messages) + 1)
+        return self._priced(most_in, self.max_new_tokens, is_estimated=True)
+
+    def _estimate(self, messages: list[dict[str, str]], text: str) -> ReplyCost:
+        """What a call with these messages and this reply took, by the length of the texts."""
+        prompt = sum(_about(message["content"]) for message in messages)
+        return self._priced(prompt, _about(text), is_estimated=True)
+
+    def _keep(self, context: Conversation, spent: list[ReplyCost]) -> None:
+        total = spent[0]
+        for cost in spent[1:]:
+            total = total.plus(cost)
         with self._lock:
-            self.usage = Usage(
-                self.usage.tokens_in + tokens_in,
-                self.usage.tokens_out + tokens_out,
-                self.usage.cost + cost,
-            )
+            self._costs[context] = total
+            # Nobody asks for the cost of a reply that is stored nowhere: the oldest go.
+            while len(self._costs) > _COSTS_KEPT:
+                del self._costs[next(iter(self._costs))]
 
     def _clean(self, text: str) -> str:
         """Take the key out of a message: endpoints like to quote it back."""
@@ -289,6 +359,20 @@ def _text(error: Exception) -> str:
     if isinstance(error, openai.APIConnectionError):
         return f"no connection ({error.__cause__ or error})"
     return str(error) or type(error).__name__
+
+
+def _about(text: str) -> int:
+    """Tokens of a text, as a guess."""
+    return math.ceil(len(text.encode()) / _BYTES_PER_TOKEN)
+
+
+def _is_free(error: Exception) -> bool:
+    """Whether the endpoint refused the call or never heard of it, so that it cost nothing."""
+    import openai
+
+    if isinstance(error, openai.APITimeoutError):
+        return False
+    return isinstance(error, openai.APIStatusError | openai.APIConnectionError)
 
 
 def _passes(error: Exception) -> bool:

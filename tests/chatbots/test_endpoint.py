@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,20 @@ import pytest
 from chatbots import Conversation
 from chatbots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
+from chatbots.metering import MemoryMeter, PaidBot, ReplyCost, meter_get, meter_set
 from chatbots.serving import reply
 
 KEY = "sk-test-abcdefgh12345678"
 Send = Callable[[bytes], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def meter() -> Iterator[MemoryMeter]:
+    """Accounts in memory, in place of the database's."""
+    before, mine = meter_get(), MemoryMeter()
+    meter_set(mine)
+    yield mine
+    meter_set(before)
 
 
 def chunk(text: str | None = None, finish: str | None = None) -> bytes:
@@ -232,20 +242,92 @@ async def test_no_text_at_all_is_an_error() -> None:
             await pieces(server.bot(retries=0), "hi")
 
 
-async def test_usage_and_cost_are_counted_where_a_price_is_known() -> None:
-    async def answer(server: Server, send: Send) -> None:
-        usage = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [],
-                 "usage": {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}}  # fmt: skip
-        await send(SSE + b"\r\n" + chunk("ok") + chunk(finish="stop"))
-        await send(b"data: " + json.dumps(usage).encode() + b"\n\ndata: [DONE]\n\n")
+def counts(
+    tokens_in: int, tokens_out: int, *pieces: str
+) -> Callable[[Server, Send], Awaitable[None]]:
+    """A reply whose tokens the server counts in a chunk of its own, as OpenAI's does."""
+    usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}
 
-    async with serving(answer) as server:
+    async def answer(server: Server, send: Send) -> None:
+        await says(*pieces, finish=None)(server, send)
+        body = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m",
+                "choices": [], "usage": {**usage, "total_tokens": tokens_in + tokens_out}}  # fmt: skip
+        await send(chunk(finish="stop"))
+        await send(b"data: " + json.dumps(body).encode() + b"\n\ndata: [DONE]\n\n")
+
+    return answer
+
+
+async def test_tokens_and_cost_of_each_reply_are_told_once(meter: MemoryMeter) -> None:
+    async with serving(counts(1000, 500, "ok")) as server:
         bot = server.bot(price_in=2, price_out=10.0)
-        await pieces(bot, "hi")
-        await pieces(bot, "hi")
+        assert isinstance(bot, PaidBot)
+        contexts = [Conversation.from_texts(["hi"], id=name) for name in ("a", "b")]
+        for context in contexts:
+            assert [piece async for piece in bot.stream(context)] == ["ok"]
     assert server.requests[0]["stream_options"] == {"include_usage": True}
-    assert (bot.usage.tokens_in, bot.usage.tokens_out) == (2000, 1000)
-    assert bot.usage.cost == pytest.approx(2 * (1000 * 2 + 500 * 10) / 1e6)
+    each = (1000 * 2 + 500 * 10) / 1e6
+    assert bot.cost_take(contexts[1]) == ReplyCost(1000, 500, pytest.approx(each))
+    assert bot.cost_take(contexts[1]) is None
+    assert bot.cost_take(contexts[0]) == ReplyCost(1000, 500, pytest.approx(each))
+    assert meter.spent == {"e": pytest.approx(2 * each)}
+
+
+async def test_tokens_that_are_not_counted_are_estimated_and_marked(meter: MemoryMeter) -> None:
+    context = Conversation.from_texts(["é" * 10])  # 20 bytes
+    async with serving(says("12345678", "9")) as server:
+        priced, unpriced = server.bot(price_in=4, price_out=8), server.bot(price_in=4)
+        for bot in (priced, unpriced):
+            assert len([piece async for piece in bot.stream(context)]) == 2
+    assert priced.cost_take(context) == ReplyCost(5, 3, pytest.approx((5 * 4 + 3 * 8) / 1e6), True)
+    assert unpriced.cost_take(context) == ReplyCost(5, 3, None, True)
+
+
+async def test_a_cap_is_looked_at_before_the_call(meter: MemoryMeter) -> None:
+    async with serving(counts(10, 10, "ok")) as server:
+        bot = server.bot(price_in=0, price_out=1e6, max_new_tokens=20, max_cost=35)
+        assert bot.least_bound.cost == 20
+        await pieces(bot, "one")  # 10 of 35, though up to 20 could have gone
+        await pieces(bot, "two")
+        with pytest.raises(BotError, match=r"cap of 35 is reached: 20 is spent.*may cost 20"):
+            await pieces(bot, "three")
+    assert len(server.requests) == 2
+    assert meter.spent == {"e": 20}
+    assert "max_cost" not in bot.params
+
+
+async def test_calls_under_way_count_with_the_most_they_can_cost() -> None:
+    async def waits(server: Server, send: Send) -> None:
+        await server.let_go.wait()
+        await counts(1, 1, "ok")(server, send)
+
+    async with serving(waits) as server:
+        bot = server.bot(price_in=0, price_out=1e6, max_new_tokens=10, max_cost=25)
+        under_way = [asyncio.ensure_future(pieces(bot, str(i))) for i in range(2)]
+        while len(server.requests) < 2:
+            await asyncio.sleep(0)
+        with pytest.raises(BotError, match="cap of 25 is reached"):
+            await pieces(bot, "too many")
+        server.let_go.set()
+        await asyncio.gather(*under_way)
+        assert await pieces(bot, "now there is room") == ["ok"]
+
+
+async def test_failed_tries_cost_what_they_can_have_cost(meter: MemoryMeter) -> None:
+    settings: dict[str, Any] = {"price_in": 1e6, "price_out": 1e6, "retries": 0}
+    async with serving(fails(401)) as server:
+        with pytest.raises(BotError):
+            await pieces(server.bot(**settings), "four")
+    assert meter.spent == {"e": 0}, "a refused call is free"
+    async with serving(says("12345", finish=None)) as server:
+        with pytest.raises(BotError, match="broke off"):
+            await pieces(server.bot(**settings), "four")
+    assert meter.spent == {"e": 1 + 2}
+    async with serving(says("12345")) as server:
+        stream = server.bot(**settings).stream(Conversation.from_texts(["four"]))
+        assert await anext(stream) == "12345"
+        await stream.aclose()  # the participant has gone
+    assert meter.spent == {"e": 6}
 
 
 async def test_the_host_streams_it_to_many_conversations_at_once() -> None:
@@ -298,6 +380,15 @@ def test_wrong_settings_are_refused() -> None:
         {"retries": -1},
         {"window": -1},
         {"max_new_tokens": 0},
+        {"price_in": -1.0},
+        {"price_out": 1.0, "price_in": 1.0, "max_cost": -1.0},
     ):
-        with pytest.raises(ValueError, match=next(iter(params))):
+        with pytest.raises(ValueError, match=list(params)[-1]):
             EndpointBot(name="e", model="m", **params)  # type: ignore[arg-type]
+
+
+def test_a_cap_without_prices_says_what_to_add() -> None:
+    with pytest.raises(ValueError, match="add price_out, the price of a million tokens"):
+        EndpointBot(name="e", model="m", price_in=1.0, max_cost=5.0)
+    with pytest.raises(ValueError, match="add price_in"):
+        EndpointBot(name="e", model="m", max_cost=5.0)

@@ -129,3 +129,25 @@ def test_wrong_arguments_are_explained(change, message):
 
 def test_no_seed_no_conversation():
     assert play(FakeWholeBot(), seeds=[], n_turns=3) == []
+
+
+def test_a_partner_begins_and_each_hears_the_other_as_the_human():
+    bot, partner = Witness(), Witness()
+    partner.name = "partner"
+    (played,) = play(bot, partner=partner, seeds=[7], n_turns=5, window=None)
+    said = played.conversation
+    assert [t.speaker for t in said.turns] == ["human", "bot", "human", "bot", "human"]
+    assert [c.texts for c in partner.seen] == [said.texts[:n] for n in (0, 2, 4)]
+    assert [c.texts for c in bot.seen] == [said.texts[:n] for n in (1, 3)]
+    for heard in [*bot.seen, *partner.seen[1:]]:
+        assert heard.turns[-1].speaker == "human"
+    alone = play(Witness(), seeds=[7], n_turns=5, window=None)[0]
+    assert alone.conversation.texts == said.texts  # a reply's seed knows the turn, not the bot
+
+
+def test_with_openers_the_bot_answers_the_opener():
+    bot, partner = Witness(), Witness()
+    (played,) = play(bot, partner=partner, seeds=[3], n_turns=4, openers=["Hello."])
+    assert played.conversation.texts[0] == "Hello."
+    assert [len(c.turns) for c in bot.seen] == [1, 3]
+    assert [len(c.turns) for c in partner.seen] == [2]

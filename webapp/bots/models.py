@@ -1,8 +1,9 @@
-"""One row per bot identity ever used."""
+"""One row per bot identity ever used, and what paid bots have spent."""
 
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
 
@@ -23,3 +24,45 @@ class BotVersion(TimeStamped):
 
     def __str__(self) -> str:
         return f"{self.bot_id} ({self.version})"
+
+
+class Spending(models.Model):
+    """An account of what replies cost: of a bot, or of a study.
+
+    `spent_nano` holds the bound of every call under way, until what it took takes its place. A call whose
+    process died stays with its bound, for it may well have been charged.
+    """
+
+    class Of(models.TextChoices):
+        BOT = "bot", _("Bot")
+        STUDY = "study", _("Study")
+
+    of = models.CharField(max_length=10, choices=Of)
+    key = models.CharField(max_length=100, help_text=_("The bot's id, or the study's number."))
+    spent_nano = models.BigIntegerField(
+        default=0,
+        help_text=_("Billionths of the currency of the prices: whole, so that sums hold."),
+    )
+    n_calls = models.PositiveBigIntegerField(default=0)
+    n_unpriced = models.PositiveBigIntegerField(
+        default=0, help_text=_("Calls whose price is unknown.")
+    )
+    n_estimated = models.PositiveBigIntegerField(
+        default=0, help_text=_("Calls whose tokens were estimated.")
+    )
+    tokens_in = models.PositiveBigIntegerField(default=0)
+    tokens_out = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["of", "key"], name="spending_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.of} {self.key}"
+
+    @property
+    def spent(self) -> float:
+        """In the currency of the prices."""
+        return self.spent_nano / NANO
+
+
+NANO = 1_000_000_000

@@ -22,6 +22,7 @@ from django.conf import settings
 
 import chatbots
 from chatbots.base import BotError, WholeBot
+from chatbots.metering import PaidBot
 from webapp.bots.selectors import bot_find, bot_pools
 from webapp.conversations import events, frames, selectors, services
 from webapp.conversations.models import Conversation
@@ -144,7 +145,8 @@ class BotHostRuntime:
     async def _make_reply(self, conversation_id: uuid.UUID, lease: uuid.UUID) -> None:
         due = await in_database(_due_read)(conversation_id)
         turn, bot_id, context, typing_chars_per_s = due
-        is_whole = isinstance(bot_find(bot_id), WholeBot)
+        bot = bot_find(bot_id)
+        is_whole = isinstance(bot, WholeBot)
         gathered, sent, published_at = "", "", 0.0
         async for piece in self.host.stream(bot_id, context):
             gathered += piece.replace("\x00", "")
@@ -152,7 +154,10 @@ class BotHostRuntime:
                 await self._publish_token(conversation_id, turn, sent, gathered)
                 sent, published_at = gathered, time.monotonic()
         stored = await in_database(services.turn_add_bot)(
-            conversation_id=conversation_id, lease=lease, text=gathered
+            conversation_id=conversation_id,
+            lease=lease,
+            text=gathered,
+            cost=bot.cost_take(context) if isinstance(bot, PaidBot) else None,
         )
         if stored is None:
             return  # another host has taken over; it publishes

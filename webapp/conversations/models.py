@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from chatbots.metering import ReplyCost
 from webapp.bots.models import BotVersion
 from webapp.core.models import TimeStamped
 from webapp.studies.models import Assignment, Participant, Study
@@ -94,6 +95,18 @@ class Turn(models.Model):
     latency_ms = models.PositiveIntegerField(
         null=True, blank=True, help_text=_("From the message stored to the reply stored.")
     )
+    tokens_in = models.PositiveIntegerField(
+        null=True, blank=True, help_text=_("Of the prompt, for bots that cost money.")
+    )
+    tokens_out = models.PositiveIntegerField(null=True, blank=True)
+    tokens_estimated = models.BooleanField(
+        default=False, help_text=_("The endpoint did not count them.")
+    )
+    cost = models.FloatField(
+        null=True,
+        blank=True,
+        help_text=_("In the currency of the bot's prices; null where one is unknown."),
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -113,6 +126,12 @@ class Turn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.conversation_id}/{self.index}"
+
+    def cost_set(self, cost: ReplyCost | None) -> None:
+        """Note what the reply took; None: a bot that costs nothing."""
+        if cost is not None:
+            self.tokens_in, self.tokens_out = cost.tokens_in, cost.tokens_out
+            self.tokens_estimated, self.cost = cost.is_estimated, cost.cost
 
 
 class BotHostHeartbeat(models.Model):

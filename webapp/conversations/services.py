@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from chatbots.metering import ReplyCost
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_version_record
 from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
@@ -200,8 +201,14 @@ def reply_release(*, lease: UUID) -> None:
     Conversation.objects.filter(due_lease=lease).update(due_lease=None, due_lease_until=None)
 
 
-def turn_add_bot(*, conversation_id: UUID, lease: UUID, text: str) -> BotTurn | None:
-    """Store the whole reply, if the lease still holds; None if another host has taken over."""
+def turn_add_bot(
+    *, conversation_id: UUID, lease: UUID, text: str, cost: ReplyCost | None = None
+) -> BotTurn | None:
+    """Store the whole reply, if the lease still holds; None if another host has taken over.
+
+    Args:
+        cost: what the reply took; None: a bot that costs nothing.
+    """
     with transaction.atomic():
         conversation = (
             Conversation.objects.select_for_update(of=("self",))
@@ -211,13 +218,15 @@ def turn_add_bot(*, conversation_id: UUID, lease: UUID, text: str) -> BotTurn | 
         if conversation.due_lease != lease or conversation.due_turn is None:
             return None
         latency = timezone.now() - (conversation.due_since or timezone.now())
-        turn = Turn.objects.create(
+        turn = Turn(
             conversation=conversation,
             index=conversation.due_turn,
             speaker=Turn.Speaker.BOT,
             text=text.replace("\x00", ""),
             latency_ms=max(0, round(latency.total_seconds() * 1000)),
         )
+        turn.cost_set(cost)
+        turn.save(force_insert=True)
         conversation.n_exchanges += 1
         _due_clear(conversation)
         conversation.save()

@@ -7,13 +7,15 @@ transaction, services store the results. Nothing is lost or doubled when a slice
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError, connection
 
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_version_record
@@ -32,7 +34,14 @@ from webapp.runs.selectors.metrics import (
     metrics_find,
     results_there,
 )
-from webapp.runs.selectors.selfplay import selfplay_count, selfplay_missing, selfplay_summary
+from webapp.runs.selectors.selfplay import (
+    Pair,
+    plan_pairs,
+    selfplay_alone,
+    selfplay_by_pair,
+    selfplay_count,
+    selfplay_missing,
+)
 from webapp.runs.services.fits import fit_store
 from webapp.runs.services.jobs import job_beat, job_claim, job_end, job_release
 from webapp.runs.services.metrics import (
@@ -54,6 +63,7 @@ log = logging.getLogger(__name__)
 
 SLICE_S = 45.0
 BEAT_EVERY_S = 2.0
+PULSE_EVERY_S = 15.0  # four times within the time after which a job counts as abandoned
 METRIC_BATCH = 128
 TEXTS_KEPT = 200_000  # 300 MB of sentence vectors
 
@@ -99,6 +109,31 @@ class _Work:
             self.follow(self.job)
 
 
+@contextlib.contextmanager
+def _pulse(job: Job, holder: str) -> Iterator[None]:
+    """Signs of life from a thread of their own, for calls that take longer than a holder may be silent."""
+    over = threading.Event()
+
+    def beat() -> None:
+        try:
+            while not over.wait(PULSE_EVERY_S):
+                try:
+                    job_beat(job=job, holder=holder)
+                except DatabaseError:
+                    log.warning("%s: the database did not take a sign of life", job)
+                    connection.close()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=beat, name=f"pulse of {job}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def _slice(job: Job, work_on: Callable[[_Work], bool], follow: Follow | None) -> bool:
     """Claim the job, work, and leave it in the state that belongs to what happened.
 
@@ -110,7 +145,8 @@ def _slice(job: Job, work_on: Callable[[_Work], bool], follow: Follow | None) ->
         return False
     work = _Work(job, holder, follow)
     try:
-        more = work_on(work)
+        with _pulse(job, holder):
+            more = work_on(work)
     except Stopped:
         job_end(job=job, holder=holder, state=Job.State.CANCELLED)
         return False
@@ -158,11 +194,11 @@ def _selfplay(run: SelfPlayRun, work: _Work) -> bool:
 
     n_turns = run.plan["n_turns"]
     work.beat(selfplay_count(run), now=True)
-    for bot_id in run.plan["bots"]:
-        while ordinals := selfplay_missing(run, bot_id, limit=_batch_of(bot_id)):
+    for pair in plan_pairs(run.plan):
+        while ordinals := selfplay_missing(run, pair, limit=_batch_of(pair)):
             if work.is_slice_over:
                 return True
-            bot = _bot_ready(run, bot_id)
+            bot, partner = _bots_ready(run, pair)
             n_before = selfplay_count(run)
 
             def progress(n_made: int, n_planned: int, n_before: int = n_before) -> None:
@@ -170,52 +206,59 @@ def _selfplay(run: SelfPlayRun, work: _Work) -> bool:
 
             played = play(
                 bot,
-                seeds=[conversation_seed(run, bot_id, ordinal) for ordinal in ordinals],
+                partner=partner,
+                seeds=[conversation_seed(run, pair, ordinal) for ordinal in ordinals],
                 n_turns=n_turns,
                 openers=run.plan["openers"],
                 progress=progress,
             )
-            version = bot_version_record(bot=bot)
-            selfplay_store(run=run, version=version, ordinals=ordinals, played=played)
+            selfplay_store(
+                run=run,
+                version=bot_version_record(bot=bot),
+                partner=bot_version_record(bot=partner) if partner is not None else None,
+                ordinals=ordinals,
+                played=played,
+            )
             work.beat(selfplay_count(run), now=True)
-    summary = selfplay_summary(run)
-    for bot_id, found in summary.items():
+    for pair, found in selfplay_by_pair(run).items():
         if found.failed and not found.conversations:
-            raise Refused("bot_failed", f"every conversation of {bot_id} failed: {found.error}")
+            raise Refused("bot_failed", f"every conversation of {pair} failed: {found.error}")
     return False
 
 
-def _batch_of(bot_id: str) -> int:
-    return max(1, bot_find(bot_id).capacity)
+def _batch_of(pair: Pair) -> int:
+    return max(1, min(bot_find(bot_id).capacity for bot_id in {pair.bot_id, pair.first}))
 
 
 _loaded: list[str] = []
 
 
-def _bot_ready(run: SelfPlayRun, bot_id: str) -> Bot:
-    """The bot, loaded once a process; the one before makes room for it.
+def _bots_ready(run: SelfPlayRun, pair: Pair) -> tuple[Bot, Bot | None]:
+    """The pair's bots, loaded once a process; those that it has no part for make room.
 
     Raises:
-        Refused: if it is not the bot that the plan means.
-        BotError: if it cannot be loaded.
+        Refused: if one is not the bot that the plan means.
+        BotError: if one cannot be loaded.
     """
     from chatbots.registry import bot_load
 
-    bot = bot_find(bot_id)
-    planned = run.plan["identities"][bot_id]
-    if bot.identity.key != planned["key"]:
-        raise Refused(
-            "bot_changed",
-            f"{bot_id} has changed since the run was planned (version {planned['version']} then, "
-            f"{bot.identity.version} now, or other parameters); start a new run",
-        )
-    if bot_id not in _loaded:
-        for other in _loaded:
-            bot_find(other).unload()
-        _loaded.clear()
-        bot_load(bot_id, settings.CONFAB_DEVICE)
-        _loaded.append(bot_id)
-    return bot
+    needed = list(dict.fromkeys((pair.bot_id, pair.first)))
+    for bot_id in needed:
+        identity, planned = bot_find(bot_id).identity, run.plan["identities"][bot_id]
+        if identity.key != planned["key"]:
+            raise Refused(
+                "bot_changed",
+                f"{bot_id} has changed since the run was planned (version {planned['version']} then, "
+                f"{identity.version} now, or other parameters); start a new run",
+            )
+    for other in [bot_id for bot_id in _loaded if bot_id not in needed]:
+        bot_find(other).unload()
+        _loaded.remove(other)
+    for bot_id in needed:
+        if bot_id not in _loaded:
+            bot_load(bot_id, settings.CONFAB_DEVICE)
+            _loaded.append(bot_id)
+    return bot_find(pair.bot_id), bot_find(pair.partner_id) if pair.partner_id else None
 
 
 def _metrics_follow(run: SelfPlayRun) -> None:
@@ -249,14 +292,15 @@ def _metrics(job: MetricRun, work: _Work) -> bool:
             raise RuntimeError(f"no metric gave a result for conversation {ids[0]}")
         before = ids
         there = results_there(ids, list(versions.values()))
-        groups: dict[tuple[str, ...], list[Any]] = {}
+        alone = selfplay_alone(ids)
+        groups: dict[tuple[bool, tuple[str, ...]], list[Any]] = {}
         for conversation_id in ids:
             has = there.get(conversation_id, set())
             lacks = tuple(name for name, version in versions.items() if version.pk not in has)
-            groups.setdefault(lacks, []).append(conversation_id)
-        for names, group in groups.items():
+            groups.setdefault((conversation_id in alone, lacks), []).append(conversation_id)
+        for (self_play, names), group in groups.items():
             chosen = [metric for metric in metrics if metric.name in names]
-            _compute(job, chosen, group, shared, work)
+            _compute(chosen, group, shared, work, self_play=self_play)
         work.beat(job.n_done + len(ids), now=True)
     return False
 
@@ -279,13 +323,13 @@ def _shared_of(job: MetricRun) -> Shared:
 
 
 def _compute(
-    job: MetricRun, metrics: list[Metric], ids: list[Any], shared: Shared, work: _Work
+    metrics: list[Metric], ids: list[Any], shared: Shared, work: _Work, *, self_play: bool
 ) -> None:
     rows = Conversation.objects.filter(pk__in=ids).order_by("created_at", "pk")
     conversations = list(conversation_values(rows))
     n_turns = {conversation.id: len(conversation.turns) for conversation in conversations}
     for metric in metrics:
-        table = metric.compute(conversations, self_play=job.run is not None, shared=shared)
+        table = metric.compute(conversations, self_play=self_play, shared=shared)
         metric_results_store(
             version=metric_version_record(metric=metric), table=table, n_turns=n_turns
         )

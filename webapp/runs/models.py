@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.core.models import TimeStamped
 from webapp.studies.models import Study
@@ -46,11 +47,11 @@ class Job(TimeStamped):
 
 
 class SelfPlayRun(Job):
-    """Bots that converse with themselves, by a plan frozen when the run is made."""
+    """Bots that converse with themselves or each other, by a plan frozen when the run is made."""
 
     name = models.CharField(max_length=200, blank=True)
     plan = models.JSONField(
-        help_text=_("bots, n_conversations, n_turns, seed, openers, metrics, identities.")
+        help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities.")
     )
 
     class Meta:
@@ -61,10 +62,18 @@ class SelfPlayRun(Job):
 
 
 class SelfPlayConversation(models.Model):
-    """One conversation of a run; unique on run, bot and ordinal, so a slice may be done twice."""
+    """One conversation of a run; unique on run, bots and ordinal, so a slice may be done twice.
+
+    `bot_id` has the bot's side, which is the conversation's bot; `partner_bot_id` the side that begins,
+    and is empty where a bot converses with itself.
+    """
 
     run = models.ForeignKey(SelfPlayRun, on_delete=models.CASCADE, related_name="conversations")
     bot_id = models.CharField(max_length=100)
+    partner_bot_id = models.CharField(max_length=100, blank=True)
+    partner = models.ForeignKey(
+        BotVersion, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
     ordinal = models.PositiveIntegerField()
     conversation = models.OneToOneField(
         Conversation, null=True, on_delete=models.CASCADE, related_name="selfplay"
@@ -74,12 +83,14 @@ class SelfPlayConversation(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["run", "bot_id", "ordinal"], name="selfplay_ordinal_unique"
+                fields=["run", "bot_id", "partner_bot_id", "ordinal"],
+                name="selfplay_ordinal_unique",
             )
         ]
 
     def __str__(self) -> str:
-        return f"{self.run_id}/{self.bot_id}/{self.ordinal}"
+        both = f"{self.partner_bot_id}>{self.bot_id}" if self.partner_bot_id else self.bot_id
+        return f"{self.run_id}/{both}/{self.ordinal}"
 
 
 class MetricVersion(TimeStamped):

@@ -87,6 +87,7 @@ class StudyAdmin(admin.ModelAdmin):
                     ("min_exchanges", "max_exchanges"),
                     ("max_message_chars", "typing_chars_per_s"),
                     ("n_conversations_wanted", "max_conversations_per_participant"),
+                    "max_cost",
                 )
             },
         ),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from webapp.bots.selectors import bots_unpriced
 from webapp.core.models import TimeStamped
 
 
@@ -108,6 +110,15 @@ class Study(TimeStamped):
     max_conversations_per_participant = models.PositiveSmallIntegerField(
         default=0, help_text=_("0: once with every bot.")
     )
+    max_cost = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+        help_text=_(
+            "The most that replies of endpoint bots may cost here, in the currency of their prices in "
+            "bots.yaml; empty: no cap."
+        ),
+    )
     seed = models.BigIntegerField(default=0)
 
     minutes = models.PositiveSmallIntegerField(default=8, help_text=_("Shown to participants."))
@@ -160,6 +171,27 @@ class Study(TimeStamped):
 
     def __str__(self) -> str:
         return self.key
+
+    def clean(self) -> None:
+        """A cap needs the prices of every bot that it is to hold.
+
+        Raises:
+            ValidationError: naming the bots without prices, and what to add.
+        """
+        super().clean()
+        if self.max_cost is None:
+            return
+        if unpriced := bots_unpriced(self.bots or []):
+            raise ValidationError(
+                {
+                    "max_cost": _(
+                        "The price of %(bots)s is unknown, so nobody can tell when a cap is reached. "
+                        "Add price_in and price_out to its entry in bots.yaml (0 where it is free), or "
+                        "take the cap out."
+                    )
+                    % {"bots": ", ".join(unpriced)}
+                }
+            )
 
 
 class Participant(TimeStamped):

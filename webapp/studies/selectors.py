@@ -12,6 +12,8 @@ from django.db.models import Count, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from webapp.bots.models import Spending
+from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
 from webapp.studies.models import Assignment, Participant, Study
 from webapp.studies.protocols.base import BotLoad
@@ -66,6 +68,21 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
 def bots_met(participant: Participant) -> set[str]:
     """Bots this person has had, whether rated, failed or left."""
     return set(participant.assignments.values_list("bot_id", flat=True))
+
+
+def bots_beyond_cap(study: Study) -> dict[str, str]:
+    """Bots of the study for whose next reply its cap leaves too little, with the reason."""
+    if study.max_cost is None:
+        return {}
+    spent = spending_spent(Spending.Of.STUDY, str(study.pk))
+    reason = _("the study's cap of {cap} is reached: {spent} is spent").format(
+        cap=f"{study.max_cost:g}", spent=f"{spent:.6g}"
+    )
+    return {
+        bot_id: reason
+        for bot_id, least in bots_least_cost(study.bots).items()
+        if spent + least > study.max_cost
+    }
 
 
 def bot_loads(study: Study, bot_ids: Collection[str]) -> list[BotLoad]:

@@ -21,6 +21,7 @@ from webapp.studies.models import Assignment, Dimension, Participant, Rubric, St
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import (
     bot_loads,
+    bots_beyond_cap,
     bots_met,
     consent_version,
     study_refusal,
@@ -193,8 +194,8 @@ def assignment_open(*, participant: Participant, exclude: Collection[str] = ()) 
     refusal = study_refusal(study, participant)
     if refusal is not None:
         raise refusal
-    met = bots_met(participant)
-    candidates = [b for b in bot_available_ids(study.bots) if b not in met and b not in exclude]
+    without = {*bots_met(participant), *exclude, *bots_beyond_cap(study)}
+    candidates = [b for b in bot_available_ids(study.bots) if b not in without]
     if not candidates:
         raise Refused("no_bot", _("No chatbot is available at the moment."))
     loads = bot_loads(study, candidates)

@@ -13,7 +13,11 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.runs import jobs
 from webapp.runs.models import MetricRun, SelfPlayConversation, SelfPlayRun
-from webapp.runs.selectors.selfplay import selfplay_missing, selfplay_summary
+from webapp.runs.selectors.selfplay import (
+    Pair,
+    selfplay_missing,
+    selfplay_summary,
+)
 from webapp.runs.services.jobs import job_cancel, job_restart
 from webapp.runs.services.selfplay import conversation_seed, run_create, selfplay_store
 
@@ -93,7 +97,7 @@ def test_a_slice_that_dies_is_gone_on_with(
         jobs.selfplay_slice(run.pk)
     run.refresh_from_db()
     assert (run.state, run.holder) == ("running", "")
-    assert selfplay_missing(run, "mortal") == [4, 5]
+    assert selfplay_missing(run, Pair("mortal")) == [4, 5]
     assert jobs.selfplay_slice(run.pk) is False
     run.refresh_from_db()
     assert run.state == "done"
@@ -110,7 +114,9 @@ def test_storing_twice_stores_once(fake_bot: MakeBot) -> None:
     fake_bot("twice")
     run = create("twice", n=2)
     bot = bot_load("twice")
-    played = play(bot, seeds=[conversation_seed(run, "twice", n) for n in range(2)], n_turns=2)
+    played = play(
+        bot, seeds=[conversation_seed(run, Pair("twice"), n) for n in range(2)], n_turns=2
+    )
     given: dict[str, Any] = {"run": run, "version": bot_version_record(bot=bot), "ordinals": [0, 1]}
     assert selfplay_store(**given, played=played) == 2
     assert selfplay_store(**given, played=played) == 0
@@ -142,7 +148,7 @@ def test_a_bot_that_always_fails_fails_the_run_and_can_be_tried_again(fake_bot: 
     bot.fails = lambda context: False
     job_restart(job=run)
     assert (run.state, run.error) == ("queued", "")
-    assert selfplay_missing(run, "broken") == [0, 1, 2]
+    assert selfplay_missing(run, Pair("broken")) == [0, 1, 2]
     jobs.selfplay_slice(run.pk)
     run.refresh_from_db()
     assert (run.state, run.n_done) == ("done", 3)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import QuerySet
+
+from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.runs.models import MetricResult, SelfPlayRun
@@ -32,6 +35,9 @@ def metric_frame(
 ) -> pd.DataFrame:
     """One row per conversation of a study or a self-play run.
 
+    Of a run only those of a bot with itself: what two different bots say to each other is no self-play of
+    either, and would be credited to the one that happened to answer.
+
     Args:
         metrics: whose conversation-level columns to give; None: all registered.
 
@@ -42,7 +48,7 @@ def metric_frame(
     import pandas as pd
 
     metrics = metrics_all() if metrics is None else metrics
-    rows = measurable(study=study, run=run)
+    rows = _own(measurable(study=study, run=run), run)
     if not include_synthetic:
         rows = rows.filter(is_synthetic=False)
     found = rows.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "participant_id")
@@ -67,6 +73,10 @@ def metric_frame(
     )
     frame[names] = frame[names].astype(float)
     return frame
+
+
+def _own(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> QuerySet[Conversation]:
+    return rows if run is None else rows.filter(selfplay__partner_bot_id="")
 
 
 def ratings_frame(
@@ -175,7 +185,7 @@ def check_computed(
     Raises:
         Refused: `not_computed`, with the command that helps.
     """
-    rows = measurable(study=study, run=run)
+    rows = _own(measurable(study=study, run=run), run)
     if study is not None:
         rows = rows.filter(ratings__isnull=False).distinct()
     n_rows = rows.count()

@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 from django.db.models import Count, Q
 
 from webapp.conversations.models import Conversation, Turn
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 
+PAIRS = ("self", "all")
+
 
 @dataclass(frozen=True, slots=True)
-class BotPlayed:
-    """One bot's part of a run: finished conversations, their turns, and those that failed."""
+class Pair:
+    """Who converses: the bot whose side is the bot's, and who begins; "" for the bot itself."""
+
+    bot_id: str
+    partner_id: str = ""
+
+    @property
+    def first(self) -> str:
+        """Who speaks turn 0."""
+        return self.partner_id or self.bot_id
+
+    def __str__(self) -> str:
+        return f"{self.partner_id} with {self.bot_id}" if self.partner_id else self.bot_id
+
+
+def plan_pairs(plan: dict[str, Any]) -> list[Pair]:
+    """The pairs of a plan: each bot with itself, then, if asked for, every two bots in both orders."""
+    bots = plan["bots"]
+    pairs = [Pair(bot_id) for bot_id in bots]
+    if plan.get("pairs", "self") == "all":
+        pairs += [Pair(second, first) for first in bots for second in bots if first != second]
+    return pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A part of a run: finished conversations, their turns, and those that failed."""
 
     conversations: int
     turns: int
@@ -34,15 +64,26 @@ def run_by_id(run_id: int) -> SelfPlayRun:
     return run
 
 
-def selfplay_missing(run: SelfPlayRun, bot_id: str, *, limit: int | None = None) -> list[int]:
-    """Ordinals of the plan without a stored conversation of this bot, in order."""
+def selfplay_missing(run: SelfPlayRun, pair: Pair, *, limit: int | None = None) -> list[int]:
+    """Ordinals of the plan without a stored conversation of this pair, in order."""
     done = set(
-        SelfPlayConversation.objects.filter(run=run, bot_id=bot_id).values_list(
-            "ordinal", flat=True
-        )
+        SelfPlayConversation.objects.filter(
+            run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id
+        ).values_list("ordinal", flat=True)
     )
     missing = [n for n in range(run.plan["n_conversations"]) if n not in done]
     return missing if limit is None else missing[:limit]
+
+
+def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:
+    """Those in which a bot converses with itself: both sides are its own.
+
+    Of two different bots, metrics take the one who begins as the user and measure the other, as in a chat.
+    """
+    links = SelfPlayConversation.objects.filter(
+        conversation__in=conversation_ids, partner_bot_id=""
+    )
+    return {pk for pk in links.values_list("conversation_id", flat=True) if pk is not None}
 
 
 def selfplay_count(run: SelfPlayRun) -> int:
@@ -50,30 +91,55 @@ def selfplay_count(run: SelfPlayRun) -> int:
     return SelfPlayConversation.objects.filter(run=run).count()
 
 
-def selfplay_summary(run: SelfPlayRun) -> dict[str, BotPlayed]:
-    """Per bot of the plan what there is."""
+def selfplay_by_pair(run: SelfPlayRun) -> dict[Pair, Played]:
+    """Per pair of the plan what there is."""
     completed = Q(conversation__state=Conversation.State.COMPLETED)
     links = SelfPlayConversation.objects.filter(run=run)
-    counts: dict[str, dict[str, int]] = {
-        row["bot_id"]: {"completed": row["n_completed"], "failed": row["n_failed"]}
-        for row in links.values("bot_id").annotate(
+    counts = {
+        Pair(bot_id, partner_id): (n_completed, n_failed)
+        for bot_id, partner_id, n_completed, n_failed in links.values_list(
+            "bot_id", "partner_bot_id"
+        )
+        .annotate(
             n_completed=Count("id", filter=completed), n_failed=Count("id", filter=~completed)
         )
+        .order_by()
     }
-    turns = dict(
-        Turn.objects.filter(
+    turns = {
+        Pair(bot_id, partner_id): n
+        for bot_id, partner_id, n in Turn.objects.filter(
             conversation__selfplay__run=run, conversation__state=Conversation.State.COMPLETED
         )
-        .values_list("conversation__selfplay__bot_id")
+        .values_list("conversation__selfplay__bot_id", "conversation__selfplay__partner_bot_id")
         .annotate(n=Count("id"))
-    )
-    errors = dict(links.exclude(error="").order_by("-ordinal").values_list("bot_id", "error"))
-    return {
-        bot_id: BotPlayed(
-            conversations=counts.get(bot_id, {}).get("completed", 0),
-            turns=turns.get(bot_id, 0),
-            failed=counts.get(bot_id, {}).get("failed", 0),
-            error=errors.get(bot_id, ""),
-        )
-        for bot_id in run.plan["bots"]
+        .order_by()
     }
+    errors = {
+        Pair(bot_id, partner_id): error
+        for bot_id, partner_id, error in links.exclude(error="")
+        .order_by("-ordinal")
+        .values_list("bot_id", "partner_bot_id", "error")
+    }
+    return {
+        pair: Played(
+            conversations=counts.get(pair, (0, 0))[0],
+            turns=turns.get(pair, 0),
+            failed=counts.get(pair, (0, 0))[1],
+            error=errors.get(pair, ""),
+        )
+        for pair in plan_pairs(run.plan)
+    }
+
+
+def selfplay_summary(run: SelfPlayRun) -> dict[str, Played]:
+    """Per bot of the plan what there is, with whomever it conversed, on the bot's side."""
+    summary = dict.fromkeys(run.plan["bots"], Played(0, 0, 0, ""))
+    for pair, found in selfplay_by_pair(run).items():
+        before = summary[pair.bot_id]
+        summary[pair.bot_id] = Played(
+            before.conversations + found.conversations,
+            before.turns + found.turns,
+            before.failed + found.failed,
+            before.error or found.error,
+        )
+    return summary

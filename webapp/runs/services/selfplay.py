@@ -17,6 +17,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.metrics import metrics_find
+from webapp.runs.selectors.selfplay import PAIRS, Pair, plan_pairs
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -31,6 +32,7 @@ _SEED_LIMIT = 2**63
 def run_create(
     *,
     bots: Sequence[str],
+    pairs: str = "self",
     n_conversations: int = N_CONVERSATIONS,
     n_turns: int = N_TURNS,
     seed: int = 0,
@@ -43,6 +45,8 @@ def run_create(
     """Freeze the plan with the identities of bots and metrics, and start it on the workers.
 
     Args:
+        pairs: "self": each bot with itself; "all": besides, every two bots in both orders.
+        n_conversations: of each pair.
         openers: texts to begin with; without any the bot speaks first, to an empty context.
         metrics: to compute when all conversations are there.
         enqueue: False for a caller that does the work itself.
@@ -54,6 +58,10 @@ def run_create(
     bots = list(dict.fromkeys(bots))
     if not bots:
         raise Refused("bad_plan", "no bot is named; at least one is needed")
+    if pairs not in PAIRS:
+        raise Refused("bad_plan", f"pairs is {pairs!r}; it must be {' or '.join(PAIRS)}")
+    if pairs == "all" and len(bots) < 2:
+        raise Refused("bad_plan", f"{bots[0]} alone makes no pair; name at least two bots")
     for what, number in (("conversations", n_conversations), ("turns", n_turns)):
         if number < 1:
             raise Refused("bad_plan", f"the number of {what} is {number}; it must be at least 1")
@@ -66,6 +74,7 @@ def run_create(
             raise Refused("unavailable", f"{bot.name} is not available: {entry.reason}")
     plan: dict[str, Any] = {
         "bots": bots,
+        "pairs": pairs,
         "n_conversations": n_conversations,
         "n_turns": n_turns,
         "seed": seed,
@@ -80,7 +89,10 @@ def run_create(
         for bot in found:
             bot_version_record(bot=bot)
         run = SelfPlayRun.objects.create(
-            name=name, plan=plan, n_total=len(bots) * n_conversations, created_by=created_by
+            name=name,
+            plan=plan,
+            n_total=len(plan_pairs(plan)) * n_conversations,
+            created_by=created_by,
         )
         if enqueue:
             from webapp.runs.tasks import enqueue as send
@@ -89,21 +101,27 @@ def run_create(
     return run
 
 
-def conversation_seed(run: SelfPlayRun, bot_id: str, ordinal: int) -> int:
-    """The seed of one conversation: of the plan, the bot and its place alone."""
-    return derive_seed(run.plan["seed"], "selfplay", bot_id, ordinal)
+def conversation_seed(run: SelfPlayRun, pair: Pair, ordinal: int) -> int:
+    """The seed of one conversation: of the plan, who converses and its place alone."""
+    who = (pair.partner_id, pair.bot_id) if pair.partner_id else (pair.bot_id,)
+    return derive_seed(run.plan["seed"], "selfplay", *who, ordinal)
 
 
 def selfplay_store(
     *,
     run: SelfPlayRun,
     version: BotVersion,
+    partner: BotVersion | None = None,
     ordinals: Sequence[int],
     played: Sequence[SelfPlayed],
 ) -> int:
     """Store finished conversations; those that are there already stay. Returns how many are new.
 
     A conversation that ended with an error is kept as failed, with the turns it had.
+
+    Args:
+        version: of the bot on the bot's side.
+        partner: of the one who began; None: the bot itself.
     """
     now = timezone.now()
     rows: list[Conversation] = []
@@ -122,14 +140,18 @@ def selfplay_store(
                 ended_at=now,
             )
         )
-        turns += [
-            Turn(conversation_id=pk, index=i, speaker=turn.speaker, text=_storable(turn.text))
-            for i, turn in enumerate(one.conversation.turns)
-        ]
+        for i, said in enumerate(one.conversation.turns):
+            turn = Turn(
+                conversation_id=pk, index=i, speaker=said.speaker, text=_storable(said.text)
+            )
+            turn.cost_set(one.costs.get(i))
+            turns.append(turn)
         links.append(
             SelfPlayConversation(
                 run=run,
                 bot_id=version.bot_id,
+                partner_bot_id=partner.bot_id if partner is not None else "",
+                partner=partner,
                 ordinal=ordinal,
                 conversation_id=pk,
                 error=(one.error or "")[:500],

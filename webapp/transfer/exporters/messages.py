@@ -26,8 +26,21 @@ _COLUMNS = (
     ExportColumn(
         "latency_ms", "integer", "Milliseconds from storing the message to storing this reply."
     ),
+    ExportColumn("tokens_in", "integer", "Tokens of the prompt, where the bot is an endpoint's."),
+    ExportColumn("tokens_out", "integer", "Tokens of the reply, likewise."),
+    ExportColumn(
+        "tokens_estimated",
+        "boolean",
+        "Whether the tokens were estimated from the text, since the endpoint did not count them.",
+    ),
+    ExportColumn(
+        "cost",
+        "number",
+        "What the reply cost, in the currency of the bot's prices; empty where a price is unknown.",
+    ),
     ExportColumn("created_at", "time", "When the utterance was stored."),
 )
+_TOKENS_IN = [column.name for column in _COLUMNS].index("tokens_in") - 1  # without the first
 
 
 @register_exporter
@@ -52,8 +65,14 @@ class Messages:
                 "text",
                 "vote",
                 "latency_ms",
+                "tokens_in",
+                "tokens_out",
+                "tokens_estimated",
+                "cost",
                 "created_at",
             )
             .iterator(chunk_size=CHUNK)
         ):
+            if rest[_TOKENS_IN] is None:
+                rest[_TOKENS_IN + 2] = None  # nothing was counted, so nothing was estimated either
             yield [str(conversation_id), *rest]

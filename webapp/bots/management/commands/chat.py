@@ -14,7 +14,7 @@ from chatbots.base import BotError
 from chatbots.registry import bot_load
 from webapp.bots.selectors import bot_find
 from webapp.core.errors import Refused
-from webapp.core.management.base import ConfabCommand
+from webapp.core.management.base import ConfabCommand, Usage
 
 
 class Command(ConfabCommand):
@@ -31,6 +31,11 @@ class Command(ConfabCommand):
         from chatbots.serving import reply
 
         name = options["bot"]
+        for message in options["message"] or []:
+            if not message.strip():
+                raise Usage(
+                    f"--message is {message!r}; a message has at least one visible character"
+                )
         bot_find(name)
         try:
             bot = bot_load(name, settings.CONFAB_DEVICE)

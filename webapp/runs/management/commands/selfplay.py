@@ -1,4 +1,4 @@
-"""`selfplay --bots A,B [--conversations N] [--turns N] [--seed N] [--inline]`."""
+"""`selfplay --bots A,B [--pairs self|all] [--conversations N] [--turns N] [--seed N] [--inline]`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ from webapp.core.management.base import ConfabCommand, Usage, whole_number
 from webapp.runs import jobs
 from webapp.runs.management.following import follow, work_inline
 from webapp.runs.models import SelfPlayRun
-from webapp.runs.selectors.selfplay import run_by_id, selfplay_summary
+from webapp.runs.selectors.selfplay import (
+    PAIRS,
+    run_by_id,
+    selfplay_by_pair,
+    selfplay_summary,
+)
 from webapp.runs.services.jobs import job_restart
 from webapp.runs.services.selfplay import N_CONVERSATIONS, N_TURNS, run_create
 
 
 class Command(ConfabCommand):
-    help = "Let bots converse with themselves, on Celery workers or in this process."
+    help = "Let bots converse with themselves or each other, on Celery workers or in this process."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--bots", metavar="A,B", help="ids, see list_bots")
         parser.add_argument(
-            "--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per bot"
+            "--pairs",
+            choices=PAIRS,
+            default="self",
+            help="self: each bot with itself; all: besides, every two bots, either one beginning",
+        )
+        parser.add_argument(
+            "--conversations", type=whole_number(1), default=N_CONVERSATIONS, help="per bot or pair"
         )
         parser.add_argument(
             "--turns", type=whole_number(1), default=N_TURNS, help="per conversation"
@@ -66,6 +77,7 @@ class Command(ConfabCommand):
                 raise Usage(f"{options['openers']} has no text; one opener a line is needed")
         return run_create(
             bots=names(options["bots"]),
+            pairs=options["pairs"],
             n_conversations=options["conversations"],
             n_turns=options["turns"],
             seed=options["seed"],
@@ -86,18 +98,37 @@ class Command(ConfabCommand):
         return run
 
     def _result(self, run: SelfPlayRun) -> dict[str, Any]:
-        bots = {}
-        for bot_id, found in selfplay_summary(run).items():
-            bots[bot_id] = {"conversations": found.conversations, "turns": found.turns}
+        played = selfplay_by_pair(run)
+        for pair, found in played.items():
             if found.failed:
-                self.note(f"{found.failed} conversations of {bot_id} failed: {found.error}")
-        return {"run": run.pk, "bots": bots}
+                self.note(f"{found.failed} conversations of {pair} failed: {found.error}")
+        bots = {
+            bot_id: {"conversations": found.conversations, "turns": found.turns}
+            for bot_id, found in selfplay_summary(run).items()
+        }
+        result: dict[str, Any] = {"run": run.pk, "bots": bots}
+        if len(played) > len(bots):
+            result["pairs"] = [
+                {
+                    "first": pair.first,
+                    "bot": pair.bot_id,
+                    "conversations": found.conversations,
+                    "turns": found.turns,
+                }
+                for pair, found in played.items()
+            ]
+        return result
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"Run {result['run']}")
-        for bot_id, found in result["bots"].items():
+        rows = result.get("pairs") or [
+            {"bot": bot_id, **found} for bot_id, found in result["bots"].items()
+        ]
+        for row in rows:
+            first = row.get("first", row["bot"])
+            who = row["bot"] if first == row["bot"] else f"{first} with {row['bot']}"
             self.stdout.write(
-                f"  {bot_id}: {found['conversations']} conversations, {found['turns']} turns"
+                f"  {who}: {row['conversations']} conversations, {row['turns']} turns"
             )
 
 
