@@ -30,5 +30,12 @@ def bots_health() -> Health:
     # A bot nobody registered is a study's mistake, not this process's; it is offered to nobody.
     known = {entry.id for entry in bot_entry_list()}
     states = {bot: state if bot in known else "unknown" for bot, state in states.items()}
-    ok = all(state in ("ready", "unavailable", "unknown") for state in states.values())
+    # One that could not be loaded is tried again now and then; it keeps its reason until it is ready.
+    retried = {
+        bot for bot in states if states[bot] == "loading" and numbers.get(bot, {}).get("reason")
+    }
+    ok = all(
+        state in ("ready", "unavailable", "unknown") or bot in retried
+        for bot, state in states.items()
+    )
     return Health(ok, {**details, "states": states})

@@ -28,6 +28,7 @@ from webapp.conversations import events, frames, selectors, services
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.studies.models import Study
+from webapp.studies.services import DEMO_PAPER_KEY
 
 logger = logging.getLogger(__name__)
 
@@ -258,9 +259,14 @@ class BotHostRuntime:
 
 
 def bots_of_running_studies(pool: str | None) -> list[str]:
-    """The bots that participants may meet now, in this pool."""
+    """The bots that participants may meet now, in this pool.
+
+    Without those of the second demo study, which every installation has and few use: six models are not
+    to hold up the start, nor to lie in the memory unasked. They are loaded by the first message.
+    """
     bot_ids: dict[str, None] = {}
-    for bots in Study.objects.filter(state=Study.State.COLLECTING).values_list("bots", flat=True):
+    studies = Study.objects.filter(state=Study.State.COLLECTING).exclude(key=DEMO_PAPER_KEY)
+    for bots in studies.values_list("bots", flat=True):
         bot_ids.update(dict.fromkeys(bots))
     pools = settings.CONFAB_BOT_POOLS
     return [b for b in bot_ids if pool is None or pools.get(b, "default") == pool]

@@ -147,6 +147,31 @@ def demo_study_ensure() -> Study:
     )
 
 
+DEMO_PAPER_KEY = "demo-paper"
+_PAPER_BOTS = [f"{model}{ei}-demo" for model in ("hred", "vhred", "vhcr") for ei in ("", "-ei")]
+
+
+def demo_paper_study_ensure() -> Study:
+    """The study `demo-paper`: three architectures, each plain and with EI, as in the main paper.
+
+    A draft while none of its bots is here; it begins to collect when the first of them is. Whoever has
+    changed its state since finds it as they left it.
+    """
+    study = Study.objects.filter(key=DEMO_PAPER_KEY).first() or study_create(
+        key=DEMO_PAPER_KEY,
+        name="Demo: the paper's models, plain and with EI",
+        title="Chat with a chatbot",
+        bots=_PAPER_BOTS,
+        min_exchanges=3,
+        max_exchanges=15,
+        organisation="whoever installed Confab here",
+    )
+    if study.state == Study.State.DRAFT and bot_available_ids(study.bots):
+        study.state = Study.State.COLLECTING
+        study.save(update_fields=["state", "updated_at"])
+    return study
+
+
 def participant_enter(
     *,
     study: Study,

@@ -50,6 +50,10 @@ def write_file(
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; a file name is needed")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"there is no folder {path.parent}; make it first, or name another for {path.name}"
+        )
     handle, name = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
     part = Path(name)
     try:

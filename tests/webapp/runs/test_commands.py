@@ -45,6 +45,14 @@ def test_chat_gives_one_reply_per_message(fake_bot: Any) -> None:
     assert bot.loads == 1
 
 
+def test_a_blank_message_is_wrong_usage(fake_bot: Any) -> None:
+    bot: FakeStepBot = fake_bot("fake")
+    with pytest.raises(CommandError, match="--message is '  '; a message has") as caught:
+        run("chat", "fake", "--message", "hi", "--message", "  ")
+    assert caught.value.returncode == 2
+    assert not bot.batches
+
+
 def test_chat_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO("hello\n\nquit\nmore\n"))
     out = StringIO()

@@ -7,7 +7,11 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
+from chatbots.bots.endpoint import EndpointBot
+from chatbots.registry import bots
 from tests.builders import make_conversation, make_participant, make_rating, make_study
+from tests.fakes import FakeStepBot
+from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.core.errors import Refused
 from webapp.studies.models import Assignment, Participant, Rubric, Study
 from webapp.studies.selectors import (
@@ -15,12 +19,14 @@ from webapp.studies.selectors import (
     participant_token,
     rehearsal_token,
     rehearsal_token_valid,
+    study_by_key,
     study_refusal,
 )
 from webapp.studies.services import (
     assignment_complete,
     assignment_open,
     consent_record,
+    demo_paper_study_ensure,
     participant_enter,
     rubric_default,
     rubric_new_version,
@@ -136,3 +142,40 @@ def test_tokens_are_signed() -> None:
     assert participant_from_token(token[:-1] + "!") is None
     assert rehearsal_token_valid(study, rehearsal_token(study))
     assert not rehearsal_token_valid(study, token)
+
+
+def test_the_papers_demo_study_waits_for_its_bots_and_then_collects() -> None:
+    study = demo_paper_study_ensure()
+    assert study.bots == [
+        "hred-demo", "hred-ei-demo", "vhred-demo", "vhred-ei-demo", "vhcr-demo", "vhcr-ei-demo",
+    ]  # fmt: skip
+    there = [name for name in study.bots if name in bots]
+    taken = [bots.get(name) for name in there]
+    for name in there:
+        bots.discard(name)
+    try:
+        Study.objects.update(state="draft")
+        assert demo_paper_study_ensure().state == "draft"
+        bots.add(FakeStepBot(name="vhred-demo"))
+        assert demo_paper_study_ensure().state == "collecting"
+        assert assignment_open(participant=make_participant(study_by_key("demo-paper"))).bot_id == (
+            "vhred-demo"
+        )
+        assert bots_of_running_studies(None) == []  # it does not hold up the start
+        Study.objects.update(state="paused")
+        assert demo_paper_study_ensure().state == "paused"
+        assert Study.objects.count() == 1
+    finally:
+        bots.discard("vhred-demo")
+        for bot in taken:
+            bots.add(bot)
+
+
+def test_a_cap_wants_prices_and_says_which() -> None:
+    bots.add(EndpointBot(name="free", model="m"))
+    try:
+        with pytest.raises(ValidationError, match=r"The price of free is unknown.*Add price_in"):
+            make_study(bots=["eliza", "free"], max_cost=5)
+        make_study(bots=["eliza", "free"])
+    finally:
+        bots.discard("free")

@@ -146,7 +146,32 @@ def test_gzip_is_known_by_its_content_and_may_break_off(tmp_path: Path) -> None:
     assert "damaged" in items[-1].reason
 
 
-@pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n\x00", b"a,b\n1,2\n", b"[1]\n"])
+def test_a_short_gzip_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    lines = b"".join(
+        json.dumps({**GOOD, "dialogue_id": str(n), "meta": str(hash(n) ** 3)}).encode() + b"\n"
+        for n in range(50)
+    )
+    whole = gzip.compress(lines)
+    path = tmp_path / "cut.jsonl.gz"
+    path.write_bytes(whole[: len(whole) - 20])
+    items = list(format_for(path).read(path))
+    assert [type(item) for item in items[-2:]] == [Record, Skipped]
+    path.write_bytes(whole[:15])
+    with pytest.raises(ValueError, match=r"cut.jsonl.gz is a damaged gzip, of which nothing"):
+        format_for(path)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"cut.jsonl.gz is empty"):
+        format_for(path)
+
+
+def test_a_line_that_breaks_off_is_told_in_plain_words(tmp_path: Path) -> None:
+    path = tmp_path / "cut.jsonl"
+    path.write_text('{"dialogue_id": "1", "bot": "b')
+    (item,) = read(path)
+    assert item == Skipped(1, "not JSON: Unterminated string starting at character 29")
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\x00", b"a,b\n1,2\n", b"[1]\n"])
 def test_a_file_in_no_known_format_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)

@@ -101,6 +101,11 @@ def format_for(path: Path) -> FileFormat:
     from webapp.transfer.formats.lines import head_of
 
     head = head_of(path)
+    if not head:
+        empty = (
+            "is a damaged gzip, of which nothing can be read" if path.stat().st_size else "is empty"
+        )
+        raise ValueError(f"{path.name} {empty}")
     for file_format in formats:
         if file_format.recognises(head):
             return file_format

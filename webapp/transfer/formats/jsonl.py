@@ -63,7 +63,8 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise BadRecord(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+        what = error.msg.removesuffix(" at")  # some of the parser's messages end so
+        raise BadRecord(f"not JSON: {what} at character {error.pos + 1}") from None
     except RecursionError:
         raise BadRecord("not a conversation: nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits

@@ -5,6 +5,7 @@ Bytes that are not UTF-8, lines beyond all measure and a gzip that breaks off ar
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -30,12 +31,12 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def head_of(path: Path, n_bytes: int = 65536) -> str:
-    """The beginning of the file without a byte-order mark; "" if nothing can be read."""
-    with open_bytes(path) as handle:
-        try:
-            data = handle.read(n_bytes)
-        except _BROKEN:
-            data = b""
+    """The beginning of the file without a byte-order mark, as far as it can be read."""
+    data = b""
+    with open_bytes(path) as handle, contextlib.suppress(*_BROKEN):
+        # Piece by piece, for what comes before the place where a gzip breaks off is good.
+        while len(data) < n_bytes and (piece := handle.read(1024)):
+            data += piece
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 

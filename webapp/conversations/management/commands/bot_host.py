@@ -10,7 +10,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp.bots.selectors import bot_pools
+from chatbots.configured import BotsFileError
+from webapp.bots.selectors import bot_pools, bots_discover
 from webapp.conversations.bot_host import runtime_get
 
 
@@ -21,6 +22,10 @@ class Command(BaseCommand):
         parser.add_argument("--pool", default=None, help="serve one pool's bots only")
 
     def handle(self, *args: Any, pool: str | None = None, **options: Any) -> None:
+        try:
+            bots_discover()
+        except BotsFileError as error:
+            raise CommandError(str(error)) from error
         if pool is not None and pool not in bot_pools():
             raise CommandError(f"there is no pool {pool!r}; there are: {', '.join(bot_pools())}")
         self.stderr.write(f"Bot host for {'all pools' if pool is None else pool} is running.")

@@ -17,9 +17,12 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
-from webapp.studies.services import demo_study_ensure
+from chatbots.configured import BotsFileError
+from webapp.bots.selectors import bot_available_ids, bots_discover
+from webapp.studies.models import Study
+from webapp.studies.services import demo_paper_study_ensure, demo_study_ensure
 
 
 class Command(BaseCommand):
@@ -34,15 +37,21 @@ class Command(BaseCommand):
     def handle(
         self, *args: Any, host: str, port: int, demo: bool, worker: bool, **options: Any
     ) -> None:
+        try:
+            bots_discover()
+        except BotsFileError as error:
+            raise CommandError(str(error)) from error
+        paper = None
         if demo:
             call_command("migrate", verbosity=0)
             demo_study_ensure()
+            paper = demo_paper_study_ensure()
             self._admin_ensure()
         # Between here and the event loop's own handlers too, a signal must reach the `finally`.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         children = [self._worker()] if worker else []
         try:
-            self._say_where(host, port, demo)
+            self._say_where(host, port, demo, paper)
             asyncio.run(_serve(host, port))
         finally:
             for child in children:
@@ -53,11 +62,18 @@ class Command(BaseCommand):
                 except subprocess.TimeoutExpired:
                     child.kill()
 
-    def _say_where(self, host: str, port: int, demo: bool) -> None:
+    def _say_where(self, host: str, port: int, demo: bool, paper: Study | None) -> None:
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
         self.stdout.write(f"Confab            http://{shown}:{port}/dashboard/")
         if demo:
             self.stdout.write(f"Participant link  http://{shown}:{port}/s/demo/")
+        if paper is not None:
+            here = bot_available_ids(paper.bots)
+            away = [bot_id for bot_id in paper.bots if bot_id not in here]
+            if here:
+                self.stdout.write(f"The paper's bots  http://{shown}:{port}/s/{paper.key}/")
+            if away:
+                self.stdout.write(f"Not available in the study {paper.key}: {', '.join(away)}")
         self.stdout.write("Ctrl-C stops everything.")
         self.stdout.flush()
 

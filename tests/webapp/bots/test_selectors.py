@@ -1,0 +1,59 @@
+"""Which bots there are: the file of configured bots, and what is added to it while Confab runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from chatbots.configured import BotsFileError, configured_register
+from chatbots.registry import UnknownName
+from webapp.bots import selectors
+from webapp.bots.selectors import bot_find, bots_discover
+
+
+@pytest.fixture
+def bots_file(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """`CONFAB_BOTS` names this file, which is not there yet, in a process that has just started."""
+    settings.CONFAB_BOTS = tmp_path / "mine.yaml"
+    monkeypatch.setattr(selectors, "_registered_from", None)
+    yield settings.CONFAB_BOTS
+    configured_register(tmp_path / "nothing.yaml")
+
+
+def declare(path: Path, *ids: str, at: int = 0, **params: object) -> None:
+    path.write_text(
+        "".join(f"- {{id: {name}, kind: retrieval, params: {params or '{}'}}}\n" for name in ids)
+    )
+    os.utime(path, ns=(at, at))  # two writes within the clock's tick are two all the same
+
+
+def test_a_file_that_was_named_must_be_there(bots_file: Path, settings: Any) -> None:
+    with pytest.raises(BotsFileError, match=f"CONFAB_BOTS names {bots_file}, and there is no such"):
+        bots_discover()
+    for command in ("list_bots", "serve", "bot_host"):
+        with pytest.raises(CommandError, match="there is no such file"):
+            call_command(command, stdout=StringIO())
+    settings.CONFAB_BOTS = settings.DATA_DIR / "bots.yaml"
+    bots_discover()  # the usual one may be missing
+
+
+def test_what_is_added_is_found_and_what_is_there_stays(bots_file: Path) -> None:
+    declare(bots_file, "one")
+    first = bot_find("one")
+    assert bot_find("one") is first
+    declare(bots_file, "one", "two", at=1, encoder="other")
+    assert bot_find("two").name == "two"
+    assert bot_find("one") is first
+    bots_file.write_text("- {id: three, kind: retrival}")
+    os.utime(bots_file, ns=(2, 2))
+    assert bot_find("two").name == "two"  # a file in the middle of an edit
+    with pytest.raises(UnknownName):
+        bot_find("three")
+    bots_file.unlink()
+    assert bot_find("one") is first

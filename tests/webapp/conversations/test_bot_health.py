@@ -1,0 +1,66 @@
+"""What `/healthz` says of the bots, and how often a bot that cannot be loaded is tried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+
+from chatbots.registry import bots
+from tests.builders import make_study
+from tests.fakes import FakeStepBot
+from webapp.conversations import bot_host
+from webapp.conversations.bot_host import BotHostRuntime
+from webapp.core.database import in_database
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def broken() -> Iterator[FakeStepBot]:
+    bot = FakeStepBot(name="broken", load_error="the file is damaged")
+    bots.add(bot)
+    yield bot
+    bots.discard("broken")
+
+
+def health() -> tuple[int, dict]:
+    answer = Client().get("/healthz")
+    return answer.status_code, json.loads(answer.content)["bots"]
+
+
+async def loads_over(runtime: BotHostRuntime) -> None:
+    while runtime._tasks:
+        await next(iter(runtime._tasks))
+
+
+async def test_a_bot_that_cannot_be_loaded_is_tried_again_and_health_stays(
+    broken: FakeStepBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await in_database(make_study)(bots=["broken", "nobody"])
+    runtime = BotHostRuntime()
+    monkeypatch.setattr(bot_host, "_runtime", runtime)
+    try:
+        status, told = await in_database(health)()
+        assert (status, told["states"]) == (503, {"broken": "not loaded", "nobody": "unknown"})
+        for _ in range(3):  # sweeps
+            await runtime._load_bots()
+            await loads_over(runtime)
+        assert broken.loads == 1
+        assert (await in_database(health)())[0] == 200
+        monkeypatch.setattr(bot_host, "RETRY_LOAD_S", 0.0)
+        broken.load_delay_s = 0.3
+        await runtime._load_bots()
+        lane = runtime.host._lane("broken")
+        while lane.state != "loading":
+            await bot_host.asyncio.sleep(0)
+        status, told = await in_database(health)()
+        assert (status, told["states"]["broken"]) == (200, "loading")
+        broken.load_error = None
+        await loads_over(runtime)
+        assert broken.loads == 2
+        assert (await in_database(health)())[1]["states"]["broken"] == "ready"
+    finally:
+        await runtime.close()
