@@ -1,0 +1,228 @@
+"""Emotion encoders: a text in, a distribution over emotions out, and a sentiment made of it.
+
+The default is a head of our own on the sentence encoder MiniLM, trained on GoEmotions (Demszky et al. 2020;
+27 emotions and neutral) and shipped in `emotion_head/` with its card, `CARD.md`, and the command that trains
+it again. It stands where Ghandeharioun et al. (2019) have DeepMoji (`deepmoji.py`): its rows sum to 1, as
+DeepMoji's softmax over 64 emoji does, so cosine, cross-entropy and Σ_k w_k p_k mean the same for both.
+
+The head reads MiniLM's vectors, so whoever has those already pays next to nothing: `from_embeddings`. It runs
+in NumPy; no torch is loaded for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from chatbots.encoders.provenance import Provenance
+from chatbots.encoders.sentence import EncoderError, SentenceEncoder, sentence_encoder
+from chatbots.encoders.valence import VALENCE, valence_weights
+from chatbots.identity import Identity
+
+HEAD = Path(__file__).parent / "emotion_head"
+"""The head that is shipped."""
+WEIGHTS_FILE, MANIFEST_FILE = "head.safetensors", "manifest.json"
+
+
+class EmotionEncoder(Protocol):
+    """What every emotion encoder offers. All methods may be called from any thread."""
+
+    @property
+    def identity(self) -> Identity:
+        """What made the distributions; known without loading weights."""
+        ...
+
+    @property
+    def provenance(self) -> Provenance:
+        """Licence and source of the weights, and how to fetch them."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The K emotions, in the order of the columns."""
+        ...
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(K,) float32: how pleasant each emotion is, in [-1, 1]."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot be used here, or None. Cheap: loads nothing."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Emotions of texts; equal texts are encoded once.
+
+        Returns:
+            (N, K) float32, each row a distribution: no entry below 0, sum 1. No text gives (0, K).
+
+        Raises:
+            EncoderError: if it cannot be used here.
+        """
+        ...
+
+    def sentiment(self, p: np.ndarray) -> np.ndarray:
+        """Σ_k w_k p_k of each row: (N, K) to (N,) float32 in [-1, 1]."""
+        ...
+
+
+def sentiment_of(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Σ_k w_k p_k, fact sheet section 1.2: (N, K) and (K,) to (N,) float32.
+
+    Raises:
+        ValueError: if `p` has not one column per weight.
+    """
+    if p.ndim != 2 or p.shape[1] != len(weights):
+        raise ValueError(f"emotions have shape {p.shape}; they must be (N, {len(weights)})")
+    return np.asarray(p @ weights, dtype=np.float32)
+
+
+class EmotionHead:
+    """Emotions by a small network on sentence vectors: 28 of GoEmotions' categories.
+
+    Args:
+        folder: where the head's weights and manifest are; the shipped one by default.
+        sentence: the encoder whose vectors it reads, MiniLM; pass a `CachedEncoder` to share its memory.
+    """
+
+    def __init__(self, folder: Path | str = HEAD, sentence: SentenceEncoder | None = None) -> None:
+        self.folder = Path(folder)
+        self._sentence = sentence if sentence is not None else sentence_encoder()
+        self._arrays: dict[str, np.ndarray] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the training wrote beside the weights: digest, labels, thresholds, figures."""
+        return _manifest(self.folder, (self.folder / MANIFEST_FILE).stat().st_mtime_ns)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(
+            "emotion_head",
+            "1",
+            {
+                "weights": self.manifest["sha256"],
+                "encoder": self._sentence.identity.as_dict(),
+                "valence": {label: weight for label, (weight, _) in VALENCE.items()},
+            },
+        )
+
+    @property
+    def provenance(self) -> Provenance:
+        return Provenance(
+            licence="Apache-2.0 (trained on GoEmotions, Apache-2.0, over all-MiniLM-L6-v2, Apache-2.0)",
+            source="this project: chatbots/encoders/emotion_head/CARD.md",
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.manifest["labels"])
+
+    @property
+    def weights(self) -> np.ndarray:
+        return valence_weights()
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """(28,) float32: an emotion counts as present where its share reaches this; chosen on valid."""
+        return np.array(list(self.manifest["thresholds"].values()), dtype=np.float32)
+
+    def unavailable_reason(self) -> str | None:
+        for name in (MANIFEST_FILE, WEIGHTS_FILE):
+            if not (self.folder / name).is_file():
+                return f"{self.folder} has no {name}; train it again with `manage.py train_emotion`"
+        given = self._sentence.identity
+        files = given.params.get("files", {})
+        if self.manifest["encoder"]["files"].items() - files.items():
+            return (
+                f"the head was trained on {self.manifest['encoder']['model']}, whose files the sentence "
+                f"encoder {given.params.get('model', given.name)!r} does not have"
+            )
+        return self._sentence.unavailable_reason()
+
+    def load(self) -> None:
+        """Read the weights; safe to call again. The sentence encoder loads when it is first needed.
+
+        Raises:
+            EncoderError: if they are missing, or are not those of the manifest.
+        """
+        with self._lock:
+            if self._arrays is None:
+                self._arrays = self._read()
+
+    def _read(self) -> dict[str, np.ndarray]:
+        from safetensors.numpy import load
+
+        reason = self.unavailable_reason()
+        if reason is not None:
+            raise EncoderError(f"emotion head: {reason}")
+        data = (self.folder / WEIGHTS_FILE).read_bytes()
+        found = hashlib.sha256(data).hexdigest()
+        if found != self.manifest["sha256"]:
+            raise EncoderError(
+                f"{self.folder / WEIGHTS_FILE} is not the file of its manifest: its SHA-256 is {found}, "
+                f"expected {self.manifest['sha256']}"
+            )
+        return {name: array.astype(np.float32) for name, array in load(data).items()}
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        self.load()
+        return self.from_embeddings(self._sentence.encode(texts))
+
+    def from_embeddings(self, embeddings: np.ndarray) -> np.ndarray:
+        """Emotions of texts whose MiniLM vectors are at hand.
+
+        Args:
+            embeddings: (N, 384), rows of length 1, as the sentence encoder gives them.
+
+        Returns:
+            (N, 28) float32, each row a distribution.
+
+        Raises:
+            ValueError: for vectors of another shape.
+            EncoderError: if the head cannot be used here.
+        """
+        self.load()
+        w = self._arrays or {}
+        x = np.asarray(embeddings, dtype=np.float32)
+        width = w["hidden.weight"].shape[1]
+        if x.ndim != 2 or x.shape[1] != width:
+            raise ValueError(f"sentence vectors have shape {x.shape}; they must be (N, {width})")
+        return head_forward(x, w)
+
+    def sentiment(self, p: np.ndarray) -> np.ndarray:
+        return sentiment_of(p, self.weights)
+
+
+def head_forward(x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The head itself, softmax(W₂ relu(W₁ x + b₁) + b₂): (N, D) to (N, K) float32.
+
+    Args:
+        x: (N, D) sentence vectors.
+        w: its weights by name: `hidden.weight` (H, D), `output.weight` (K, H) and their biases.
+    """
+    hidden = np.maximum(x @ w["hidden.weight"].T + w["hidden.bias"], 0)  # (N, H)
+    scores = hidden @ w["output.weight"].T + w["output.bias"]  # (N, K)
+    grown = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(grown / grown.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+@lru_cache(maxsize=1)
+def emotion_encoder() -> EmotionHead:
+    """The default emotion encoder, shared by bots and metrics of this process."""
+    return EmotionHead()
+
+
+@lru_cache(maxsize=8)
+def _manifest(folder: Path, mtime_ns: int) -> dict[str, Any]:
+    """The manifest; its time of change is an argument so that a new one is read again."""
+    return dict(json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8")))

@@ -1,0 +1,289 @@
+"""Training the emotion head on GoEmotions: `manage.py train_emotion --data goemotions.jsonl.gz`.
+
+A comment may have several of the 28 labels (one in six has), yet metrics want one distribution per text, as
+DeepMoji's softmax is one. So a comment's target is its labels in equal shares, 1/n for each of n, and the head
+is a softmax trained by cross-entropy with these targets: p_k estimates the share of emotion k in what raters
+would say of the text. Nothing is weighted by class, so the shares stay calibrated; rare emotions are helped by
+their own thresholds alone, which are chosen on the valid part and serve the F1 of the card, no metric.
+
+The test part and the sentiment sets are looked at once, after everything has been chosen.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chatbots.config_values import config_values_read
+from chatbots.encoders.cache import arrays_cached
+from chatbots.encoders.emotion import (
+    HEAD,
+    MANIFEST_FILE,
+    WEIGHTS_FILE,
+    head_forward,
+    sentiment_of,
+)
+from chatbots.encoders.emotion_card import card
+from chatbots.encoders.emotion_figures import polarity_figures, test_figures, thresholds_choose
+from chatbots.encoders.sentence import SentenceEncoder, sentence_encoder
+from chatbots.encoders.sentiment import vader_scores
+from chatbots.encoders.valence import LABELS, valence_weights
+from chatbots.identity import Identity
+
+CONFIG = HEAD / "training.yaml"
+SPLITS = ("train", "valid", "test")
+
+
+class EmotionDataError(ValueError):
+    """Training data that cannot be used; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmotionTraining:
+    """How the head is trained (`emotion_head/training.yaml`).
+
+    Attributes:
+        hidden: hidden units.
+        dropout: share of hidden units, and `input_dropout` of inputs, dropped in training.
+        learning_rate: of AdamW, falling to 0 along half a cosine.
+        weight_decay: of AdamW.
+        batch_size: comments per step.
+        epochs: passes over the train part; the epoch with the best valid loss is kept.
+        seed: of initial weights, dropout and order.
+    """
+
+    hidden: int = 1024
+    dropout: float = 0.5
+    input_dropout: float = 0.1
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    batch_size: int = 256
+    epochs: int = 20
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "batch_size", "epochs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        for name in ("dropout", "input_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be in [0, 1)")
+        for name in ("learning_rate", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Comments:
+    """One part of GoEmotions.
+
+    Attributes:
+        texts: N comments.
+        present: (N, 28) bool, which labels each has; at least one.
+    """
+
+    texts: tuple[str, ...]
+    present: np.ndarray
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(N, 28) float32: the labels of each comment in equal shares, rows of sum 1."""
+        return (self.present / self.present.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def config_read(path: Path | str) -> EmotionTraining:
+    """Read a configuration.
+
+    Raises:
+        ConfigError: for an unknown setting or a value that cannot be.
+    """
+    import yaml
+
+    return config_values_read(
+        EmotionTraining, yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    )
+
+
+def goemotions_read(path: Path | str) -> dict[str, Comments]:
+    """Read GoEmotions, one `{"split", "text", "labels"}` per line, plain or gzip.
+
+    Returns:
+        The parts `train`, `valid` and `test`.
+
+    Raises:
+        EmotionDataError: for a line that is not of this form, or a part without comments.
+    """
+    texts: dict[str, list[str]] = {split: [] for split in SPLITS}
+    rows: dict[str, list[list[int]]] = {split: [] for split in SPLITS}
+    number = {label: k for k, label in enumerate(LABELS)}
+    for line, record in _records(Path(path)):
+        try:
+            split, text, labels = record["split"], record["text"], record["labels"]
+            rows[split].append([number[label] for label in labels])
+            texts[split].append(text)
+        except (KeyError, TypeError) as error:
+            raise EmotionDataError(
+                f"{path}, line {line}: {error} is missing or unknown; a line is "
+                '{"split": "train", "text": "…", "labels": ["joy", …]} with GoEmotions\' 28 labels'
+            ) from error
+        if not labels:
+            raise EmotionDataError(f"{path}, line {line}: the comment has no label")
+    empty = [split for split in SPLITS if not texts[split]]
+    if empty:
+        raise EmotionDataError(f"{path} has no comment of the part {empty[0]!r}")
+    parts = {}
+    for split in SPLITS:
+        present = np.zeros((len(rows[split]), len(LABELS)), dtype=bool)
+        for i, labels in enumerate(rows[split]):
+            present[i, labels] = True
+        parts[split] = Comments(tuple(texts[split]), present)
+    return parts
+
+
+def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
+    """Texts with a polarity, for measuring: two classes (0, 1), or three of which 1 is neutral and left out.
+
+    Returns:
+        N texts and (N,) bool: whether each is positive.
+    """
+    found = [(record["text"], int(record["label"])) for _, record in _records(Path(path))]
+    top = max(label for _, label in found)
+    kept = [(text, label == top) for text, label in found if label in (0, top)]
+    return [text for text, _ in kept], np.array([positive for _, positive in kept])
+
+
+def _records(path: Path) -> Iterator[tuple[int, Any]]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield number, json.loads(line)
+            except json.JSONDecodeError as error:
+                raise EmotionDataError(f"{path}, line {number} is not JSON: {error}") from error
+
+
+def vectors_of(texts: tuple[str, ...], encoder: SentenceEncoder) -> np.ndarray:
+    """(N, D) sentence vectors, kept in the cache folder: training again encodes nothing."""
+    digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+    identity = Identity(
+        "emotion_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest}
+    )
+    return arrays_cached(identity, lambda: {"vectors": encoder.encode(texts)})["vectors"]
+
+
+def head_train(
+    vectors: Mapping[str, np.ndarray], parts: Mapping[str, Comments], config: EmotionTraining
+) -> tuple[dict[str, np.ndarray], list[float]]:
+    """Train the head on the train part, choosing the epoch on the valid part.
+
+    Args:
+        vectors: the parts' sentence vectors, (N, D) each.
+
+    Returns:
+        Weights by name, float16, and the valid loss (nats) after each epoch.
+    """
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    torch.manual_seed(config.seed)
+    order = np.random.default_rng(config.seed)
+    x, y = (torch.from_numpy(a) for a in (vectors["train"], parts["train"].shares))
+    x_valid, y_valid = (torch.from_numpy(a) for a in (vectors["valid"], parts["valid"].shares))
+    net = nn.ModuleDict(
+        {
+            "hidden": nn.Linear(x.shape[1], config.hidden),
+            "output": nn.Linear(config.hidden, len(LABELS)),
+        }
+    )
+
+    def scores(inputs: torch.Tensor, training: bool) -> torch.Tensor:
+        hidden = F.relu(net["hidden"](F.dropout(inputs, config.input_dropout, training)))
+        return net["output"](F.dropout(hidden, config.dropout, training))  # (B, 28)
+
+    steps = config.epochs * -(-len(x) // config.batch_size)
+    optimiser = torch.optim.AdamW(
+        net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
+    )
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    losses: list[float] = []
+    best: dict[str, np.ndarray] = {}
+    for _ in range(config.epochs):
+        for rows in torch.from_numpy(order.permutation(len(x))).split(config.batch_size):
+            optimiser.zero_grad()
+            F.cross_entropy(scores(x[rows], True), y[rows]).backward()
+            optimiser.step()
+            schedule.step()
+        with torch.inference_mode():
+            losses.append(float(F.cross_entropy(scores(x_valid, False), y_valid)))
+        if losses[-1] == min(losses):
+            best = {k: v.numpy().copy() for k, v in net.state_dict().items()}
+    # Half precision: the file is half as long, and the shares differ in the fourth digit.
+    return {name: array.astype(np.float16) for name, array in best.items()}, losses
+
+
+def emotion_train(
+    data: Path | str,
+    config: Path | str = CONFIG,
+    output: Path | str = HEAD,
+    measure: Sequence[Path | str] = (),
+) -> dict[str, Any]:
+    """Train the head, measure it, and write weights, manifest and card.
+
+    Args:
+        data: GoEmotions, as `goemotions_read` wants it.
+        config: the training configuration.
+        output: the folder written to.
+        measure: files of texts with a polarity (`sentiment_read`), for the card.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        EmotionDataError, ConfigError: for data or a configuration that cannot be used.
+        EncoderError: if the sentence encoder is not here.
+    """
+    from safetensors.numpy import save
+
+    settings = config_read(config)
+    parts = goemotions_read(data)
+    encoder = sentence_encoder()
+    vectors = {split: vectors_of(parts[split].texts, encoder) for split in SPLITS}
+    weights, losses = head_train(vectors, parts, settings)
+    packed = save(weights)
+    shares = {split: head_forward(vectors[split], weights) for split in ("valid", "test")}
+    thresholds = thresholds_choose(shares["valid"], parts["valid"].present)
+    polarity = {}
+    for file in measure:
+        texts, positive = sentiment_read(file)
+        p = head_forward(vectors_of(tuple(texts), encoder), weights)
+        ours = sentiment_of(p, valence_weights())
+        scores = {"emotion_head": ours, "vader": vader_scores(texts)}
+        polarity[Path(file).name.partition(".")[0]] = polarity_figures(scores, positive)
+    manifest = {
+        "sha256": hashlib.sha256(packed).hexdigest(),
+        "n_parameters": sum(array.size for array in weights.values()),
+        "labels": list(LABELS),
+        "thresholds": dict(zip(LABELS, thresholds.tolist(), strict=True)),
+        "encoder": dict(encoder.identity.params),
+        "data_sha256": hashlib.sha256(Path(data).read_bytes()).hexdigest(),
+        "n": {split: len(parts[split].texts) for split in SPLITS},
+        "training": asdict(settings),
+        "valid_losses": [round(loss, 4) for loss in losses],
+        "best_epoch": int(np.argmin(losses)) + 1,
+        "test": test_figures(shares["test"], parts["test"].present, thresholds),
+        "polarity": polarity,
+    }
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / WEIGHTS_FILE).write_bytes(packed)
+    (folder / MANIFEST_FILE).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    (folder / "CARD.md").write_text(card(manifest), encoding="utf-8")
+    return manifest

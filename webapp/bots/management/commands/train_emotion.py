@@ -1,0 +1,42 @@
+"""`train_emotion --data FILE [--config FILE] [--output FOLDER] [--measure FILE …]`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from chatbots.encoders.emotion import HEAD
+from chatbots.encoders.emotion_training import CONFIG, emotion_train
+from webapp.core.management.base import ConfabCommand
+
+
+class Command(ConfabCommand):
+    help = "Train the emotion head on GoEmotions and write its weights, manifest and card."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--data", type=Path, required=True, metavar="FILE", help="GoEmotions")
+        parser.add_argument("--config", type=Path, default=CONFIG, metavar="FILE")
+        parser.add_argument("--output", type=Path, default=HEAD, metavar="FOLDER")
+        parser.add_argument(
+            "--measure",
+            type=Path,
+            nargs="+",
+            default=[],
+            metavar="FILE",
+            help="texts with a polarity, on which the sentiment is measured for the card",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        manifest = emotion_train(
+            options["data"], options["config"], options["output"], options["measure"]
+        )
+        return {
+            "checkpoint": str(options["output"]),
+            "epochs": manifest["training"]["epochs"],
+            "best": {
+                "epoch": manifest["best_epoch"],
+                "valid_loss": min(manifest["valid_losses"]),
+                "test_macro_f1": manifest["test"]["macro_f1"],
+            },
+        }
