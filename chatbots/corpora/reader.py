@@ -1,7 +1,8 @@
 """Reading dialogue corpora: one JSON object per line, `{"turns": ["…", …]}`, and their digest.
 
 A corpus is one file (`.jsonl`, `.jsonl.gz`) or a folder of such files. The everyday corpus written for
-this project lies beside this module; its lines also carry a `topic`.
+this project lies beside this module; its lines also carry a `topic`. Published corpora in other formats are
+read by `chatbots.corpora.formats`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 from chatbots.identity import canonical_json
@@ -26,10 +29,50 @@ class CorpusError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """The utterances of one dialogue, its speakers taking turns, and what it is about ("" if unknown)."""
+    """The utterances of one dialogue.
+
+    Attributes:
+        turns: the utterances.
+        topic: what it is about; "" if unknown.
+        id: what its corpus calls it, or file and line; two dialogues are equal whatever they are called.
+        speakers: who says each turn, by order of appearance from 0; None: two who take turns.
+        split: the part of its corpus, as the corpus calls it; "" if it names none.
+    """
 
     turns: tuple[str, ...]
     topic: str = ""
+    id: str = field(default="", compare=False)
+    speakers: tuple[int, ...] | None = None
+    split: str = ""
+
+    def __post_init__(self) -> None:
+        if self.speakers is not None and len(self.speakers) != len(self.turns):
+            raise CorpusError(
+                f"dialogue {self.id!r} has {len(self.turns)} turns and {len(self.speakers)} speakers; "
+                "one speaker per turn is wanted"
+            )
+
+    def parts(self, readable: Callable[[str], bool]) -> list[Dialogue]:
+        """The stretches between the turns that are not readable: what stands before such a turn is not
+        answered by what stands after it. Itself alone if all are."""
+        if all(map(readable, self.turns)):
+            return [self]
+        stretches = [
+            [i for i, _ in stretch]
+            for good, stretch in groupby(enumerate(map(readable, self.turns)), lambda pair: pair[1])
+            if good
+        ]
+        return [
+            replace(
+                self,
+                turns=tuple(self.turns[i] for i in stretch),
+                speakers=None
+                if self.speakers is None
+                else tuple(self.speakers[i] for i in stretch),
+                id=f"{self.id}/{number}",
+            )
+            for number, stretch in enumerate(stretches, start=1)
+        ]
 
 
 @dataclass(frozen=True)
@@ -82,15 +125,29 @@ def corpus_read(path: Path = EVERYDAY) -> Corpus:
     return Corpus(tuple(d for file in corpus_files(path) for d in _dialogues(file)))
 
 
-def _dialogues(file: Path) -> Iterator[Dialogue]:
+def lines_read(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+    """The lines of a text file, plain or `.gz`, that are not blank.
+
+    Yields:
+        Where each stands ("name, line 3"), for messages, and the line without its end.
+
+    Raises:
+        CorpusError: if the file cannot be read.
+    """
     opener = gzip.open if file.name.endswith(".gz") else open
     try:
-        with opener(file, "rt", encoding="utf-8") as lines:
+        # Only a line feed ends a line: some corpora hold other line ends inside their texts.
+        with opener(file, "rt", encoding=encoding, newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    yield _dialogue(line, f"{file.name}, line {number}")
-    except (OSError, UnicodeDecodeError) as error:
+                    yield f"{file.name}, line {number}", line.rstrip("\r\n")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise CorpusError(f"{file} cannot be read: {error}") from error
+
+
+def _dialogues(file: Path) -> Iterator[Dialogue]:
+    for where, line in lines_read(file):
+        yield _dialogue(line, where)
 
 
 def _dialogue(line: str, where: str) -> Dialogue:
@@ -106,7 +163,30 @@ def _dialogue(line: str, where: str) -> Dialogue:
             raise CorpusError(
                 f"{where}: an utterance is {turn!r}; it must be a text that is not blank"
             )
-    topic = entry.get("topic", "")
-    if not isinstance(topic, str):
-        raise CorpusError(f"{where}: the topic is {topic!r}; it must be a text")
-    return Dialogue(tuple(turn.strip() for turn in turns), topic)
+    for key in ("topic", "split"):
+        if not isinstance(entry.get(key, ""), str):
+            raise CorpusError(f"{where}: the {key} is {entry[key]!r}; it must be a text")
+    return Dialogue(
+        tuple(turn.strip() for turn in turns),
+        entry.get("topic", ""),
+        str(entry.get("id", where)),
+        _speakers(entry.get("speakers"), len(turns), where),
+        entry.get("split", ""),
+    )
+
+
+def _speakers(names: object, n_turns: int, where: str) -> tuple[int, ...] | None:
+    """Numbers for the names that run along the turns, by order of appearance."""
+    if names is None:
+        return None
+    if not isinstance(names, list) or len(names) != n_turns:
+        raise CorpusError(
+            f"{where}: speakers must be a list with one name for each of {n_turns} turns"
+        )
+    return speakers_numbered([str(name) for name in names])
+
+
+def speakers_numbered(names: Sequence[str]) -> tuple[int, ...]:
+    """0 for whoever speaks first, 1 for the next who appears, and so on."""
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return tuple(number[name] for name in names)

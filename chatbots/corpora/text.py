@@ -90,27 +90,44 @@ _INVISIBLE = regex.compile(
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ`´", "'"))
 # Scripts written without blanks: a character with its marks is a word.
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\u30fc\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_LETTER = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
-_RUN = rf"{_LETTER}(?:{_LETTER}|[\p{{M}}\u200c\u200d])*"  # with the joiners of Persian and Indic scripts
 _PICTURE = r"\p{Extended_Pictographic}\p{Emoji_Modifier}?"
 _ENDS_SENTENCE = frozenset(".!?؟。।")
 _JOINS_LEFT = frozenset((*",.!?;:%؟،؛。、।", "...", *_CLITICS))
 
-_NEGATION = regex.compile(r"(?<=\w)n't(?!\w)")
-_ELLIPSIS = regex.compile(r"\.{2,}")
-_WORD = regex.compile(
-    rf"""(?V1)
-      \p{{Regional_Indicator}}{{2}}                                                        # a flag
-    | {_PICTURE}(?:\u200d{_PICTURE})*[\U000e0020-\U000e007f]*                              # an emoji
-    | (?<!\w)[:;][\-']?[()dp](?!\w) | <3(?!\w)                                             # an emoticon
+
+def _word_pattern(letter: str, digit: str, run: str, sign: str) -> str:
+    """What is a word, given a letter, a digit, letters and digits in a row, and a sign that is a word."""
+    return rf"""
+      (?<!\w)[:;][\-']?[()dp](?!\w) | <3(?!\w)          # an emoticon
     | \.\.\.
     | {_CLITIC}
     | (?:mrs?|ms|dr|prof|vs)\.
-    | (?:\p{{L}}\.){{2,}}(?!\w)                                                            # u.s.
-    | \p{{N}}+(?:[.,:]\p{{N}}+)+                                                           # 1,000.5 or 7:30
-    | {_RUN}(?:'(?!(?:s|ve|re|d|ll|m)(?!\w)){_RUN})*                                       # o'clock
+    | (?:{letter}\.){{2,}}(?!\w)                         # u.s.
+    | {digit}+(?:[.,:]{digit}+)+                         # 1,000.5 or 7:30
+    | {run}(?:'(?!(?:s|ve|re|d|ll|m)(?!\w)){run})*       # o'clock
+    | {sign}"""
+
+
+_NEGATION = regex.compile(r"(?<=\w)n't(?!\w)")
+_ELLIPSIS = regex.compile(r"\.{2,}")
+_ASCII_WORD = re.compile(
+    _word_pattern("[a-z]", "[0-9]", "[a-z0-9]+", "[,.!?;:%&$]"), re.VERBOSE | re.ASCII
+)
+"""The same as `_WORD` on ASCII text, in half the time."""
+_LETTER = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
+_WORD = regex.compile(
+    rf"""(?V1)
+      \p{{Regional_Indicator}}{{2}}                       # a flag
+    | {_PICTURE}(?:\u200d{_PICTURE})*[\U000e0020-\U000e007f]*
     | [{_UNSPACED}]\p{{M}}*
-    | [,.!?;:%&؟،؛。、।\p{{Sc}}]""",
+    | """
+    # The joiners are those of Persian and Indic scripts.
+    + _word_pattern(
+        r"\p{L}",
+        r"\p{N}",
+        rf"{_LETTER}(?:{_LETTER}|[\p{{M}}\u200c\u200d])*",
+        r"[,.!?;:%&؟،؛。、।\p{Sc}]",
+    ),
     regex.VERBOSE,
 )
 _IS_UNSPACED = regex.compile(rf"[{_UNSPACED}。、]")
@@ -121,8 +138,9 @@ def tokenise(text: str) -> list[str]:
     """The words of a text by `words-1`; empty where there is none."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_APOSTROPHES))
-    text = _NEGATION.sub(" n't", text.replace("`", "'").lower())
-    return _WORD.findall(_ELLIPSIS.sub(" ... ", text))
+    text = text.replace("`", "'").lower()
+    text = _ELLIPSIS.sub(" ... ", _NEGATION.sub(" n't", text))
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
 
 
 def detokenise(tokens: Sequence[str]) -> str:

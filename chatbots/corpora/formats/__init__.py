@@ -1,0 +1,44 @@
+"""Published dialogue corpora in the files they come in: one module here per format.
+
+A module's name is the format's; it has `read(path) -> Iterator[Dialogue]`. A new file here is a new format.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+from chatbots.corpora.reader import Corpus, CorpusError
+from chatbots.registry import UnknownName, nearest_names
+
+FORMATS: tuple[str, ...] = tuple(sorted(m.name for m in pkgutil.iter_modules(__path__)))
+"""The names of all formats."""
+
+
+def corpus_read(format: str, path: Path) -> Corpus:
+    """Read a corpus whole. A dialogue with a turn without text is cut in two there.
+
+    Args:
+        format: one of `FORMATS`.
+        path: file or folder, as the format says.
+
+    Raises:
+        UnknownName: no such format; the message names the nearest.
+        CorpusError: a line that is not as the format has it, with file, line and reason; nothing to read.
+    """
+    if format not in FORMATS:
+        near = nearest_names(format, list(FORMATS))
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise UnknownName(
+            f"there is no corpus format called {format!r}{hint} (there are {', '.join(FORMATS)})"
+        )
+    if not path.exists():
+        raise CorpusError(f"there is no corpus at {path}: neither a file nor a folder")
+    read = importlib.import_module(f"{__name__}.{format}").read
+    dialogues = tuple(part for d in read(path) for part in d.parts(lambda turn: bool(turn.strip())))
+    if not dialogues:
+        raise CorpusError(
+            f"the corpus at {path} is empty: it holds no dialogue in the format {format}"
+        )
+    return Corpus(dialogues)

@@ -1,0 +1,51 @@
+"""Cornell Movie-Dialogs (Danescu-Niculescu-Mizil and Lee 2011): `movie_lines.txt`, `movie_conversations.txt`.
+
+ISO-8859-1, fields separated by ` +++$+++ `. Lines: line id, user id, film id, name, text. Conversations: two
+user ids, film id, list of line ids. A dialogue's topic is its film.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from chatbots.corpora.reader import CorpusError, Dialogue, lines_read, speakers_numbered
+
+LINES, CONVERSATIONS = "movie_lines.txt", "movie_conversations.txt"
+_SEPARATOR = " +++$+++ "
+_ENCODING = "iso-8859-1"
+_IDS = re.compile(r"\[\s*'[^']+'(?:\s*,\s*'[^']+')*\s*\]")
+
+
+def read(path: Path) -> Iterator[Dialogue]:
+    """The conversations of the folder that holds both files, in the order of `movie_conversations.txt`."""
+    for name in (LINES, CONVERSATIONS):
+        if not (path / name).is_file():
+            raise CorpusError(
+                f"{path} must be a folder with {LINES} and {CONVERSATIONS}; {name} is not there"
+            )
+    said = {}
+    for where, line in lines_read(path / LINES, _ENCODING):
+        line_id, user, _, _, text = _fields(line, 5, where)
+        said[line_id] = (user, text.strip())
+    for where, line in lines_read(path / CONVERSATIONS, _ENCODING):
+        *_, film, ids = _fields(line, 4, where)
+        if not _IDS.fullmatch(ids.strip()):
+            raise CorpusError(
+                f"{where}: the line ids are {ids!r}; a list as ['L1', 'L2'] is wanted"
+            )
+        line_ids = re.findall(r"'([^']+)'", ids)
+        for line_id in line_ids:
+            if line_id not in said:
+                raise CorpusError(f"{where}: {LINES} has no line {line_id}")
+        users, texts = zip(*(said[line_id] for line_id in line_ids), strict=True)
+        yield Dialogue(texts, film, f"{film}/{line_ids[0]}", speakers_numbered(users))
+
+
+def _fields(line: str, n: int, where: str) -> list[str]:
+    # A line without text may have lost the blank at its end.
+    fields = f"{line} ".split(_SEPARATOR, n - 1)
+    if len(fields) != n:
+        raise CorpusError(f"{where}: {len(fields)} fields between{_SEPARATOR}; {n} are wanted")
+    return fields

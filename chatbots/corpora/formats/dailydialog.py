@@ -1,0 +1,48 @@
+"""DailyDialog (Li et al. 2017): one dialogue per line, `__eou__` after each utterance.
+
+`dialogues_text.txt`, or the folder of the published archive: its unpacked `train`, `validation` and `test`
+parts where they are there, else `dialogues_text.txt`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from chatbots.corpora.reader import CorpusError, Dialogue, lines_read
+
+END = "__eou__"
+WHOLE = "dialogues_text.txt"
+PARTS = ("train", "validation", "test")
+_SPACED_APOSTROPHE = re.compile(r"(?<=\w)\s*’\s*(?=(?:s|t|m|d|re|ve|ll)\b)")
+
+
+def read(path: Path) -> Iterator[Dialogue]:
+    """The dialogues; apostrophes that stand between blanks ("don ’ t") are closed up."""
+    for file, split in _files(path):
+        for where, line in lines_read(file):
+            *turns, rest = line.split(END)
+            if not turns:
+                raise CorpusError(f"{where}: no {END}; it must end every utterance")
+            if rest.strip():
+                raise CorpusError(f"{where}: {rest.strip()[:40]!r} stands after the last {END}")
+            closed = tuple(_SPACED_APOSTROPHE.sub("'", turn).strip() for turn in turns)
+            yield Dialogue(closed, id=where, split=split)
+
+
+def _files(path: Path) -> list[tuple[Path, str]]:
+    if path.is_file():
+        return [(path, "")]
+    parts = []
+    for part in PARTS:
+        name = f"dialogues_{part}.txt"
+        parts += [(f, part) for f in (path / part / name, path / name) if f.is_file()][:1]
+    if len(parts) == len(PARTS):
+        return parts
+    if (path / WHOLE).is_file():
+        return [(path / WHOLE, "")]
+    raise CorpusError(
+        f"the folder {path} holds neither {WHOLE} nor dialogues_train.txt, dialogues_validation.txt and "
+        "dialogues_test.txt, there or in folders train, validation and test"
+    )

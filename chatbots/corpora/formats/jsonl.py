@@ -1,0 +1,16 @@
+"""Our own format: `{"turns": ["…", …]}` per line, in one `.jsonl` or `.jsonl.gz` file or a folder of them.
+
+A line may also have `id`, `topic`, `split` and `speakers` (names along the turns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from chatbots.corpora.reader import Dialogue, corpus_read
+
+
+def read(path: Path) -> Iterator[Dialogue]:
+    """The dialogues, in the order of files and lines."""
+    yield from corpus_read(path).dialogues

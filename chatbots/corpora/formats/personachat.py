@@ -1,0 +1,79 @@
+"""PersonaChat as published for ConvAI2 in ParlAI's text format (Zhang et al. 2018; Dinan et al. 2019).
+
+Lines are numbered, from 1 in each dialogue: `1 your persona: …`, `5 partner's text<TAB>own reply<TAB><TAB>
+candidate|candidate|…`. Candidates and personas are left out. A file, or a folder with one file each whose
+name begins with `train`, `valid` and (if there is one) `test`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from chatbots.corpora.reader import CorpusError, Dialogue, lines_read
+
+SILENCE = "__SILENCE__"
+"""What the partner "says" where the other one begins."""
+_NUMBERED = re.compile(r"(\d+) (.*)", re.DOTALL)
+_PERSONA = re.compile(r"(?:your|partner's) persona:")
+
+
+def read(path: Path) -> Iterator[Dialogue]:
+    """The dialogues: partner 0, the one with the persona 1."""
+    for file, split in _files(path):
+        yield from _dialogues(file, split)
+
+
+def _dialogues(file: Path, split: str) -> Iterator[Dialogue]:
+    turns: list[tuple[int, str]] = []
+    began, previous = "", 0
+    for where, line in lines_read(file):
+        match = _NUMBERED.fullmatch(line)
+        if not match:
+            raise CorpusError(f"{where}: it must begin with a number and a blank")
+        number = int(match[1])
+        if number == 1:
+            if turns:
+                yield _dialogue(turns, began, split)
+            turns, began = [], where
+        elif number != previous + 1:
+            raise CorpusError(
+                f"{where}: number {number} after {previous}; {previous + 1} or 1 is wanted"
+            )
+        previous = number
+        if _PERSONA.match(match[2]):
+            continue
+        fields = match[2].split("\t")
+        if len(fields) < 2:
+            raise CorpusError(
+                f"{where}: no tab; the partner's text, a tab and the reply are wanted"
+            )
+        if fields[0] != SILENCE:
+            turns.append((0, fields[0].strip()))
+        turns.append((1, fields[1].strip()))
+    if turns:
+        yield _dialogue(turns, began, split)
+
+
+def _dialogue(turns: list[tuple[int, str]], where: str, split: str) -> Dialogue:
+    speakers, texts = zip(*turns, strict=True)
+    return Dialogue(texts, id=where, speakers=speakers, split=split)
+
+
+def _files(path: Path) -> list[tuple[Path, str]]:
+    if path.is_file():
+        return [(path, "")]
+    found: list[tuple[Path, str]] = []
+    for split in ("train", "valid", "test"):
+        files = sorted(path.glob(f"{split}*.txt"))
+        if len(files) > 1:
+            names = ", ".join(f.name for f in files)
+            raise CorpusError(
+                f"the folder {path} holds several variants of one part ({names}); name one file, or keep "
+                "one of each part in a folder of its own"
+            )
+        found += [(file, split) for file in files]
+    if not found:
+        raise CorpusError(f"the folder {path} holds no train*.txt, valid*.txt or test*.txt")
+    return found

@@ -1,0 +1,79 @@
+"""Reddit casual conversations as released by Ghandeharioun et al. (2019), one utterance per speaker turn.
+
+A JSON list of `{"lines": [{"text": "…", "character": 0|1}]}`. Lines that one speaker says in a row are one
+utterance. What follows an edit marker ("edit:", "edit 2:", "*edit") is cut off, addresses are left out, and so
+is "[removed]" or "[deleted]". `reddit_2019` reads the same files as the released code did.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from chatbots.corpora.reader import CorpusError, Dialogue, speakers_numbered
+
+_EDIT = re.compile(
+    r"(?:^|(?<=\s))(?:\*+\s*edit\b|edit(?:\s*\d+)?\s*:).*", re.IGNORECASE | re.DOTALL
+)
+_LINK = re.compile(r"\[([^\]]*)\]\(\s*(?:https?://|www\.)[^)]*\)")
+_URL = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_GONE = re.compile(r"\[(?:removed|deleted)\]")
+
+
+def read(path: Path) -> Iterator[Dialogue]:
+    """The conversations of a file, plain or `.gz`."""
+    for where, lines in conversations_read(path):
+        turns = [
+            (character, text_clean(" ".join(text for _, text in group)))
+            for character, group in groupby(lines, lambda line: line[0])
+        ]
+        characters, texts = zip(*turns, strict=True)
+        yield Dialogue(texts, id=where, speakers=speakers_numbered(characters))
+
+
+def text_clean(text: str) -> str:
+    """Without edits, addresses and marks of removed text."""
+    text = _LINK.sub(r"\1", _EDIT.sub("", text))
+    return " ".join(_GONE.sub(" ", _URL.sub(" ", text)).split())
+
+
+def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Where each conversation stands, and its lines: character and text.
+
+    Raises:
+        CorpusError: naming the conversation and the line in it, both counted from 1.
+    """
+    if path.is_dir():
+        raise CorpusError(f"{path} is a folder; the file with the conversations is wanted")
+    opener = gzip.open if path.name.endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as file:
+            found = json.load(file)
+    except json.JSONDecodeError as error:
+        raise CorpusError(f"{path.name}, line {error.lineno}: no JSON ({error})") from None
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, list):
+        raise CorpusError(
+            f"{path.name}: a list of conversations is wanted, not {type(found).__name__}"
+        )
+    for number, conversation in enumerate(found, start=1):
+        where = f"{path.name}, conversation {number}"
+        lines = conversation.get("lines") if isinstance(conversation, dict) else None
+        if not isinstance(lines, list) or not lines:
+            raise CorpusError(f'{where}: {{"lines": [{{"text", "character"}}, …]}} is wanted')
+        yield where, [_line(line, f"{where}, line {i}") for i, line in enumerate(lines, start=1)]
+
+
+def _line(line: object, where: str) -> tuple[str, str]:
+    if (
+        not isinstance(line, dict)
+        or not isinstance(line.get("text"), str)
+        or "character" not in line
+    ):
+        raise CorpusError(f'{where}: it is {line!r:.80}; {{"text": "…", "character": 0}} is wanted')
+    return str(line["character"]), line["text"]

@@ -1,0 +1,34 @@
+"""Reddit casual conversations, read as the code released by Ghandeharioun et al. (2019) did.
+
+Each sentence is an utterance, so that one speaker often has several in a row. Everything from the letters
+"edit" on is lost, inside "credit" too, and so is the rest of a line after an address. `reddit` is better for
+training; this is for reproducing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from chatbots.corpora.formats.reddit import conversations_read
+from chatbots.corpora.reader import Dialogue, speakers_numbered
+
+_EDIT = re.compile(r"edit.*", re.IGNORECASE | re.DOTALL)
+_URL_AND_REST = re.compile(r"(?:https?://|www\.).*")
+_GONE = re.compile(r"\[(?:removed|deleted)\]|\n\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+def read(path: Path) -> Iterator[Dialogue]:
+    """The conversations of at least two sentences."""
+    for where, lines in conversations_read(path):
+        said = [(character, sentence) for character, text in lines for sentence in _sentences(text)]
+        if len(said) >= 2:
+            characters, texts = zip(*said, strict=True)
+            yield Dialogue(texts, id=where, speakers=speakers_numbered(characters))
+
+
+def _sentences(text: str) -> list[str]:
+    cleaned = _EDIT.sub("", _GONE.sub(" ", _URL_AND_REST.sub("", text)))
+    return [sentence for sentence in _SENTENCE_END.split(cleaned.strip()) if sentence]
