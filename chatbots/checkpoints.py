@@ -357,7 +357,7 @@ def _parameter(stored: Tensor, device: Any, share: bool) -> Any:
     if not share:
         return make()
     raw = stored.contiguous().flatten().view(torch.uint8).numpy()
-    key = (hashlib.sha256(raw).hexdigest(), stored.dtype, tuple(stored.shape), str(device))
+    key = (hashlib.sha256(raw.data).hexdigest(), stored.dtype, tuple(stored.shape), str(device))
     found = _shared.get(key)
     if found is None:
         found = _shared[key] = make()

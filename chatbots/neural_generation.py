@@ -1,0 +1,283 @@
+"""The running batches of a `CheckpointBot`: conversations to ids, ids to steps, steps to text.
+
+`SampleGeneration` says a word per conversation and step and streams it; `BeamGeneration` searches, and hands
+a reply over when it is found. Each conversation's choices and latents come from its own seeds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from chatbots.base import Piece
+from chatbots.checkpoints import checkpoint_load
+from chatbots.conversation import Conversation
+from chatbots.corpora.text import tokeniser_get
+from chatbots.decoding import NgramBan, choose, forbid, uniform_numbers
+from chatbots.detokenise import GrowingText
+from chatbots.models.batch import DialogueBatch
+from chatbots.models.beam_search import BeamSearch, BeamSettings, Hypothesis, pick_hypothesis
+from chatbots.models.layers import UtteranceEncoder
+from chatbots.models.seeds import ReplySeeds
+from chatbots.models.state import DecoderState
+from chatbots.models.tokens import EOS, PAD, SOS, UNK
+
+if TYPE_CHECKING:
+    from chatbots.bots.checkpoint import CheckpointBot
+
+N_REMEMBERED = 2048
+"""Encoded utterances kept per bot: those of some 300 conversations at once."""
+
+_NO_NUMBERS = "the model computed no numbers (NaN)"
+
+
+class RememberedUtterances(nn.Module):
+    """An utterance encoder that keeps what it has read lately: most of a context was read a turn ago.
+
+    Args:
+        encoder: in evaluation mode, its weights never changed from here on.
+        n: most utterances kept.
+    """
+
+    def __init__(self, encoder: UtteranceEncoder, n: int = N_REMEMBERED) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self._n = n
+        self._known: OrderedDict[tuple[int, ...], Tensor] = OrderedDict()  # ids → (2H_e,)
+
+    def forward(self, utterances: Tensor, lengths: Tensor) -> Tensor:
+        """(B, N, T), (B, N) → (B, N, 2H_e), as the encoder itself."""
+        there = lengths > 0  # (B, N)
+        ids = utterances[there].tolist()
+        keys = [tuple(row[:n]) for row, n in zip(ids, lengths[there].tolist(), strict=True)]
+        first = {key: row for row, key in enumerate(keys)}
+        fresh = [row for key, row in first.items() if key not in self._known]
+        found = {key: self._known[key] for key in first if key in self._known}
+        if fresh:
+            # Cut to the longest of the new ones, so that an old long one costs nothing.
+            n_tokens = max(len(keys[row]) for row in fresh)
+            new = utterances[there][fresh, :n_tokens][:, None]  # (M, 1, T')
+            encoded = self.encoder(new, lengths[there][fresh][:, None])[:, 0]  # (M, 2H_e)
+            # Copies, so that one that is kept does not keep all it was encoded with.
+            found |= {keys[row]: h.clone() for row, h in zip(fresh, encoded, strict=True)}
+        for key, h in found.items():
+            self._known[key] = h
+            self._known.move_to_end(key)
+        while len(self._known) > self._n:
+            self._known.popitem(last=False)
+        width = 2 * self.encoder.rnn.hidden_size
+        out = self.encoder.embedding.weight.new_zeros(*lengths.shape, width)  # (B, N, 2H_e)
+        if keys:
+            out[there] = torch.stack([found[key] for key in keys])
+        return out
+
+
+class LoadedCheckpoint:
+    """A loaded model and what turns conversations into its numbers and back."""
+
+    def __init__(self, bot: CheckpointBot, device: str) -> None:
+        self.bot = bot
+        self.model, self.vocabulary, manifest = checkpoint_load(bot.folder, device, share=True)
+        self.tokeniser = tokeniser_get(manifest.tokeniser)
+        encoder = getattr(self.model, "encoder", None)
+        if isinstance(encoder, UtteranceEncoder):
+            self.model.encoder = RememberedUtterances(encoder)
+        z_conv = bot.z_conv
+        if z_conv is not None and hasattr(self.model.config, "infer_z_conv"):
+            self.model.config = bot.with_z_conv(self.model.config)
+        self.forbidden = (PAD, SOS, UNK) if bot.forbid_unknown else (PAD, SOS)
+
+    def encode(self, contexts: Sequence[Conversation]) -> DecoderState:
+        """The state the replies are decoded from, a row for each."""
+        ids = [
+            [self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in self.bot.heard(context)]
+            for context in contexts
+        ]
+        batch = DialogueBatch.from_ids(ids).to(self.model.device)
+        return self.model.encode_context(batch, [ReplySeeds.of(context) for context in contexts])
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Readable text of a reply's ids."""
+        return self.tokeniser.detokenise(self.vocabulary.tokens(ids))
+
+
+class _Slot:
+    """One reply under way: its random numbers, its words, and what of them was shown."""
+
+    def __init__(self, number: int, context: Conversation, bot: CheckpointBot) -> None:
+        self.number = number
+        self.uniforms = uniform_numbers(context.reply_seed, bot.max_tokens)
+        self.ban = NgramBan(bot.no_repeat_ngram_size) if bot.no_repeat_ngram_size else None
+        self.min_tokens = bot.min_tokens
+        self.tokens: list[int] = []
+        self.shown = GrowingText()
+
+    @property
+    def banned(self) -> set[int]:
+        """Tokens that may not come next."""
+        banned = self.ban.forbidden() if self.ban else set()
+        return banned | {EOS} if len(self.tokens) < self.min_tokens else banned
+
+    def add(self, token: int) -> None:
+        self.tokens.append(token)
+        if self.ban:
+            self.ban.add(token)
+
+
+class SampleGeneration:
+    """Greedy or drawn replies, a word a step; see `chatbots.base.Generation`. Row i is slot i's."""
+
+    def __init__(self, bot: CheckpointBot, ready: LoadedCheckpoint) -> None:
+        self._bot = bot
+        self._ready = ready
+        self._slots: list[_Slot] = []
+        self._state: DecoderState | None = None
+        self._n_admitted = 0
+
+    def admit(self, contexts: Sequence[Conversation]) -> list[int]:
+        self._state = joined(self._state, self._ready.encode(contexts))
+        numbers = list(range(self._n_admitted, self._n_admitted + len(contexts)))
+        self._n_admitted += len(contexts)
+        pairs = zip(numbers, contexts, strict=True)
+        self._slots += [_Slot(number, context, self._bot) for number, context in pairs]
+        return numbers
+
+    def cancel(self, slot: int) -> None:
+        kept = [row for row, s in enumerate(self._slots) if s.number != slot]
+        if self._state is not None and len(kept) < len(self._slots):
+            self._keep(kept)
+
+    def step(self) -> list[Piece]:
+        """A word more for everybody."""
+        if self._state is None:
+            return []
+        with torch.inference_mode():
+            return self._step(self._state)
+
+    def _step(self, state: DecoderState) -> list[Piece]:
+        bot, ready, slots = self._bot, self._ready, self._slots
+        said = [slot.tokens[-1] if slot.tokens else SOS for slot in slots]
+        model = ready.model
+        logits, self._state = model.step(torch.tensor(said, device=model.device), state)  # (R, V)
+        broken = logits[:, PAD].isnan()  # (R,)
+        forbid(logits, ready.forbidden, (slot.banned for slot in slots))
+        chosen = choose(
+            logits,
+            [slot.uniforms[len(slot.tokens)] for slot in slots],
+            temperature=0 if bot.decoding == "greedy" else bot.temperature,
+            top_k=bot.top_k,
+            top_p=bot.top_p,
+        )  # (R,)
+        value = logits.gather(-1, chosen[:, None])[:, 0]  # (R,)
+        chosen = chosen.where(~value.isneginf(), EOS)  # everything is forbidden: cut there
+        chosen = chosen.where(~broken, -1)
+        pieces: list[Piece] = []
+        kept = []
+        for row, token in enumerate(chosen.tolist()):
+            piece = self._said(slots[row], token)
+            if not (piece.done or piece.error):
+                kept.append(row)
+            if piece.text or piece.done or piece.error:
+                pieces.append(piece)
+        if len(kept) < len(slots):
+            self._keep(kept)
+        return pieces
+
+    def _said(self, slot: _Slot, token: int) -> Piece:
+        """What a token brings to light of a reply; −1 stands for NaN."""
+        if token < 0:
+            return Piece(slot.number, error=_NO_NUMBERS)
+        if token != EOS:
+            slot.add(token)
+        text = self._ready.text(slot.tokens)
+        if token == EOS or len(slot.tokens) == self._bot.max_tokens:
+            return Piece(slot.number, slot.shown.end(text), done=True)
+        return Piece(slot.number, slot.shown.grow(text)[0])
+
+    def _keep(self, rows: list[int]) -> None:
+        """Drop all rows but these."""
+        assert self._state is not None
+        self._slots = [self._slots[row] for row in rows]
+        self._state = self._state.select(rows) if rows else None
+
+
+class BeamGeneration:
+    """Beam search; see `chatbots.base.Generation`. Slot i has rows i·beam … i·beam + beam − 1."""
+
+    def __init__(self, bot: CheckpointBot, ready: LoadedCheckpoint) -> None:
+        self._bot = bot
+        self._ready = ready
+        self._search = BeamSearch(
+            BeamSettings(
+                beam=bot.beam,
+                max_tokens=bot.max_tokens,
+                end=EOS,
+                length_penalty=bot.length_penalty,
+                min_tokens=bot.min_tokens,
+                forbidden=ready.forbidden,
+                no_repeat_ngram=bot.no_repeat_ngram_size,
+            )
+        )
+        self._uniforms: dict[int, float] = {}  # by slot, in the order of the rows
+        self._state: DecoderState | None = None
+        self._tokens: list[int] = []
+
+    def admit(self, contexts: Sequence[Conversation]) -> list[int]:
+        newcomers = self._ready.encode(contexts).repeat(self._bot.beam)
+        self._state = joined(self._state, newcomers)
+        self._tokens += [SOS] * newcomers.n_rows
+        numbers = self._search.admit(len(contexts))
+        for number, context in zip(numbers, contexts, strict=True):
+            self._uniforms[number] = uniform_numbers(context.reply_seed, 1)[0]
+        return numbers
+
+    def cancel(self, slot: int) -> None:
+        if slot in self._uniforms:
+            self._close(slot)
+
+    def step(self) -> list[Piece]:
+        """Every hypothesis a word longer; the replies that are found."""
+        if self._state is None:
+            return []
+        model = self._ready.model
+        with torch.inference_mode():
+            tokens = torch.tensor(self._tokens, device=model.device)
+            logits, self._state = model.step(tokens, self._state)  # (R, V)
+            broken = logits[:, PAD].isnan().view(-1, self._bot.beam).any(-1).tolist()
+            pieces = []
+            for number in [n for n, bad in zip(self._uniforms, broken, strict=True) if bad]:
+                logits = logits[self._close(number)]
+                pieces.append(Piece(number, error=_NO_NUMBERS))
+            if not self._uniforms:
+                return pieces
+            move = self._search.advance(logits)
+            self._keep(move.rows, move.tokens)
+        return pieces + [self._piece(number, found) for number, found in move.finished.items()]
+
+    def _close(self, number: int) -> list[int]:
+        """Take a slot out; the rows that remain."""
+        del self._uniforms[number]
+        rows = self._search.cancel(number)
+        self._keep(rows, [self._tokens[row] for row in rows])
+        return rows
+
+    def _keep(self, rows: list[int], tokens: list[int]) -> None:
+        assert self._state is not None
+        self._tokens = tokens
+        self._state = self._state.select(rows) if rows else None
+
+    def _piece(self, number: int, hypotheses: list[Hypothesis]) -> Piece:
+        chosen = pick_hypothesis(
+            hypotheses, self._uniforms.pop(number), rule=self._bot.reply_choice, unknown=UNK
+        )
+        text = GrowingText().end(self._ready.text(chosen.tokens))
+        return Piece(number, text, done=True)
+
+
+def joined(state: DecoderState | None, newcomers: DecoderState) -> DecoderState:
+    """Rows of a running batch with those of newcomers behind them."""
+    return newcomers if state is None else type(newcomers).join([state, newcomers])

@@ -1,0 +1,56 @@
+"""Tiny checkpoints whose replies depend on every message: for tests of bots, self-play and host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from chatbots.checkpoints import Manifest, checkpoint_write
+from chatbots.corpora.vocabulary import Vocabulary
+from chatbots.models.catalogue import config_read, model_build
+from chatbots.models.tokens import SPECIAL_TOKENS
+
+WORDS = [
+    "i",
+    "you",
+    "we",
+    "like",
+    "want",
+    "see",
+    "a",
+    "the",
+    "dog",
+    "cat",
+    "sea",
+    "sun",
+    "rain",
+    "red",
+    "old",
+    "home",
+    "now",
+    *".?!",
+]
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *WORDS))
+
+SIZES = {
+    "hred": {"E": 12, "H_e": 12, "H_d": 16, "C": 16},
+    "vhred": {"E": 12, "H_e": 12, "H_d": 16, "C": 16, "Z": 4},
+    "vhcr": {"E": 12, "H_e": 12, "H_d": 16, "C": 16, "Z": 4},
+    "seq2seq": {"E": 12, "H_e": 12, "H_d": 16},
+    "transformer": {"d_model": 16, "n_heads": 2, "n_layers": 2, "d_ff": 24},
+}
+
+
+def tiny_checkpoint(
+    folder: Path, name: str, *, seed: int = 6, dtype: str = "float32", **changes
+) -> Path:
+    """A checkpoint of random weights, wide enough for a word more or less to change the reply."""
+    config = config_read(name, {"V": len(VOCABULARY), **SIZES[name], **changes})
+    model = model_build(config, seed)
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            parameter.mul_(1.0 if name == "transformer" or "bias" in key else 2.5)
+    manifest = Manifest(tokeniser="words-1", corpus="none")
+    checkpoint_write(folder, model, VOCABULARY, manifest, dtype)
+    return folder
