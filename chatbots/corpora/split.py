@@ -56,9 +56,10 @@ def dialogues_split(
             if dialogue.split:
                 parts[_part(dialogue)].append(dialogue)
     random.Random(seed).shuffle(shuffled)
-    least = 1 if len(shuffled) >= 3 else 0
+    n_all = len(shuffled)
+    least = 1 if n_all >= 3 else 0
     for name, share in (("validation", validation), ("test", test)):
-        n = max(least, int(len(shuffled) * share)) if share else 0
+        n = max(least, round(n_all * share)) if share else 0
         parts[name] += shuffled[:n]
         del shuffled[:n]
     parts["train"] += shuffled

@@ -124,7 +124,7 @@ class Vocabulary:
 
 def _check(words: Sequence[str], where: str) -> None:
     """Refuse what is no vocabulary; `where` comes before the number of the word, counted from 1."""
-    first = {}
+    first: dict[str, int] = {}
     for number, word in enumerate(words, start=1):
         if number <= len(SPECIAL_TOKENS) and word != SPECIAL_TOKENS[number - 1]:
             raise VocabularyError(

@@ -31,7 +31,8 @@ def read(path: Path) -> Iterator[Dialogue]:
         said[line_id] = (user, text.strip())
     for where, line in lines_read(path / CONVERSATIONS, _ENCODING):
         *_, film, ids = _fields(line, 4, where)
-        if not _IDS.fullmatch(ids.strip()):
+        ids = ids.strip()
+        if not _IDS.fullmatch(ids):
             raise CorpusError(
                 f"{where}: the line ids are {ids!r}; a list as ['L1', 'L2'] is wanted"
             )
