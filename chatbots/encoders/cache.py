@@ -56,7 +56,7 @@ def arrays_cached(
     stored = _read(path)
     if stored is not None:
         return stored
-    with _alone(path):
+    with made_alone(path):
         stored = _read(path)  # another process may have made them while this one waited
         if stored is not None:
             return stored
@@ -82,8 +82,9 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Keep other processes from making the same file; not for ever, and only where files can be."""
+def made_alone(path: Path) -> Iterator[None]:
+    """Keep other processes from making the same file or folder meanwhile; not for ever, and only where
+    files can be."""
     lock = FileLock(f"{path}.lock", timeout=WAIT_S)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -121,6 +121,7 @@ class EmotionHead:
         return Provenance(
             licence="Apache-2.0 (trained on GoEmotions, Apache-2.0, over all-MiniLM-L6-v2, Apache-2.0)",
             source="this project: chatbots/encoders/emotion_head/CARD.md",
+            fetch="comes with the project",
         )
 
     @property

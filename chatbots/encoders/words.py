@@ -25,6 +25,7 @@ import numpy as np
 
 from chatbots.corpora.reader import EVERYDAY, CorpusError, corpus_read
 from chatbots.encoders.cache import arrays_cached
+from chatbots.encoders.provenance import Provenance
 from chatbots.encoders.quiet import quiet_loading
 from chatbots.encoders.sentence import MINILM, LocalSentenceEncoder, encoder_folder, encoder_get
 from chatbots.identity import Identity
@@ -67,6 +68,11 @@ class WordVectors:
                 "corpus": _corpus_vocabulary()[0],
             },
         )
+
+    @property
+    def provenance(self) -> Provenance:
+        """Licence and source: the encoder's; the vectors are made of it on this machine."""
+        return self._encoder.provenance
 
     def unavailable_reason(self) -> str | None:
         """Why they cannot be made here, or None. Cheap."""

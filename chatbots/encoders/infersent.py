@@ -1,0 +1,204 @@
+"""InferSent: sentence vectors of 4,096 numbers, the sentence encoder of Ghandeharioun et al. (2019).
+
+Fact sheet section 1.3; Conneau et al. (2017). Version 1 reads GloVe vectors, version 2 fastText's. Weights and
+vectors are published by Facebook and Stanford and not shipped; without them `sentence.py` serves in its place.
+Network: `chatbots/models/infersent.py`; vectors: `vectors.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from chatbots.encoders.provenance import Provenance
+from chatbots.encoders.sentence import EncoderError
+from chatbots.encoders.vectors import FileVectors, Format, VectorTable
+from chatbots.encoders.weights import file_sha256, weights_read
+from chatbots.identity import Identity
+
+COMPAT_BATCH = 64
+COMPAT_ROWS = 100_000
+"""Sentences per batch, and rows of the word vectors, of the 2019 code."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    begin: str
+    end: str
+    vectors: Format
+
+
+_VERSIONS = {1: _Version("<s>", "</s>", "glove"), 2: _Version("<p>", "</p>", "fasttext")}
+
+
+class InferSentEncoder:
+    """InferSent with the published weights, where a researcher has them; a `SentenceEncoder`.
+
+    Args:
+        weights: `infersent1.pkl` or `infersent2.pkl`, or the same tensors as `.safetensors`.
+        vectors: GloVe's or fastText's file, unpacked.
+        version: 1 or 2.
+        rows: how many of the most frequent word vectors are used; None: all that the texts need.
+        normalise: rows of length 1, as every `SentenceEncoder` gives them; false for the raw vectors that
+            the EI targets of the paper are made of.
+        compat: as the 2019 code: the padding of a batch takes part in version 1's maximum, so that a
+            vector depends on the other texts of its batch of 64, sorted by length. Only `compat` does.
+    """
+
+    def __init__(
+        self,
+        weights: Path | str,
+        vectors: Path | str,
+        version: Literal[1, 2] = 1,
+        *,
+        rows: int | None = COMPAT_ROWS,
+        normalise: bool = True,
+        compat: bool = False,
+        device: str = "cpu",
+    ) -> None:
+        if version not in _VERSIONS:
+            raise ValueError(f"InferSent's version is {version!r}; it must be 1 or 2")
+        if compat and version == 2:
+            raise ValueError(
+                "version 2 leaves padding out of the maximum; compat belongs to version 1"
+            )
+        self.version, self.rows = version, rows
+        self.normalise, self.compat = normalise, compat
+        self.weights_path = Path(weights)
+        self.device = device
+        self._is = _VERSIONS[version]
+        self._vectors = FileVectors(vectors, self._is.vectors)
+        self._frequent: VectorTable | None = None
+        self._model: Any = None
+        self._lock = threading.RLock()
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(
+            f"infersent{self.version}{'_compat' if self.compat else ''}",
+            "1",
+            {
+                "weights": file_sha256(self.weights_path),
+                "vectors": self._vectors.identity.as_dict(),
+                "rows": self.rows,
+                "normalised": self.normalise,
+                "padding": "takes part in the maximum"
+                if self.compat
+                else "left out of the maximum",
+                "tokenizer": f"NLTKWordTokenizer {metadata.version('nltk')}",
+            },
+        )
+
+    @property
+    def provenance(self) -> Provenance:
+        return Provenance(
+            licence="CC-BY-NC-4.0 (weights and code); word vectors: "
+            + self._vectors.provenance.licence,
+            source="https://github.com/facebookresearch/InferSent",
+            fetch=f"its README names the address of infersent{self.version}.pkl; word vectors: "
+            + self._vectors.provenance.fetch,
+        )
+
+    def unavailable_reason(self) -> str | None:
+        if not self.weights_path.is_file():
+            return f"there is no file {self.weights_path}; to have it: {self.provenance.fetch}"
+        return self._vectors.unavailable_reason()
+
+    def load(self) -> None:
+        """Read the weights; safe to call again.
+
+        Raises:
+            EncoderError: if weights or vectors are not here, or are of another form.
+        """
+        with self._lock:
+            if self._model is not None:
+                return
+            reason = self.unavailable_reason()
+            if reason is not None:
+                raise EncoderError(f"InferSent {self.version}: {reason}")
+            state = weights_read(self.weights_path)
+            from chatbots.models.infersent import infersent_from_state
+
+            try:
+                model = infersent_from_state(state, compat_padding=self.compat)
+            except (KeyError, RuntimeError) as error:
+                raise EncoderError(
+                    f"{self.weights_path} does not hold InferSent in its published layout: {error}"
+                ) from error
+            self._model = model.to(self.device).eval()
+
+    def words(self, text: str) -> list[str]:
+        """A text's tokens between the version's markers.
+
+        NLTK's words, case kept; version 2 brings them nearer to Moses' by moving the n of "n't". The release
+        splits sentences first, with data that must be downloaded; without them only a full stop inside a text
+        of several sentences is treated otherwise.
+        """
+        from nltk.tokenize import NLTKWordTokenizer
+
+        tokens = NLTKWordTokenizer().tokenize(text)
+        if self.version == 2:
+            tokens = " ".join(tokens).replace(" n't ", "n 't ").split()
+        return [self._is.begin, *tokens, self._is.end]
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Encode texts, equal ones once.
+
+        Words without a vector are left out; with none left a text is its end marker.
+
+        Returns:
+            (N, 4096) float32, rows of length 1 where `normalise` says so.
+
+        Raises:
+            EncoderError: if it cannot be used here.
+        """
+        import torch
+
+        with self._lock:
+            self.load()
+            place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+            table = self._table(tokens := [self.words(text) for text in place])
+            known = [[word for word in words if word in table] for words in tokens]
+            lengths = np.array([max(1, len(words)) for words in known])
+            found = np.zeros((len(known), 2 * self._model.enc_lstm.hidden_size), dtype=np.float32)
+            order = np.argsort(-lengths, kind="stable")
+            for start in range(0, len(order), COMPAT_BATCH):
+                batch = order[start : start + COMPAT_BATCH]
+                x = np.zeros(
+                    (len(batch), lengths[batch[0]], self._model.enc_lstm.input_size), np.float32
+                )
+                for row, i in enumerate(batch):
+                    x[row, : lengths[i]] = table.matrix(known[i] or [self._end_of(table)])
+                with torch.inference_mode():
+                    vectors = self._model(
+                        torch.from_numpy(x).to(self.device), torch.from_numpy(lengths[batch])
+                    )
+                found[batch] = vectors.cpu().numpy()
+        if self.normalise:
+            found /= np.maximum(
+                np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny
+            )
+        return found[[place[text] for text in texts]]
+
+    def _table(self, tokens: Sequence[Sequence[str]]) -> VectorTable:
+        """Vectors of the words that may count."""
+        markers = {self._is.begin, self._is.end}
+        if self.rows is None:
+            return self._vectors.table(words=markers.union(*tokens))
+        if self._frequent is None:
+            self._frequent = self._vectors.table(words=markers, first=self.rows)
+        return self._frequent
+
+    def _end_of(self, table: VectorTable) -> str:
+        if self._is.end not in table:
+            raise EncoderError(
+                f"{self._vectors.path} has no vector of {self._is.end}, which stands for a text without any "
+                "known word"
+            )
+        return self._is.end

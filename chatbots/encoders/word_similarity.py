@@ -1,0 +1,98 @@
+"""How like each other two texts are by their words' vectors: average, extrema and greedy matching.
+
+Liu et al. (2016), "How NOT to evaluate your dialogue system"; Ghandeharioun et al. (2019), fact sheet section
+1.4. NumPy alone; tokens without a vector are left out before, and with none left on a side all are NaN (the
+released code says 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_CHUNK = 1_000_000  # entries of one block of cosines: 10,000-word turns must not need a gigabyte
+
+
+def average(x: np.ndarray) -> np.ndarray:
+    """Mean of the word vectors: (n, D) to (D,)."""
+    return x.mean(axis=0)
+
+
+def extrema(x: np.ndarray) -> np.ndarray:
+    """Per dimension the largest value, or the smallest where its size is greater: (n, D) to (D,)."""
+    high, low = x.max(axis=0), x.min(axis=0)
+    return np.where(np.abs(low) <= high, high, low)
+
+
+def unit_rows(x: np.ndarray) -> np.ndarray:
+    """(n, D) with rows of length 1; rows without length are left out."""
+    norms = np.linalg.norm(x, axis=1)
+    return x[norms > 0] / norms[norms > 0, None]
+
+
+def greedy_both(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """G(X→Y) and G(Y→X): each word's best cosine on the other side, averaged over the words.
+
+    Args:
+        x: (n, D) rows of length 1, n > 0.
+        y: (m, D) rows of length 1, m > 0.
+    """
+    step = max(1, _CHUNK // len(y))
+    total = 0.0
+    best_y = np.full(len(y), -np.inf)
+    for start in range(0, len(x), step):
+        block = x[start : start + step] @ y.T  # (step, m)
+        total += float(block.max(axis=1).sum(dtype=float))
+        np.maximum(best_y, block.max(axis=0), out=best_y)
+    return total / len(x), float(best_y.mean(dtype=float))
+
+
+@dataclass(frozen=True, slots=True)
+class WordSimilarity:
+    """The four measures of one pair of texts; NaN where undefined."""
+
+    average: float
+    extrema: float
+    greedy: float
+    greedy_ref: float
+
+
+UNDEFINED = WordSimilarity(float("nan"), float("nan"), float("nan"), float("nan"))
+
+
+@dataclass(frozen=True, slots=True)
+class TextWords:
+    """What one text needs in all its pairs."""
+
+    average: np.ndarray
+    extrema: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, x: np.ndarray) -> TextWords | None:
+        """From the vectors of its words, (n, D); None if none of them has a length."""
+        rows = unit_rows(x)
+        if not len(rows):
+            return None
+        return cls(_unit(average(x)), _unit(extrema(x)), rows)
+
+
+def word_similarity(x: TextWords | None, y: TextWords | None) -> WordSimilarity:
+    """All four measures of two texts.
+
+    greedy is symmetric, ½ (G(X→Y) + G(Y→X)); greedy_ref, as the released code has it, is G(X→Y): the
+    first text's words look for their best match in the second.
+    """
+    if x is None or y is None:
+        return UNDEFINED
+    forth, back = greedy_both(x.rows, y.rows)
+    values = (x.average @ y.average, x.extrema @ y.extrema, (forth + back) / 2, forth)
+    return WordSimilarity(*(float(np.clip(value, -1.0, 1.0)) for value in values))
+
+
+def _unit(vector: np.ndarray) -> np.ndarray:
+    """Length 1, or NaN throughout for a vector without length: no direction, no cosine."""
+    wide = vector.astype(float)
+    norm = float(np.linalg.norm(wide))
+    return wide / norm if norm > 0 else np.full(len(wide), np.nan)
