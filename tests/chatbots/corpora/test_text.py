@@ -135,3 +135,8 @@ def test_a_growing_reply_takes_nothing_back(words: list[str]) -> None:
 def test_an_unknown_tokeniser_names_those_there_are() -> None:
     with pytest.raises(UnknownName, match=r"'paper-2018'; did you mean paper-2019\? .*words-1"):
         tokeniser_get("paper-2018")
+
+
+@given(st.text(alphabet="abimrsv019 .,:;'n`t$%&!?()-<3_", max_size=30))
+def test_plain_text_is_cut_alike_beside_other_scripts(text: str) -> None:
+    assert tokenise(f"{text} é") == [*tokenise(text), "é"]
