@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatbots.corpora.text import TOKENISERS, detokenise, tokenise, tokeniser_get
@@ -59,6 +59,7 @@ def test_numbers_and_abbreviations_stay_whole() -> None:
     )
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_no_text_gives_a_special_an_empty_word_or_a_blank(text: str) -> None:
     for tokeniser in TOKENISERS.values():
@@ -123,6 +124,7 @@ WORDS = [
 ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=12))
 def test_a_growing_reply_takes_nothing_back(words: list[str]) -> None:
     for tokeniser in TOKENISERS.values():
@@ -137,6 +139,7 @@ def test_an_unknown_tokeniser_names_those_there_are() -> None:
         tokeniser_get("paper-2018")
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="abimrsv019 .,:;'n`t$%&!?()-<3_", max_size=30))
 def test_plain_text_is_cut_alike_beside_other_scripts(text: str) -> None:
     assert tokenise(f"{text} é") == [*tokenise(text), "é"]
