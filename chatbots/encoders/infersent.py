@@ -190,10 +190,17 @@ class InferSentEncoder:
         """Vectors of the words that may count."""
         markers = {self._is.begin, self._is.end}
         if self.rows is None:
-            return self._vectors.table(words=markers.union(*tokens))
-        if self._frequent is None:
-            self._frequent = self._vectors.table(words=markers, first=self.rows)
-        return self._frequent
+            table = self._vectors.table(words=markers.union(*tokens))
+        elif self._frequent is None:
+            table = self._frequent = self._vectors.table(words=markers, first=self.rows)
+        else:
+            return self._frequent
+        if len(table) and table.dimension != self._model.enc_lstm.input_size:
+            raise EncoderError(
+                f"{self._vectors.path} has {table.dimension} dimensions; {self.weights_path} was trained on "
+                f"{self._model.enc_lstm.input_size}"
+            )
+        return table
 
     def _end_of(self, table: VectorTable) -> str:
         if self._is.end not in table:

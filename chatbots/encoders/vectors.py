@@ -70,7 +70,7 @@ class VectorTable:
     """The vectors of chosen words; may be used from any thread.
 
     Args:
-        identity: file and format they are from.
+        identity, provenance: file and format they are from.
         words: V words.
         vectors: (V, D) float32.
         asked: all words that were looked for, found or not; None where a part of the file was taken.
@@ -79,11 +79,13 @@ class VectorTable:
     def __init__(
         self,
         identity: Identity,
+        provenance: Provenance,
         words: Sequence[str],
         vectors: np.ndarray,
         asked: Collection[str] | None = None,
     ) -> None:
         self.identity = identity
+        self.provenance = provenance
         self._vectors = vectors
         self._rows = {word: i for i, word in enumerate(words)}
         self._asked = None if asked is None else frozenset(asked)
@@ -189,28 +191,29 @@ class FileVectors:
             with made_alone(folder):
                 found = _stored(folder) or self._make(folder, _Choice(wanted, first or 0))
         if first is None:
-            return VectorTable(source, *found, asked=wanted)
+            return VectorTable(source, self.provenance, *found, asked=wanted)
         vocabulary = {"first": first, "words": listed} if wanted else {"first": first}
-        return VectorTable(replace(source, params={**source.params, **vocabulary}), *found)
+        source = replace(source, params={**source.params, **vocabulary})
+        return VectorTable(source, self.provenance, *found)
 
     def _make(self, folder: Path, choice: _Choice) -> tuple[list[str], np.ndarray]:
         """Read the file once; into the cache folder if that can be, else into memory."""
+        width = self._width()
+        words: list[str] = []
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.part-"))
         except OSError as error:
             log.warning("no word vectors are cached under %s (%s)", folder, error)
-            words, rows = [], []
+            rows = []
             for word, vector in self._rows(choice):
                 words.append(word)
                 rows.append(vector)
-            return words, np.array(rows, dtype=np.float32).reshape(len(rows), -1)
+            return words, np.array(rows, dtype=np.float32).reshape(len(rows), width)
         try:
-            words, width = [], 0
             with (part / _VECTORS).open("wb") as file:
                 for word, vector in self._rows(choice):
                     words.append(word)
-                    width = len(vector)
                     file.write(vector.tobytes())
             (part / _WORDS).write_text(json.dumps([width, words]), encoding="utf-8")
             os.rename(part, folder)  # whole or not at all
@@ -221,6 +224,12 @@ class FileVectors:
         if stored is None:
             raise VectorFileError(f"{folder} vanished while it was made")
         return stored
+
+    def _width(self) -> int:
+        if self.format == "glove":
+            return self.dimension
+        with self.path.open("rb") as file:
+            return _header(file, self.path)[1]
 
     def _rows(self, choice: _Choice) -> Iterator[tuple[str, np.ndarray]]:
         """The chosen words with their vectors, in the file's order; of a word that comes twice the first."""
@@ -334,7 +343,7 @@ def _stored(folder: Path) -> tuple[list[str], np.ndarray] | None:
             return [], np.zeros((0, width), dtype=np.float32)
         shape = (len(words), width)
         return words, np.memmap(folder / _VECTORS, dtype=np.float32, mode="r", shape=shape)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         log.warning("the cached word vectors %s are unreadable and made again: %s", folder, error)
