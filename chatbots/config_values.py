@@ -49,8 +49,6 @@ def config_values_read(cls: Any, values: Any, path: str = "") -> Any:
     read = {key: _value(kinds[key], value, f"{path}{key}") for key, value in values.items()}
     try:
         return cls(**read)
-    except ConfigError:
-        raise
     except ValueError as error:
         raise ConfigError(f"{path}{error}") from None
 

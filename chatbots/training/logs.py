@@ -1,0 +1,79 @@
+"""The metrics log of a training: JSON Lines for programs, TensorBoard for eyes.
+
+{"step": 50, "kind": "train", "tokens_nll": 6.91, "tokens_per_s": 1720.0, …}
+{"step": 900, "kind": "validation", "loss": 5.02, …}
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+LOG = "log.jsonl"
+TENSORBOARD = "tensorboard"
+
+
+class MetricsLog:
+    """Writes both; a training that goes on from step n forgets what an interrupted one wrote after it.
+
+    Args:
+        folder: of the training.
+        step: where it stands.
+    """
+
+    def __init__(self, folder: Path, step: int = 0) -> None:
+        from tensorboardX import SummaryWriter
+
+        self.path = folder / LOG
+        kept = [line for line in log_read(folder) if line["step"] <= step] if step else []
+        self.path.write_text("".join(f"{_json(line)}\n" for line in kept), encoding="utf-8")
+        self._file = self.path.open("a", encoding="utf-8")
+        self._board = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
+
+    def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+        """Add a line; what is not finite is null there, and left out of TensorBoard."""
+        self._file.write(_json({"step": step, "kind": kind, **values}) + "\n")
+        self._file.flush()
+        for name, value in values.items():
+            if math.isfinite(value):
+                self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        self._file.close()
+        self._board.close()
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def log_read(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a training's log; one that was cut off by a kill is left out."""
+    path = folder / LOG
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            continue
+    return lines
+
+
+def _json(line: Mapping[str, Any]) -> str:
+    return json.dumps(
+        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in line.items()},
+        allow_nan=False,
+    )

@@ -1,0 +1,194 @@
+"""Configs: every mistake is named before any work starts; the paper's rows are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from chatbots.config_values import ConfigError
+from chatbots.models.catalogue import config_read
+from chatbots.training import config as subject
+from chatbots.training.config import config_check, config_load
+from tests.chatbots.training.builders import SIZES, config, corpus_write
+
+CONFIGS = Path(subject.__file__).parent / "configs"
+DATA = {"corpora": [{"path": "everyday"}]}
+GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"optimizer": {}},
+            "optimizer is no key here; did you mean optimiser? Allowed: name, model",
+        ),
+        ({"model": "hrde"}, "model is 'hrde'; it must be one of hred, vhred"),
+        ({"name": "../a"}, "name is '../a'; the plain name of a folder"),
+        ({"sizes": {"E": 0}}, "sizes.E is 0; it must be 1 or more"),
+        ({"sizes": {"V": 9}}, "sizes.V is no key here; it follows from the vocabulary"),
+        ({"sizes": {"ei": {}}}, "sizes.ei is no key here; it follows from the key ei beside sizes"),
+        ({"sizes": {"Z": 9}}, "sizes.Z is no key here"),
+        ({"sizes": 3}, "sizes is 3; keys are wanted"),
+        ({"data": {"corpora": []}}, "data.corpora is empty"),
+        ({"data": {"corpora": "talk"}}, "data.corpora is 'talk'; a list is wanted"),
+        (
+            {"data": {"corpora": [{"path": "no.jsonl"}]}},
+            "data.corpora[0].path is 'no.jsonl', and there",
+        ),
+        ({"data": {"corpora": [{"path": 3}]}}, "data.corpora[0].path is 3; a text is wanted"),
+        (
+            {"data": {"corpora": [{"path": "everyday", "format": "cornel"}]}},
+            "data.corpora[0].format is 'cornel'; did you mean cornell? It must be one of",
+        ),
+        (
+            {"data": DATA | {"windows": "all"}},
+            "data.windows is 'all'; it must be one of first, slide",
+        ),
+        (
+            {"data": DATA | {"tokeniser": "bpe"}},
+            "data.tokeniser is 'bpe'; it must be one of words-1",
+        ),
+        ({"data": DATA | {"max_words": 4}}, "data.max_words is 4; it must be 5 or more"),
+        ({"data": DATA | {"test": 0.7}}, "data.test is 0.7"),
+        ({"ei": {"heads": "all"}}, "ei.heads is 'all'; it must be one of both, emotion, sentence"),
+        ({"ei": {"w_emo": -1}}, "ei.w_emo is -1.0; it must be 0 or more"),
+        ({"ei": {}, "model": "seq2seq", "sizes": {}}, "ei is given for 'seq2seq'"),
+        ({"optimiser": {"lr": 0}}, "optimiser.lr is 0.0; it must be above 0"),
+        ({"optimiser": {"lr": "fast"}}, "optimiser.lr is 'fast'; a number is wanted"),
+        ({"optimiser": {"lr": float("nan")}}, "optimiser.lr is nan; a number is wanted"),
+        ({"optimiser": {"epochs": 1.5}}, "optimiser.epochs is 1.5; a whole number is wanted"),
+        (
+            {"optimiser": {"precision": "fp8"}},
+            "optimiser.precision is 'fp8'; it must be one of auto",
+        ),
+        ({"regularisation": {"word_drop": 1}}, "regularisation.word_drop is 1.0"),
+        ({"regularisation": {"sentence_drop": 0.1}}, "sentence_drop is 0.1; only vhcr has it"),
+        ({"start": {"word_vectors": True}}, "start.word_vectors needs sizes.E of 256"),
+        ({"held_out": {"beam": 0}}, "held_out.beam is 0; it must be 1 or more"),
+        ({"seed": -1}, "seed is -1; from 0"),
+        ({"data_folder": "/"}, "data_folder is no key of a file"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, changes, message):
+    with pytest.raises(ConfigError) as caught:
+        config_check(GOOD | changes, tmp_path)
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_no_config_is_named(tmp_path):
+    path = tmp_path / "c.yaml"
+    for text, message in (("a: [", "c.yaml cannot be read"), ("- 3", "the config is [3]; keys")):
+        path.write_text(text)
+        with pytest.raises(ConfigError, match=r"c\.yaml") as caught:
+            config_load(path)
+        assert message in str(caught.value)
+    with pytest.raises(ConfigError, match="name is missing"):
+        config_check({"model": "hred", "data": DATA})
+
+
+def test_numbers_may_be_written_as_people_do(tmp_path):
+    text = yaml.safe_load("{lr: 1e-3, clip: 2}")
+    assert text["lr"] == "1e-3"  # what YAML makes of it
+    found = config_check(GOOD | {"optimiser": text}, tmp_path).optimiser
+    assert (found.lr, found.clip) == (0.001, 2.0)
+
+
+def test_the_digest_knows_what_decides_the_weights(tmp_path):
+    corpus_write(tmp_path, 1)
+    one = config(tmp_path)
+    same = config(tmp_path, title="Another name", held_out={"samples": 9})
+    assert one.digest == same.digest
+    for changes in ({"seed": 6}, {"optimiser": {"lr": 0.03}}, {"keeping": {"validate_every": 2}}):
+        assert config(tmp_path, **changes).digest != one.digest
+
+
+# --- the paper's rows -------------------------------------------------------------------------------------
+
+# Fact sheet section 4.5, V = 20,000, without heads.
+N_PARAMETERS = {
+    "cornell-hred": 22_353_600,
+    "cornell-vhred": 57_149_400,
+    "cornell-vhcr": 80_965_600,
+    "cornell-hred-ei": 53_545_000,
+    "cornell-vhred-ei": 76_641_650,
+    "cornell-vhcr-ei": 97_859_100,
+    "reddit-hred": 53_545_000,
+    "reddit-vhred": 76_641_650,
+    "reddit-vhcr": 97_859_100,
+    "reddit-hred-ei": 53_545_000,
+    "reddit-vhred-ei": 83_494_150,
+    "reddit-vhcr-ei": 97_859_100,
+}
+# w_emo, e, w_inf, s
+EI = {
+    "cornell-hred-ei": (25, 128, 100_000, 4000),
+    "cornell-vhred-ei": (25, 128, 30_000, 128),
+    "cornell-vhcr-ei": (25, 128, 25_000, 4000),
+    "reddit-hred-ei": (25, 128, 25_000, 2000),
+    "reddit-vhred-ei": (25, 128, 100_000, 4000),
+    "reddit-vhcr-ei": (25, 128, 100_000, 4000),
+}
+
+
+def paper_row(name: str, folder: Path):
+    for path in ("cornell", "reddit"):
+        (folder / path).mkdir(exist_ok=True)
+    return config_load(CONFIGS / "table9" / f"{name}.yaml", folder)
+
+
+def test_table_9_is_complete():
+    assert {p.stem for p in (CONFIGS / "table9").glob("*.yaml")} == set(N_PARAMETERS)
+
+
+@pytest.mark.parametrize("name", N_PARAMETERS)
+def test_a_row_of_table_9_has_the_papers_size(tmp_path, name):
+    import torch
+
+    from chatbots.models.catalogue import model_class
+
+    row = paper_row(name, tmp_path)
+    assert row.name == name
+    with torch.device("meta"):
+        model = model_class(row.model)(config_read(row.model, {**row.sizes, "V": 20_000}))
+    assert model.n_parameters == N_PARAMETERS[name]
+    ei = row.ei and (row.ei.w_emo, row.ei.e, row.ei.w_inf, row.ei.s)
+    assert ei == EI.get(name)
+    assert (row.optimiser.lr, row.optimiser.clip, row.optimiser.epochs) == (1e-4, 1.0, 30)
+    assert (row.data.max_words, row.data.max_tokens, row.data.n_utterances) == (20_000, 30, 10)
+
+
+def test_the_other_columns_of_table_9(tmp_path):
+    rows = {name: paper_row(name, tmp_path) for name in N_PARAMETERS}
+    batches = {n: r.optimiser.batch_size for n, r in rows.items()}
+    assert list(batches.values()) == [80, 80, 80, 64, 80, 32, 64, 32, 32, 64, 32, 32]
+    assert {n for n, r in rows.items() if r.held_out.beam == 5} == {
+        "cornell-hred",
+        "cornell-vhred",
+        "cornell-vhcr",
+    }
+    assert {
+        n: r.regularisation.word_drop for n, r in rows.items() if r.regularisation.word_drop
+    } == {
+        "cornell-vhred": 0.25,
+        "cornell-vhcr": 0.25,
+    }
+    dropped = {n for n, r in rows.items() if r.regularisation.sentence_drop == 0.25}
+    assert dropped == {"cornell-vhcr", "reddit-vhcr"}
+    assert {n for n, r in rows.items() if r.sizes["dropout"] == 0} == {"cornell-vhred"}
+
+
+def test_the_demo_models_are_comparable(tmp_path):
+    for file in ("topical_chat.jsonl.gz", "chatterbot_en.jsonl.gz"):
+        (tmp_path / file).touch()
+    names = ("hred", "hred-ei", "vhred", "vhred-ei", "vhcr", "vhcr-ei")
+    rows = {n: config_load(CONFIGS / "demo" / f"{n}.yaml", tmp_path) for n in names}
+    assert len({(r.data, r.optimiser, r.start, r.seed) for r in rows.values()}) == 1
+    allowed = {"topical_chat.jsonl.gz", "chatterbot_en.jsonl.gz", "everyday"}
+    assert {c.path for r in rows.values() for c in r.data.corpora} == allowed
+    assert all(bool(r.ei) == n.endswith("-ei") for n, r in rows.items())
+    for name in ("hred", "vhred", "vhcr"):
+        assert rows[name].sizes == rows[f"{name}-ei"].sizes
+        assert rows[name].regularisation == rows[f"{name}-ei"].regularisation

@@ -1,0 +1,193 @@
+"""The loop: every model learns, a killed training ends with the same bits, and what it writes can be trusted."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from chatbots.checkpoints import checkpoint_load, checkpoint_manifest
+from chatbots.training import loop, targets
+from chatbots.training.config import OptimiserConfig
+from chatbots.training.logs import log_read
+from chatbots.training.loop import TrainingError, kl_weight, learning_rate, train
+from chatbots.training.state import StateError
+from tests.chatbots.training.builders import config, corpus_write, fake_embeddings
+
+EI = {"e": 8, "s": 12, "w_emo": 5.0, "w_inf": 5000.0}
+VARIANTS = {
+    "hred": {},
+    "vhred": {"regularisation": {"word_drop": 0.25}},
+    "vhcr": {"regularisation": {"sentence_drop": 0.25}},
+    "seq2seq": {},
+    "transformer": {},
+    "hred, EI": {"model": "hred", "ei": EI},
+    "vhred, emotion alone": {"model": "vhred", "ei": EI | {"heads": "emotion"}},
+    "vhcr, input only": {"model": "vhcr", "ei": EI | {"input_only": True}},
+    "hred, half precision": {"model": "hred", "optimiser": {"precision": "bfloat16"}},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    return corpus_write(tmp_path_factory.mktemp("corpora"))
+
+
+@pytest.fixture(autouse=True)
+def _no_encoder(monkeypatch):
+    monkeypatch.setattr(targets, "embeddings_cached", fake_embeddings)
+
+
+def losses(folder: Path, name: str = "tokens_nll") -> list[float]:
+    return [line[name] for line in log_read(folder) if line["kind"] == "train"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_model_learns_the_project_corpus(data, tmp_path, variant):
+    changes = {"model": variant, **VARIANTS[variant]}
+    wanted = config(data, **changes)
+    result = train(wanted, tmp_path / "tiny")
+    told = losses(tmp_path / "tiny")
+    assert len(told) >= 4
+    assert sum(told[-2:]) < sum(told[:2])
+    model, vocabulary, manifest = checkpoint_load(result.checkpoint)
+    assert len(vocabulary) == model.config.V == 150
+    assert manifest.metrics["perplexity"] == pytest.approx(result.best["perplexity"])
+    assert 1 < result.best["perplexity"] < 150
+    assert (result.best["kl"] > 0) == wanted.model.startswith("vh")
+    assert result.tokens_per_s > 0
+    assert 0 <= result.waiting_share < 1
+    if wanted.ei and wanted.ei.heads == "both" and not wanted.ei.input_only:
+        assert losses(tmp_path / "tiny", "sentence")[-1] < losses(tmp_path / "tiny", "sentence")[0]
+        assert (tmp_path / "tiny" / targets.PCA_FILE).is_file()
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_at(step: int):
+    def watch(progress):
+        if progress.step == step:
+            raise Killed
+
+    return watch
+
+
+@pytest.mark.parametrize("model", ["hred", "vhcr"])
+def test_a_killed_training_ends_with_the_same_bits(data, tmp_path, model):
+    wanted = config(data, model, regularisation={"word_drop": 0.2})
+    whole = train(wanted, tmp_path / "whole")
+    for step in (3, 3 + 4):  # in the middle of an epoch, after batches that no state has
+        with pytest.raises(Killed):
+            train(wanted, tmp_path / "killed", watch=killed_at(step))
+    resumed = train(wanted, tmp_path / "killed")
+    for name, tensor in checkpoint_load(whole.checkpoint)[0].state_dict().items():
+        assert torch.equal(tensor, checkpoint_load(resumed.checkpoint)[0].state_dict()[name]), name
+    assert resumed.best == pytest.approx(whole.best, nan_ok=True)
+    strip = ("tokens_per_s", "waiting_share")
+    one, other = (
+        [{k: v for k, v in line.items() if k not in strip} for line in log_read(tmp_path / folder)]
+        for folder in ("whole", "killed")
+    )
+    assert one == other  # no line twice, none lost
+
+
+def test_a_finished_training_is_reported_and_not_repeated(data, tmp_path):
+    wanted = config(data, optimiser={"max_batches": 3})
+    first = train(wanted, tmp_path)
+    again = train(wanted, tmp_path, watch=lambda progress: pytest.fail("it trains again"))
+    assert again.best == pytest.approx(first.best, nan_ok=True)
+    steps = []
+    train(wanted, tmp_path, restart=True, watch=lambda progress: steps.append(progress.step))
+    assert steps == [1, 2, 3]
+
+
+def test_another_config_does_not_go_on(data, tmp_path):
+    train(config(data, optimiser={"max_batches": 2}), tmp_path)
+    with pytest.raises(StateError, match=r"another config.*--restart"):
+        train(config(data, optimiser={"max_batches": 2, "lr": 0.03}), tmp_path)
+
+
+def test_a_damaged_state_is_refused(data, tmp_path):
+    wanted = config(data, optimiser={"max_batches": 2})
+    train(wanted, tmp_path)
+    path = tmp_path / loop.STATE
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(StateError, match=r"damaged.*--restart"):
+        train(wanted, tmp_path)
+
+
+def test_random_numbers_of_the_caller_are_left_alone(data, tmp_path):
+    before = torch.random.get_rng_state()
+    train(config(data, optimiser={"max_batches": 1}), tmp_path)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_early_stopping_keeps_the_best(data, tmp_path, monkeypatch):
+    told = iter([3.0, 2.0, 2.5, 2.4, 1.0])
+    monkeypatch.setattr(loop, "validation_loss", lambda *_: {"loss": next(told)})
+    wanted = config(
+        data, keeping={"validate_every": 1}, optimiser={"patience": 2, "max_batches": 9}
+    )
+    result = train(wanted, tmp_path)
+    assert result.best["validation_loss"] == 2.0
+    assert result.best["step"] == 2
+    assert checkpoint_manifest(result.checkpoint).training["best_step"] == 2
+    assert next(told) == 1.0  # the fifth validation did not happen
+
+
+def test_a_loss_that_is_not_finite_stops_it(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        torch.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(math.inf), raising=True
+    )
+    with pytest.raises(TrainingError, match=r"not finite at batch 0.*lower optimiser.lr"):
+        train(config(data), tmp_path)
+
+
+def test_two_processes_do_not_train_in_one_folder(data, tmp_path):
+    from filelock import FileLock
+
+    with FileLock(tmp_path / ".lock"), pytest.raises(TrainingError, match="another process"):
+        train(config(data), tmp_path)
+
+
+def test_the_manifest_says_what_was_done(data, tmp_path):
+    wanted = config(data, optimiser={"max_batches": 2})
+    manifest = checkpoint_manifest(train(wanted, tmp_path).checkpoint)
+    assert manifest.training["config_digest"] == wanted.digest
+    assert manifest.training["n_dialogues"]["train"] > 0
+    assert len(manifest.corpus) == 16
+    assert manifest.code_version
+    assert "small.jsonl" in str(manifest.training["corpora"])
+    assert str(data) not in str(manifest)  # no path of this machine
+
+
+def test_weights_are_taken_over_from_a_training_beside(data, tmp_path):
+    train(config(data, name="base", optimiser={"max_batches": 2}), tmp_path / "base")
+    base = checkpoint_load(tmp_path / "base" / "best")[0]
+    wanted = config(
+        data, "vhcr", start={"weights": "base"}, optimiser={"max_batches": 1, "lr": 1e-9}
+    )
+    model = checkpoint_load(train(wanted, tmp_path / "tiny").checkpoint)[0]
+    assert torch.allclose(model.encoder.embedding.weight, base.encoder.embedding.weight, atol=1e-6)
+    wide, narrow = model.decoder.start[0].weight, base.decoder.start[0].weight
+    assert wide.shape[1] > narrow.shape[1]
+    assert torch.allclose(wide[:, : narrow.shape[1]], narrow, atol=1e-6)
+    with pytest.raises(ValueError, match=r"start\.weights: .*nobody.*train that one first"):
+        train(config(data, start={"weights": "nobody"}), tmp_path / "other")
+
+
+def test_kl_weight_rises_linearly_and_stays():
+    assert [kl_weight(s, 4) for s in (0, 1, 4, 9)] == [0, 0.25, 1, 1]
+    assert kl_weight(0, 0) == 1
+
+
+def test_learning_rate():
+    constant = OptimiserConfig(lr=0.1)
+    assert learning_rate(constant, 7, 10) == 0.1
+    linear = OptimiserConfig(lr=0.1, schedule="linear", warmup=2)
+    rates = [learning_rate(linear, s, 10) for s in (0, 1, 2, 9)]
+    assert rates == pytest.approx([0.05, 0.09, 0.08, 0.01])

@@ -1,0 +1,69 @@
+"""`train_bot CONFIG [--data FOLDER] [--output FOLDER] [--restart]`: train a dialogue model, or go on with it."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from webapp.core.management.base import ConfabCommand
+
+
+class Command(ConfabCommand):
+    help = "Train a dialogue model from a YAML config; called again, a stopped training goes on."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
+        parser.add_argument(
+            "--data",
+            type=Path,
+            metavar="FOLDER",
+            help="of the corpora; the config's own if not given",
+        )
+        parser.add_argument(
+            "--output",
+            type=Path,
+            metavar="FOLDER",
+            default=Path(settings.DATA_DIR) / "training",
+            help="holds one folder per training, by the name in its config",
+        )
+        parser.add_argument("--restart", action="store_true", help="begin anew")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        from chatbots.checkpoints import CheckpointError
+        from chatbots.encoders.sentence import EncoderError
+        from chatbots.training.config import config_load
+        from chatbots.training.held_out import table_3, version_name
+        from chatbots.training.loop import TrainingError, train
+        from chatbots.training.state import StateError
+
+        config = config_load(options["config"], options["data"])
+        try:
+            result = train(
+                config,
+                options["output"] / config.name,
+                device=settings.CONFAB_DEVICE,
+                restart=options["restart"],
+            )
+        except (CheckpointError, EncoderError, StateError, TrainingError) as error:
+            raise CommandError(" ".join(str(error).split())) from error
+        except KeyboardInterrupt:
+            raise CommandError("stopped; the same command goes on from the last state") from None
+        self.note(
+            f"{result.tokens_per_s:,.0f} target tokens per second, {result.waiting_share:.1%} of the time "
+            "spent waiting for data"
+        )
+        self._table = table_3([(config.model.upper(), version_name(config), result.best)])
+        return {
+            "checkpoint": str(result.checkpoint),
+            "epochs": result.epochs,
+            "best": {k: None if math.isnan(v) else v for k, v in result.best.items()},
+        }
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(self._table)
+        self.stdout.write(f"\n{result['checkpoint']} ({result['epochs']} epochs)")
