@@ -128,6 +128,11 @@ class BotDefaults:
         return ""
 
     @property
+    def memory_bytes(self) -> int:
+        """About what the loaded bot takes, for the host's budget; 0: next to nothing. Loads nothing."""
+        return 0
+
+    @property
     def params(self) -> dict:
         """Everything that decides the replies, for the identity. No secrets."""
         return {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -98,6 +99,16 @@ def model_digest(folder: Path) -> str:
     files = sorted({*(f for f in files if f.is_file()), *folder.glob("*.safetensors")})
     stamps = tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files)
     return _digest(stamps)
+
+
+def n_weights(folder: Path) -> int:
+    """How many numbers a model's safetensors files hold, by their headers."""
+    n = 0
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        n += sum(math.prod(t["shape"]) for name, t in header.items() if name != "__metadata__")
+    return n
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from chatbots.base import BotDefaults, BotError
 from chatbots.imports import import_lock
-from chatbots.model_files import find_model, is_local, missing_reason, model_digest
+from chatbots.model_files import find_model, is_local, missing_reason, model_digest, n_weights
 
 if TYPE_CHECKING:
     from chatbots.transformers_generation import LoadedModel, SlotGeneration
@@ -133,6 +133,16 @@ class TransformersBot(BotDefaults):
             "stop": list(self.stop),
             "dtype": self.dtype,
         }
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the weights, by the headers of their files; 0 while they are not here."""
+        folder = find_model(self.model, self.revision)
+        try:
+            n = n_weights(folder) if folder else 0
+        except (OSError, ValueError):  # loading will say what is wrong with them
+            n = 0
+        return n * (4 if self.dtype == "float32" else 2)
 
     def unavailable_reason(self) -> str | None:
         for package in ("torch", "transformers"):

@@ -3,6 +3,8 @@
 | module | holds |
 |---|---|
 | `host.py` | `BotHost`: asyncio in front, one thread per device and per whole-reply bot behind |
+| `lane.py` | one bot and what its host knows of it |
+| `memory.py` | which bots stay loaded under a memory budget |
 | `drivers.py` | what one bot is asked next, for the step and the whole kind; no threads of its own |
 | `workers.py` | the threads, and what happens when a bot never comes back |
 | `request.py` | one reply under way: its text, its second try, what counts as a reply |

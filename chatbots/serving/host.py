@@ -10,13 +10,14 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from chatbots import registry
 from chatbots.base import Bot, BotError
 from chatbots.conversation import Conversation
 from chatbots.serving.drivers import Driver, StepDriver
+from chatbots.serving.lane import Lane
+from chatbots.serving.memory import MemoryBudget, resident_bytes
 from chatbots.serving.request import BotBusy, Event, Request, describe
 from chatbots.serving.streams import StreamPump
 from chatbots.serving.synchronous import driver_for
@@ -33,40 +34,6 @@ RETRY_LOAD_S = 30.0
 CLOSE_WAIT_S = 5.0
 """`close` waits so long for the calls under way."""
 
-State = Literal["not loaded", "loading", "ready", "unavailable"]
-
-
-@dataclass(eq=False)
-class _Lane:
-    """One bot, and all that the host knows of it. Touched on the event loop only."""
-
-    bot: Bot
-    state: State = "not loaded"
-    reason: str | None = None
-    failed_at: float | None = None
-    """When loading failed; None for a bot that is unavailable because it hangs."""
-    loading: asyncio.Task[None] | None = None
-    driver: Driver | None = None
-    pump: StreamPump | None = None
-    worker: Worker | None = None
-    hung: list[Shift] = field(default_factory=list)
-    n_open: int = 0
-    n_replies: int = 0
-    n_failures: int = 0
-    n_timeouts: int = 0
-    n_refused: int = 0
-    n_cancelled: int = 0
-    sum_reply_s: float = 0.0
-
-    @property
-    def n_running(self) -> int:
-        source = self.driver or self.pump
-        return min(source.n_running, self.n_open) if source else 0
-
-    @property
-    def n_waiting(self) -> int:
-        return self.n_open - self.n_running
-
 
 class BotHost:
     """Keeps bots in memory and answers many conversations at once.
@@ -82,6 +49,9 @@ class BotHost:
             what a person waits: loading the bot and queueing included. A request that times out in the
             queue costs the bot nothing. The same time bounds a single call of a bot (`step`, `answer`).
         queue_limit: most requests per bot that wait for a place; one more is refused with `BotBusy`.
+        memory_limit_bytes: the most that the loaded bots may take together, by their own account; those
+            used longest ago are unloaded for others and loaded again when asked, those in use never
+            unloaded. None: no limit.
     """
 
     def __init__(
@@ -92,14 +62,16 @@ class BotHost:
         batch_wait_ms: float = 5.0,
         reply_timeout_s: float = 60.0,
         queue_limit: int = 512,
+        memory_limit_bytes: int | None = None,
     ) -> None:
         self.device = device
         self.reply_timeout_s = reply_timeout_s
         self.queue_limit = queue_limit
         self._get_bot = get_bot
         self._batch_wait_s = batch_wait_ms / 1000
-        self._lanes: dict[str, _Lane] = {}
-        self._of_driver: dict[Driver, _Lane] = {}
+        self._lanes: dict[str, Lane] = {}
+        self._memory = MemoryBudget(memory_limit_bytes, self._lanes.values, self._shut)
+        self._of_driver: dict[Driver, Lane] = {}
         self._inboxes: dict[Request, asyncio.Queue[Event]] = {}
         self._device_worker: Worker | None = None
         self._closed = False
@@ -160,32 +132,34 @@ class BotHost:
             raise
         finally:
             lane.n_open -= 1
+            lane.used_at = time.monotonic()
             if request in self._inboxes:
                 self._let_go(lane, request)
+            self._memory.look_again()
 
     def load_numbers(self) -> dict[str, dict[str, Any]]:
         """What every bot that was asked for is doing, by its id.
 
-        `state`, `reason` (why it is unavailable), `capacity`, and counts: `waiting`, `running`, `replies`,
-        `failures` (of them `timeouts`), `refused` (queue full), `cancelled` (the asker went away),
-        `hung_threads`; `mean_reply_s` is None before the first reply.
+        `state`, `reason` (why it is unavailable), `capacity`, `busy` (its queue is full), `memory_bytes`, and
+        counts: `waiting`, `running`, `replies`, `failures` (of them `timeouts`), `refused` (queue full),
+        `cancelled` (the asker went away), `unloads` (to make room), `hung_threads`; `mean_reply_s` is None
+        before the first reply.
         """
         return {
-            bot_id: {
-                "state": lane.state,
-                "reason": lane.reason,
-                "capacity": lane.bot.capacity,
-                "waiting": lane.n_waiting,
-                "running": lane.n_running,
-                "replies": lane.n_replies,
-                "failures": lane.n_failures,
-                "timeouts": lane.n_timeouts,
-                "refused": lane.n_refused,
-                "cancelled": lane.n_cancelled,
-                "hung_threads": sum(shift.alive for shift in lane.hung),
-                "mean_reply_s": lane.sum_reply_s / lane.n_replies if lane.n_replies else None,
-            }
-            for bot_id, lane in sorted(self._lanes.items())
+            bot_id: lane.numbers(self.queue_limit) for bot_id, lane in sorted(self._lanes.items())
+        }
+
+    def totals(self) -> dict[str, Any]:
+        """The same of all bots together, with the process's memory (None where the system hides it)."""
+        lanes = list(self._lanes.values())
+        return {
+            "loaded": sum(lane.state == "ready" for lane in lanes),
+            "waiting": sum(lane.n_waiting for lane in lanes),
+            "running": sum(lane.n_running for lane in lanes),
+            "busy": sorted(i for i, n in self.load_numbers().items() if n["busy"]),
+            "memory_bytes": self._memory.used_bytes,
+            "memory_limit_bytes": self._memory.limit_bytes,
+            "resident_bytes": resident_bytes(),
         }
 
     async def close(self) -> None:
@@ -193,9 +167,12 @@ class BotHost:
         if self._closed:
             return
         self._closed = True
+        self._memory.close()
         self._deliver([Event(r, error="the bot host is closing") for r in self._inboxes])
         lanes = list(self._lanes.values())
-        workers = {lane.worker for lane in lanes if lane.worker is not None}
+        # The device's worker may have no lane any more: all may have been unloaded.
+        found = (self._device_worker, *(lane.worker for lane in lanes))
+        workers = {worker for worker in found if worker is not None}
         for worker in workers:
             worker.stop()
         await asyncio.gather(*(lane.pump.stop(CLOSE_WAIT_S) for lane in lanes if lane.pump))
@@ -218,7 +195,7 @@ class BotHost:
 
     # Loading.
 
-    def _lane(self, bot_id: str) -> _Lane:
+    def _lane(self, bot_id: str) -> Lane:
         if self._closed:
             raise BotError("the bot host is closed")
         lane = self._lanes.get(bot_id)
@@ -227,10 +204,10 @@ class BotHost:
                 bot = self._get_bot(bot_id)
             except (KeyError, BotError) as exc:
                 raise BotError(str(exc)) from exc
-            lane = self._lanes[bot_id] = _Lane(bot)
+            lane = self._lanes[bot_id] = Lane(bot)
         return lane
 
-    async def _make_ready(self, lane: _Lane) -> None:
+    async def _make_ready(self, lane: Lane) -> None:
         """For `stream`: load, unless that failed a moment ago.
 
         Raises:
@@ -245,14 +222,14 @@ class BotHost:
         if lane.state != "ready":
             raise BotError(f"is unavailable: {lane.reason}")
 
-    async def _load(self, lane: _Lane) -> None:
+    async def _load(self, lane: Lane) -> None:
         """Wait for the one load under way, or begin it. The outcome is the lane's state."""
         if lane.loading is None:
             lane.state = "loading"
             lane.loading = asyncio.get_running_loop().create_task(self._load_once(lane))
         await asyncio.shield(lane.loading)
 
-    async def _load_once(self, lane: _Lane) -> None:
+    async def _load_once(self, lane: Lane) -> None:
         def load() -> None:
             reason = lane.bot.unavailable_reason()
             if reason is not None:
@@ -263,18 +240,24 @@ class BotHost:
             lane.hung = [shift for shift in lane.hung if shift.alive]
             if len(lane.hung) >= MOST_HUNG_THREADS:
                 raise BotError(_hanging(len(lane.hung)))
+            if lane.unloading is not None:
+                await asyncio.wait([lane.unloading])
+            await self._memory.take(lane)
             await in_daemon_thread(f"load {lane.bot.name}", load)
             self._open(lane)
         except Exception as exc:
             lane.state, lane.reason = "unavailable", describe(exc)
             lane.failed_at = time.monotonic()
+            self._memory.give_back(lane)
             log.warning("%s cannot be loaded: %s", lane.bot.name, lane.reason)
         else:
             lane.state, lane.reason, lane.failed_at = "ready", None, None
+            lane.used_at = time.monotonic()
+            self._memory.look_again()
         finally:
             lane.loading = None
 
-    def _open(self, lane: _Lane) -> None:
+    def _open(self, lane: Lane) -> None:
         """Give a loaded bot its driver, and the driver its thread."""
         driver = driver_for(lane.bot)
         if driver is None:
@@ -309,17 +292,21 @@ class BotHost:
         if n_hung < MOST_HUNG_THREADS:
             return
         lane.state, lane.reason, lane.failed_at = "unavailable", _hanging(n_hung), None
-        assert lane.worker is not None
-        lane.worker.remove(driver)
-        if lane.worker is not self._device_worker:
-            lane.worker.stop()
+        self._shut(lane)
         self._deliver(driver.drop_all(f"is unavailable: {lane.reason}"))
-        del self._of_driver[driver]
-        lane.driver = lane.worker = None
+
+    def _shut(self, lane: Lane) -> None:
+        """Take a bot's driver away from its thread."""
+        if lane.driver is not None and lane.worker is not None:
+            lane.worker.remove(lane.driver)
+            if lane.worker is not self._device_worker:
+                lane.worker.stop()
+            del self._of_driver[lane.driver]
+        lane.driver = lane.pump = lane.worker = None
 
     # Requests.
 
-    def _submit(self, lane: _Lane, request: Request) -> asyncio.Queue[Event]:
+    def _submit(self, lane: Lane, request: Request) -> asyncio.Queue[Event]:
         if self._closed:
             raise BotError("the bot host is closed")
         inbox = self._inboxes[request] = asyncio.Queue()
@@ -332,7 +319,7 @@ class BotHost:
             lane.worker.wake()
         return inbox
 
-    def _let_go(self, lane: _Lane, request: Request) -> None:
+    def _let_go(self, lane: Lane, request: Request) -> None:
         """Nobody waits for this request any more: free its place, if it still has one."""
         del self._inboxes[request]
         if request.closed:

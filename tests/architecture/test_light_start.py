@@ -21,6 +21,7 @@ NEURAL_ENGINES = (
     "chatbots.models",
     "chatbots.training",
     "chatbots.decoding",
+    "chatbots.neural_generation",
     "chatbots.transformers_batch",
     "chatbots.transformers_generation",
     "evaluation.models",

@@ -11,7 +11,7 @@ from webapp.core.health import Health
 
 
 def bots_health() -> Health:
-    """Ages of the last heartbeats; embedded also: the running studies' bots are loaded.
+    """Ages of the last heartbeats; embedded also: the running studies' bots are loaded, and how busy they are.
 
     A bot host of its own that is silent does not make a web process unhealthy: people can still
     write, and their replies come when the host is back.
@@ -35,7 +35,7 @@ def bots_health() -> Health:
         bot for bot in states if states[bot] == "loading" and numbers.get(bot, {}).get("reason")
     }
     ok = all(
-        state in ("ready", "unavailable", "unknown") or bot in retried
+        state in ("ready", "unloaded", "unavailable", "unknown") or bot in retried
         for bot, state in states.items()
     )
-    return Health(ok, {**details, "states": states})
+    return Health(ok, {**details, "states": states, "load": runtime.host.totals()})

@@ -73,6 +73,7 @@ class BotHostRuntime:
             get_bot=bot_find,
             device=settings.CONFAB_DEVICE,
             reply_timeout_s=settings.CONFAB_REPLY_TIMEOUT_S,
+            memory_limit_bytes=settings.CONFAB_BOT_MEMORY_MB * 1_000_000 or None,
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._load_tried_at: dict[str, float] = {}
@@ -216,7 +217,8 @@ class BotHostRuntime:
             state = self.host.load_numbers().get(bot_id, {}).get("state", "not loaded")
             tried_at = self._load_tried_at.get(bot_id, -RETRY_LOAD_S)
             is_due = time.monotonic() - tried_at >= RETRY_LOAD_S
-            if state not in ("ready", "loading") and is_due:
+            # One that was unloaded for others comes back when a participant writes to it.
+            if state not in ("ready", "loading", "unloaded") and is_due:
                 self._load_tried_at[bot_id] = time.monotonic()
                 self._spawn(self._load_bot(bot_id))
 

@@ -15,6 +15,8 @@ CONFAB_BOTS = Path(
 CONFAB_PLUGINS = env.list("CONFAB_PLUGINS", default=[])
 # Device of the bot host and of self-play: cpu, cuda, cuda:1.
 CONFAB_DEVICE = env.str("CONFAB_DEVICE", default="cpu")
+# Megabytes that the loaded bots may take together; those used longest ago make room. 0: no limit.
+CONFAB_BOT_MEMORY_MB = env.int("CONFAB_BOT_MEMORY_MB", default=0)
 # Bots of other pools than "default": "gpu2=hred-ei|vhred-ei".
 CONFAB_BOT_POOLS = {
     bot: pool

@@ -64,3 +64,31 @@ async def test_a_bot_that_cannot_be_loaded_is_tried_again_and_health_stays(
         assert (await in_database(health)())[1]["states"]["broken"] == "ready"
     finally:
         await runtime.close()
+
+
+async def test_a_bot_that_made_room_is_well_and_is_not_loaded_again_unasked(
+    monkeypatch: pytest.MonkeyPatch, settings
+) -> None:
+    settings.CONFAB_BOT_MEMORY_MB = 15
+
+    class Large(FakeStepBot):
+        memory_bytes = 10_000_000
+
+    made = [bots.add(Large(name=name)) for name in ("large-1", "large-2")]
+    await in_database(make_study)(bots=[bot.name for bot in made])
+    runtime = BotHostRuntime()
+    monkeypatch.setattr(bot_host, "_runtime", runtime)
+    try:
+        for _ in range(3):  # sweeps
+            monkeypatch.setattr(bot_host, "RETRY_LOAD_S", 0.0)
+            await runtime._load_bots()
+            await loads_over(runtime)
+        status, told = await in_database(health)()
+        assert (status, sorted(told["states"].values())) == (200, ["ready", "unloaded"])
+        assert told["load"]["loaded"] == 1
+        assert told["load"]["memory_bytes"] == 10_000_000
+        assert sum(bot.loads for bot in made) == 2
+    finally:
+        await runtime.host.close()
+        for bot in made:
+            bots.discard(bot.name)
