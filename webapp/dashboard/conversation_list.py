@@ -25,12 +25,14 @@ _OPENING = 120
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What to show; empty means all. `answer` is a value of the leading dimension."""
+    """What to show; empty means all. `answer` is a value of the leading dimension, `first` in a self-play
+    run the bot that begins."""
 
     bot: str = ""
     state: str = ""
     rated: str = ""
     answer: str = ""
+    first: str = ""
     synthetic: bool = False
 
     @classmethod
@@ -47,6 +49,7 @@ class Filters:
             state=state if state in Conversation.State.values else "",
             rated=query.get("rated", "") if query.get("rated") in ("yes", "no") else "",
             answer=answer,
+            first=query.get("first", ""),
             synthetic=query.get("synthetic") == "1",
         )
 
@@ -61,6 +64,7 @@ class Filters:
             ("state", self.state),
             ("rated", self.rated),
             ("answer", self.answer),
+            ("first", self.first),
             ("synthetic", "1" if self.synthetic else ""),
         ]
         return [(key, value) for key, value in found if value]
@@ -71,6 +75,9 @@ class Filters:
         """The rows that pass, newest first."""
         if self.bot:
             rows = rows.filter(bot__bot_id=self.bot)
+        if self.first:
+            alone = Q(selfplay__partner_bot_id="", selfplay__bot_id=self.first)
+            rows = rows.filter(alone | Q(selfplay__partner_bot_id=self.first))
         if self.state:
             rows = rows.filter(state=self.state)
         if not self.synthetic:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from webapp.bots.selectors import BotEntry
 from webapp.runs.models import SelfPlayRun
+from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
 from webapp.transfer.writers import FORMATS
 
@@ -35,8 +36,16 @@ class SelfPlayForm(forms.Form):
 
     name = forms.CharField(label=_("Name"), required=False, max_length=200)
     bots = forms.MultipleChoiceField(label=_("Bots"), widget=forms.CheckboxSelectMultiple)
+    pairs = forms.ChoiceField(
+        label=_("Who with whom"),
+        choices=[
+            ("self", _("each bot with itself")),
+            ("all", _("and every two bots, in both orders")),
+        ],
+        required=False,
+    )
     n_conversations = forms.IntegerField(
-        label=_("Conversations per bot"), min_value=1, max_value=100_000, initial=100
+        label=_("Conversations per bot or pair"), min_value=1, max_value=100_000, initial=100
     )
     n_turns = forms.IntegerField(label=_("Turns each"), min_value=1, max_value=1000, initial=10)
     seed = forms.IntegerField(
@@ -57,6 +66,10 @@ class SelfPlayForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.fields["bots"].choices = [(e.id, e.name) for e in entries if e.available]  # type: ignore[attr-defined]
         _styled(self)
+
+    def clean_pairs(self) -> str:
+        """What `run_create` takes; a form without the field means the usual."""
+        return self.cleaned_data["pairs"] or "self"
 
     def clean_openers(self) -> list[str]:
         """Lines that say something."""
@@ -160,6 +173,47 @@ class ImportForm(forms.Form):
                 )
             )
         return cleaned
+
+
+class BotColumnsForm(forms.Form):
+    """A table of bots, as CSV."""
+
+    file = forms.FileField(
+        label=_("File"),
+        widget=forms.FileInput(attrs={"accept": ".csv", "class": "input"}),
+        error_messages={
+            "required": _("Choose a CSV file first."),
+            "empty": _(
+                "The file is empty; its first line must be a header such as bot,perplexity."
+            ),
+        },
+    )
+
+    def clean_file(self) -> Any:
+        """Refuse what cannot be a table of bots before reading it."""
+        file = self.cleaned_data["file"]
+        if file.size > LIMIT_BYTES:
+            raise forms.ValidationError(
+                __("The file has {size} bytes; a table of bots has at most {limit}.").format(
+                    size=f"{file.size:,}", limit=f"{LIMIT_BYTES:,}"
+                )
+            )
+        return file
+
+
+class PlanForm(forms.Form):
+    """A difference to plan for."""
+
+    difference = forms.FloatField(
+        label=_("Difference that matters, in points"), required=False, min_value=1e-6
+    )
+    power = forms.FloatField(
+        label=_("Chance to show it"), required=False, min_value=0.2, max_value=0.99, initial=0.8
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _styled(self)
 
 
 def study_targets(study: Study) -> Choices:

@@ -225,6 +225,9 @@ def _chosen(text: str, turns: Sequence[Turn]) -> int:
 
 
 def _speaker(conversation: Conversation, turn: Turn) -> str:
+    link = getattr(conversation, "selfplay", None)
+    if link is not None and link.partner is not None:
+        return (conversation.bot if turn.speaker == Turn.Speaker.BOT else link.partner).title
     if turn.speaker == Turn.Speaker.BOT:
         return _("Bot")
     if conversation.source == Conversation.Source.SELFPLAY:

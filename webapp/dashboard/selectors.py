@@ -23,6 +23,7 @@ from webapp.ratings.summary import study_bots, study_conversations
 from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, SelfPlayRun
 from webapp.studies.models import Assignment, Participant, Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import bots_beyond_cap
 
 _PILLS = {
     Study.State.DRAFT: "",
@@ -168,6 +169,17 @@ def needs() -> list[Need]:
     collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
     entries = {entry.id: entry for entry in bot_entry_list()}
     found += _unavailable(collecting, entries)
+    found += [
+        Need(
+            "warn",
+            ", ".join(beyond),
+            _("cannot go on in {study}: its cap on cost is reached.").format(study=study.name),
+            _("See cost"),
+            ("dashboard:study", {"key": study.key}, ""),
+        )
+        for study in collecting
+        if (beyond := bots_beyond_cap(study))
+    ]
     found += _behind(collecting)
     since = timezone.now() - timedelta(days=2)
     n_failed = sum(
@@ -377,6 +389,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
     ):
         counts[bot_id, state] = counts.get((bot_id, state), 0) + n
     entries = {} if study.is_imported else {entry.id: entry for entry in bot_entry_list()}
+    beyond = bots_beyond_cap(study)
     state = Conversation.State
     found = []
     for bot in study_bots(study).values():
@@ -384,6 +397,7 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
         reason = ""
         if not study.is_imported and bot.bot_id in study.bots:
             reason = (entry.reason or "") if entry else _("no bot of this name is here")
+            reason = reason or beyond.get(bot.bot_id, "")
         found.append(
             BotProgress(
                 bot.title,
@@ -398,14 +412,6 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
             )
         )
     return found
-
-
-def seconds_left(job: Job) -> float | None:
-    """A guess from the pace so far; None before there is a pace."""
-    if job.state != Job.State.RUNNING or not job.n_done or job.started_at is None:
-        return None
-    spent = (timezone.now() - job.started_at).total_seconds()
-    return spent / job.n_done * max(job.n_total - job.n_done, 0)
 
 
 @dataclass(frozen=True, slots=True)

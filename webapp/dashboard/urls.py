@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from webapp.dashboard.views import (
+    analysis,
     bots,
     conversations,
     export,
@@ -23,6 +24,14 @@ urlpatterns = [
     path("studies/<slug:key>/", study.overview, name="study"),
     path("studies/<slug:key>/bots/", study.bots, name="study_bots"),
     path("studies/<slug:key>/agreement/", study.agreement, name="study_agreement"),
+    path("studies/<slug:key>/statistics/", analysis.statistics, name="study_statistics"),
+    path(
+        "studies/<slug:key>/statistics/<slug:part>/",
+        analysis.statistics,
+        name="study_statistics_part",
+    ),
+    path("studies/<slug:key>/report/", analysis.report, name="study_report"),
+    path("studies/<slug:key>/report.html", analysis.report_file, name="study_report_file"),
     path("studies/<slug:key>/hybrid/", hybrid.hybrid, name="study_hybrid"),
     path("studies/<slug:key>/hybrid/<int:fit_id>.json", hybrid.fit_download, name="fit_download"),
     path("studies/<slug:key>/selfplay/", study.selfplay, name="study_selfplay"),
@@ -35,6 +44,7 @@ urlpatterns = [
     path("studies/<slug:key>/export/", export.export, name="study_export"),
     path("conversations/<uuid:conversation_id>/", conversations.conversation, name="conversation"),
     path("bots/", bots.bots, name="bots"),
+    path("bots/remote/<slug:model_id>/add/", bots.bot_add, name="bot_add"),
     path("bots/<str:bot_id>/", bots.bot, name="bot"),
     path("bots/<str:bot_id>/reply/", bots.bot_reply, name="bot_reply"),
     path("runs/", jobs.runs, name="runs"),

@@ -30,6 +30,24 @@ def test_list_bots(fake_bot: Any) -> None:
     assert (found["away"]["available"], found["away"]["reason"]) == (False, "no weights here")
 
 
+def test_list_bots_remote_lists_the_catalogue_and_shows_an_entry() -> None:
+    found = {entry["id"]: entry for entry in run("list_bots", "--remote")}
+    assert found["dialogpt-small"]["licence"] == "MIT"
+    assert found["dialogpt-small"]["added"] is False
+    assert found["dialogpt-small"]["entry"]["params"]["allow_download"] is True
+    assert "eliza" not in found
+    assert [entry["id"] for entry in run("list_bots", "--remote", "persona-gpt")] == ["persona-gpt"]
+    for arguments, told in (
+        (["--remote"], "MB to download"),
+        (["--remote", "persona-gpt"], "- id: persona-gpt"),
+    ):
+        out = StringIO()
+        call_command("list_bots", *arguments, stdout=out)
+        assert told in out.getvalue()
+    with pytest.raises(CommandError, match="did you mean persona-gpt"):
+        run("list_bots", "--remote", "personagpt")
+
+
 def test_chat_gives_one_reply_per_message(fake_bot: Any) -> None:
     bot: FakeStepBot = fake_bot("fake", replies=["first", "second"])
     found = run("chat", "fake", "--message", "a", "--message", "b", "--seed", "4")

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -154,3 +155,32 @@ def test_a_holder_that_ended_unnoticed_is_dead() -> None:
     finally:
         child.wait()
     assert holder_is_dead(holder)
+
+
+def test_a_call_that_takes_long_gives_signs_of_life(
+    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert STALE_AFTER.total_seconds() / 3 > jobs.PULSE_EVERY_S
+    beaten = threading.Event()
+    beats: list[tuple[int, str]] = []
+
+    def beat(*, job: Any, holder: str, n_done: int | None = None) -> bool:
+        if threading.current_thread() is not threading.main_thread():
+            beats.append((job.pk, holder))
+            beaten.set()
+        return True
+
+    def long(work: Any) -> bool:
+        holders.append(work.holder)
+        assert beaten.wait(20), "no sign of life while the work was going on"
+        return False
+
+    holders: list[str] = []
+    monkeypatch.setattr(jobs, "job_beat", beat)
+    monkeypatch.setattr(jobs, "PULSE_EVERY_S", 0.01)
+    monkeypatch.setattr(jobs, "_selfplay", lambda run, work: long(work))
+    jobs.selfplay_slice(run.pk)
+    run.refresh_from_db()
+    assert run.state == "done"
+    assert beats[0] == (run.pk, holders[0])
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("pulse")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -56,6 +58,35 @@ def in_words(seconds: float | None) -> str:
     if n < 120:
         return ngettext("%(n)d minute", "%(n)d minutes", n) % {"n": n}
     return _("%(n).1f hours") % {"n": seconds / 3600}
+
+
+@register.filter
+def money(value: float | None) -> str:
+    """An amount: two decimals, small ones with two digits that count, a dash where it is unknown."""
+    if value is None:
+        return "–"
+    if value == 0 or abs(value) >= 0.1:
+        return f"{value:,.2f}"
+    return f"{value:.{1 - math.floor(math.log10(abs(value)))}f}"
+
+
+@register.filter
+def setting(value: Any) -> str:
+    """A bot's parameter in words: yes and no, none, and lists without brackets."""
+    if value is None:
+        return _("none")
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, str):
+        if not value:
+            return _("empty")
+        # What ends in blanks, as separators do, would not be seen.
+        return value if value.strip() == value else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {setting(item)}" for key, item in value.items()) or _("none")
+    if isinstance(value, list | tuple):
+        return ", ".join(setting(item) for item in value) or _("none")
+    return str(value)
 
 
 @register.filter

@@ -6,16 +6,23 @@ import json
 import logging
 from typing import Any
 
+from django.conf import settings
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from chatbots.base import BotError
+from chatbots.configured import BotsFileError
+from chatbots.registry import UnknownName
+from chatbots.remote import remote_add, remote_get, remote_list
 from webapp.bots.selectors import BotEntry, bot_entry_list
 from webapp.conversations import events
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
+from webapp.dashboard.spending import bots_spent
 
 MAX_CHARS = 2000
 MAX_TURNS = 200
@@ -39,13 +46,19 @@ def _state(entry: BotEntry, reports: dict[str, dict[str, Any]]) -> tuple[str, st
 def bots(request: HttpRequest) -> HttpResponse:
     """Every registered bot."""
     reports = heartbeat_bots()
-    entries = [(entry, _state(entry, reports)) for entry in bot_entry_list()]
+    found = bot_entry_list()
+    spent = bots_spent()
+    entries = [(entry, _state(entry, reports), spent.get(entry.id)) for entry in found]
+    there = {entry.id for entry in found}
     return page(
         request,
         "bots.html",
         "bots",
         entries=entries,
-        n_available=sum(state[1] != "bad" for _entry, state in entries),
+        n_available=sum(state[1] != "bad" for _entry, state, _spent in entries),
+        has_spent=bool(spent),
+        remote=[(model, model.id in there) for model in remote_list()],
+        bots_file=settings.CONFAB_BOTS,
     )
 
 
@@ -63,7 +76,32 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         entry=entry,
         state=_state(entry, heartbeat_bots()),
         max_chars=MAX_CHARS,
+        spent=bots_spent([bot_id]).get(bot_id),
     )
+
+
+@require_POST
+@staff_only
+def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
+    """Put a public checkpoint into bots.yaml. Nothing is downloaded before the bot is first loaded."""
+    try:
+        model = remote_get(model_id)
+    except UnknownName:
+        raise Http404 from None
+    try:
+        remote_add(model, settings.CONFAB_BOTS)
+    except (BotsFileError, OSError) as error:
+        # The entry itself stands beside the button.
+        why = str(error).splitlines()[0]
+        messages.error(request, _("{name} was not added: {why}").format(name=model.name, why=why))
+    else:
+        messages.success(
+            request,
+            _("{name} is in {file}. Its {mb} MB are downloaded when it is first loaded.").format(
+                name=model.name, file=settings.CONFAB_BOTS, mb=model.download_mb
+            ),
+        )
+    return redirect("dashboard:bots")
 
 
 @require_POST

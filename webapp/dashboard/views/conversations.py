@@ -58,7 +58,7 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     """A self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
     filters = conversation_list.Filters.of(request.GET)
-    rows = Conversation.objects.filter(selfplay__run=run)
+    rows = Conversation.objects.filter(selfplay__run=run).select_related("selfplay")
     found = conversation_list.page_of(filters.apply(rows, None), None, request.GET.get("after", ""))
     slots = {bot_id: slot for slot, bot_id in enumerate(run.plan.get("bots", []), start=1)}
     return page(
@@ -67,7 +67,15 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
         "runs",
         run=run,
         page=found,
-        rows=[(row, slots.get(row.conversation.bot.bot_id, 0)) for row in found.rows],
+        rows=[
+            (
+                row,
+                slots.get(row.conversation.bot.bot_id, 0),
+                row.conversation.selfplay.partner_bot_id,
+            )
+            for row in found.rows
+        ],
+        has_pairs=run.plan.get("pairs") == "all",
         filters=filters,
         query=filters.query(),
         slots=slots,
@@ -80,7 +88,9 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
 def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """The reader: turns beside their metrics."""
     row = get_object_or_404(
-        Conversation.objects.select_related("bot", "study__rubric", "selfplay__run"),
+        Conversation.objects.select_related(
+            "bot", "study__rubric", "selfplay__run", "selfplay__partner"
+        ),
         pk=conversation_id,
     )
     filters = conversation_list.Filters.of(request.GET)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.db.models import Count, Q
@@ -15,14 +17,16 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.registry import UnknownName
-from evaluation.metrics.registry import metric_list
+from evaluation.metrics.registry import metric_defaults
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import SelfPlayForm
-from webapp.dashboard.selectors import JOB_PILLS, seconds_left
+from webapp.dashboard.selectors import JOB_PILLS
 from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayConversation, SelfPlayRun
+from webapp.runs.selectors.jobs import job_progress
+from webapp.runs.selectors.selfplay import Pair
 from webapp.runs.services.jobs import job_cancel, job_restart
 from webapp.runs.services.selfplay import run_create
 
@@ -40,7 +44,7 @@ def job_context(job: Job, kind: str) -> dict[str, Any]:
         "job": job,
         "kind": kind,
         "pill": JOB_PILLS[Job.State(job.state)],
-        "left_s": seconds_left(job),
+        "left_s": job_progress(job).remaining_s,
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
         "now": timezone.now(),
     }
@@ -58,13 +62,12 @@ def runs(request: HttpRequest) -> HttpResponse:
         try:
             run = run_create(
                 bots=data["bots"],
+                pairs=data["pairs"],
                 n_conversations=data["n_conversations"],
                 n_turns=data["n_turns"],
                 seed=data["seed"],
                 openers=data["openers"],
-                metrics=[m.name for m in metric_list() if m.unavailable_reason() is None]
-                if data["metrics"]
-                else (),
+                metrics=[metric.name for metric in metric_defaults()] if data["metrics"] else (),
                 name=data["name"],
                 created_by=request.user,  # type: ignore[arg-type]
             )
@@ -94,41 +97,67 @@ def runs(request: HttpRequest) -> HttpResponse:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PairCell:
+    """How far one pair of a run is, for the matrix. `pill` colours it; `query` leads to what was said."""
+
+    n: int
+    n_failed: int
+    pill: str
+    query: str
+
+
 def run_context(run: SelfPlayRun) -> dict[str, Any]:
-    """A run's progress, bot by bot."""
-    counts: dict[str, dict[str, int]] = {
-        row["bot_id"]: row  # type: ignore[misc]
-        for row in SelfPlayConversation.objects.filter(run=run)
-        .values("bot_id")
+    """A run's progress: bot by bot, or pair by pair where bots converse with each other."""
+    counts = {
+        Pair(bot_id, partner_id): (n, n_failed)
+        for bot_id, partner_id, n, n_failed in SelfPlayConversation.objects.filter(run=run)
+        .values_list("bot_id", "partner_bot_id")
         .annotate(n=Count("pk"), n_failed=Count("pk", filter=~Q(error="")))
+        .order_by()
     }
     wanted = run.plan.get("n_conversations", 0)
-    bots = []
+    names = run.plan.get("bots", [])
     under_way = run.state == Job.State.RUNNING
-    for slot, bot_id in enumerate(run.plan.get("bots", []), start=1):
-        n = counts.get(bot_id, {}).get("n", 0)
-        n_failed = counts.get(bot_id, {}).get("n_failed", 0)
-        if n >= wanted:
-            state, pill = _("Complete"), "good"
-        elif n and under_way:
-            state, pill = _("Talking"), "info"
-        elif n:
-            state, pill = _("Part done"), "warn"
-        else:
-            state, pill = _("Waiting"), "plain"
-        bots.append((slot, bot_id, state, pill, n, n_failed))
+    bots = []
+    for slot, bot_id in enumerate(names, start=1):
+        n, n_failed = counts.get(Pair(bot_id), (0, 0))
+        bots.append((slot, bot_id, *_part_state(n, wanted, under_way), n, n_failed))
+    matrix = []
+    if run.plan.get("pairs") == "all":
+        for slot, first in enumerate(names, start=1):
+            cells = []
+            for bot_id in names:
+                n, n_failed = counts.get(Pair(bot_id, "" if first == bot_id else first), (0, 0))
+                pill = _part_state(n, wanted, under_way)[1]
+                cells.append(
+                    PairCell(n, n_failed, pill, urlencode({"bot": bot_id, "first": first}))
+                )
+            matrix.append((slot, first, cells))
     metric_run = MetricRun.objects.filter(run=run).order_by("-pk").first()
     return {
         **job_context(run, "selfplay"),
         "run": run,
         "next": reverse("dashboard:run", args=[run.pk]),
         "bots": bots,
+        "matrix": matrix,
         "wanted": wanted,
-        "n_done": sum(bot[4] for bot in bots),
+        "n_done": sum(n for n, _n_failed in counts.values()),
         "metric_run": metric_run,
         "metric_pill": JOB_PILLS[Job.State(metric_run.state)] if metric_run else "",
         "over": run.is_over and (metric_run is None or metric_run.is_over),
     }
+
+
+def _part_state(n: int, wanted: int, under_way: bool) -> tuple[str, str]:
+    """A bot's or pair's state in a word, and its colour."""
+    if n >= wanted:
+        return _("Complete"), "good"
+    if n and under_way:
+        return _("Talking"), "info"
+    if n:
+        return _("Part done"), "warn"
+    return _("Waiting"), "plain"
 
 
 @require_safe

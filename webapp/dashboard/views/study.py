@@ -19,6 +19,7 @@ from webapp.dashboard.context import page
 from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.heatmap import heatmap_figure
 from webapp.dashboard.plots.likert import spread_figure
+from webapp.dashboard.spending import study_spent
 from webapp.ratings.summary import bot_summary
 from webapp.runs.models import Job
 from webapp.studies.models import Study
@@ -28,11 +29,13 @@ _TABS = [
     ("study", "overview", gettext_lazy("Overview")),
     ("study_bots", "bots", gettext_lazy("Bots")),
     ("study_agreement", "agreement", gettext_lazy("Agreement")),
+    ("study_statistics", "statistics", gettext_lazy("Statistics")),
     ("study_hybrid", "hybrid", gettext_lazy("Hybrid metric")),
     ("study_selfplay", "selfplay", gettext_lazy("Self-play")),
     ("study_conversations", "conversations", gettext_lazy("Conversations")),
     ("study_metrics", "metrics", gettext_lazy("Metrics")),
     ("study_export", "export", gettext_lazy("Export")),
+    ("study_report", "report", gettext_lazy("Report")),
 ]
 
 
@@ -90,6 +93,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         "overview",
         cards=selectors.study_cards(study, include_synthetic=synthetic),
         progress=progress,
+        spent=study_spent(study),
         most=max((bot.n_completed for bot in progress), default=0),
         protocol=protocol,
         n_synthetic=study.conversations.filter(is_synthetic=True).count(),

@@ -1,9 +1,13 @@
-"""`list_bots`: every registered bot."""
+"""`list_bots [--remote [ID]]`: every registered bot, or the catalogue of public checkpoints."""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
+
+from chatbots.remote import remote_get, remote_list
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.management.base import ConfabCommand
 
@@ -11,7 +15,36 @@ from webapp.core.management.base import ConfabCommand
 class Command(ConfabCommand):
     help = "List every registered bot, and why one is not available."
 
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--remote",
+            nargs="?",
+            const="",
+            metavar="ID",
+            help="public checkpoints that can be added, or one of them with its entry for bots.yaml; "
+            "nothing is downloaded",
+        )
+
     def run(self, **options: Any) -> list[dict[str, Any]]:
+        self._remote = options["remote"]
+        entries = bot_entry_list()
+        if self._remote is not None:
+            added = {entry.id for entry in entries}
+            models = [remote_get(self._remote)] if self._remote else remote_list()
+            return [
+                {
+                    "id": model.id,
+                    "name": model.name,
+                    "model": model.model,
+                    "licence": model.licence,
+                    "parameters": model.parameters,
+                    "download_mb": model.download_mb,
+                    "about": model.about,
+                    "added": model.id in added,
+                    "entry": model.entry,
+                }
+                for model in models
+            ]
         return [
             {
                 "id": entry.id,
@@ -20,11 +53,28 @@ class Command(ConfabCommand):
                 "available": entry.available,
                 "reason": entry.reason,
             }
-            for entry in bot_entry_list()
+            for entry in entries
         ]
 
     def present(self, result: list[dict[str, Any]]) -> None:
         width = max((len(entry["id"]) for entry in result), default=0)
+        if self._remote is not None:
+            for entry in result:
+                added = ", added" if entry["added"] else ""
+                self.stdout.write(
+                    f"{entry['id']:{width}}  {entry['model']} ({entry['parameters']} parameters, "
+                    f"{entry['licence']}, {entry['download_mb']} MB to download{added})"
+                )
+                self.stdout.write(f"{'':{width}}  {entry['about']}")
+            if self._remote:
+                self.stdout.write(f"\nIn {settings.CONFAB_BOTS}:\n")
+                self.stdout.write(remote_get(self._remote).snippet)
+            else:
+                self.stdout.write(
+                    "Add one on the dashboard's page Bots, or see its entry for bots.yaml by "
+                    "`manage.py list_bots --remote ID`."
+                )
+            return
         for entry in result:
             state = "available" if entry["available"] else f"not available: {entry['reason']}"
             self.stdout.write(f"{entry['id']:{width}}  {entry['kind']:12} {state}")

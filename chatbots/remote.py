@@ -1,0 +1,115 @@
+"""The catalogue of well-known public checkpoints (`remote_models.yaml`), and adding one to `bots.yaml`.
+
+It lists names and settings. Only an entry that a researcher has added allows a download, and only when the
+bot is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from chatbots.configured import BotsFileError, configured_load
+from chatbots.registry import UnknownName, nearest_names
+
+FILE = Path(__file__).with_name("remote_models.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteModel:
+    """A public checkpoint with the settings it needs.
+
+    Attributes:
+        id, name: of the bot that is made of it.
+        model: hub id.
+        licence: of the weights, by its SPDX name.
+        parameters: how many, in words.
+        download_mb: what is downloaded once, in megabytes.
+        about: one or two sentences.
+        params: of kind transformers, besides `model` and `allow_download`.
+    """
+
+    id: str
+    name: str
+    model: str
+    licence: str
+    parameters: str
+    download_mb: int
+    about: str
+    params: dict[str, Any]
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The entry of `bots.yaml` that makes a bot of it."""
+        return {
+            "id": self.id,
+            "kind": "transformers",
+            "name": self.name,
+            "params": {"model": self.model, **self.params, "allow_download": True},
+        }
+
+    @property
+    def snippet(self) -> str:
+        """The entry as YAML, to be put into `bots.yaml` by hand."""
+        import yaml
+
+        return yaml.safe_dump([self.entry], sort_keys=False, allow_unicode=True, width=100)
+
+
+@cache
+def remote_list() -> tuple[RemoteModel, ...]:
+    """The catalogue, in its file's order."""
+    import yaml
+
+    return tuple(RemoteModel(**entry) for entry in yaml.safe_load(FILE.read_text(encoding="utf-8")))
+
+
+def remote_get(model_id: str) -> RemoteModel:
+    """One of the catalogue.
+
+    Raises:
+        UnknownName: with the nearest ids.
+    """
+    for model in remote_list():
+        if model.id == model_id:
+            return model
+    ids = [model.id for model in remote_list()]
+    near = nearest_names(model_id, ids) or ids
+    raise UnknownName(f"the catalogue has no {model_id!r}; did you mean {' or '.join(near)}?")
+
+
+def remote_add(model: RemoteModel, path: Path) -> None:
+    """Put the model's entry at the end of a `bots.yaml`, which is made if there is none.
+
+    What stands there stays as it is, comments too. Adding it again changes nothing.
+
+    Raises:
+        BotsFileError: if the file has mistakes, or could not take an entry at its end.
+        OSError: if it cannot be written; then it is as before.
+    """
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if model.id in {bot.name for bot in configured_load(path)}:
+        return
+    gap = "" if not before or before.endswith("\n") else "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(f"{before}{gap}{model.snippet}")
+        try:
+            configured_load(part)
+        except BotsFileError as error:
+            # A list in brackets, say, ends with its bracket.
+            raise BotsFileError(
+                f"{path} cannot take an entry at its end; add it by hand:\n{model.snippet}"
+            ) from error
+        part.chmod(path.stat().st_mode if path.exists() else 0o644)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

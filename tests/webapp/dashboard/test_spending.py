@@ -1,0 +1,123 @@
+"""Cost, caps and public checkpoints on the pages, and parameters in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from pytest_django.asserts import assertContains, assertNotContains
+
+from chatbots.bots.endpoint import EndpointBot
+from chatbots.configured import configured_register
+from chatbots.metering import ReplyCost
+from chatbots.registry import bots
+from tests.builders import make_study
+from webapp.bots import selectors
+from webapp.bots.models import Spending
+from webapp.bots.services import Purse, spending_reserve, spending_settle
+from webapp.dashboard.templatetags.dashboard import money, setting
+
+
+@pytest.fixture
+def paid() -> Iterator[EndpointBot]:
+    bot = EndpointBot(
+        name="gpt",
+        title="GPT",
+        model="m",
+        price_in=0.0,
+        price_out=1e6,
+        max_new_tokens=5,
+        max_cost=90,
+    )
+    bots.add(bot)
+    yield bot
+    bots.discard("gpt")
+
+
+def spend(cost: float, study: Any = None) -> None:
+    purses = [Purse("bot", "gpt", None, "")]
+    if study is not None:
+        purses.append(Purse("study", str(study.pk), None, ""))
+    receipt = spending_reserve(purses=purses, bound=ReplyCost(cost=cost))
+    spending_settle(reservation=receipt, cost=ReplyCost(1200, 34, cost, True))
+
+
+def test_pages_tell_what_was_spent_and_which_cap_is_reached(
+    staff: Client, paid: EndpointBot
+) -> None:
+    study = make_study("dear", bots=["eliza", "gpt"], max_cost=15)
+    overview, needs = reverse("dashboard:study", args=["dear"]), reverse("dashboard:studies")
+    assertContains(staff.get(overview), "0.00 of 15.00")
+    assertNotContains(staff.get(needs), "cap on cost is reached")
+    spend(12.5, study)
+    page = staff.get(overview)
+    assertContains(page, "12.50 of 15.00")
+    assertContains(page, "1 call; 1,200 tokens in, 34 out; tokens of 1 estimated")
+    # 2.5 is left, and a reply may cost 5.
+    assertContains(page, "cap reached")
+    assertContains(page, "the study&#x27;s cap of 15 is reached: 12.5 is spent")
+    assertContains(staff.get(needs), "cannot go on in dear: its cap on cost is reached.")
+    listed = staff.get(reverse("dashboard:bots"))
+    assertContains(listed, "12.50</strong> of 90.00")
+    assertNotContains(listed, "Cap reached")
+    spend(75)
+    assertContains(staff.get(reverse("dashboard:bots")), "Cap reached")
+    one = staff.get(reverse("dashboard:bot", args=["gpt"]))
+    assertContains(one, "its cap of 90 is reached: 87.5 is spent")
+    assert Spending.objects.get(of="bot").spent == 87.5
+
+
+def test_without_paid_bots_nobody_reads_of_cost(staff: Client) -> None:
+    make_study("free")
+    assertNotContains(staff.get(reverse("dashboard:study", args=["free"])), "<dt>Cost</dt>")
+    assertNotContains(staff.get(reverse("dashboard:bots")), ">Cost</th>")
+
+
+def test_a_public_checkpoint_is_added_to_the_file(
+    staff: Client, stranger: Client, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CONFAB_BOTS = tmp_path / "bots.yaml"
+    settings.DATA_DIR = tmp_path
+    monkeypatch.setattr(selectors, "_registered_from", None)
+    add = reverse("dashboard:bot_add", args=["dialogpt-small"])
+    try:
+        assertContains(staff.get(reverse("dashboard:bots")), f'action="{add}"')
+        assert stranger.post(add).status_code == 403
+        assert staff.get(add).status_code == 405
+        assert staff.post(reverse("dashboard:bot_add", args=["nothing"])).status_code == 404
+        assert not settings.CONFAB_BOTS.exists()
+        page = staff.post(add, follow=True)
+        assertContains(page, "Its 353 MB are downloaded when it is first loaded.")
+        assertContains(page, reverse("dashboard:bot", args=["dialogpt-small"]))
+        assertNotContains(page, f'action="{add}"')
+        settings.CONFAB_BOTS.write_text("[{id: own, kind: retrieval}]\n")
+        page = staff.post(reverse("dashboard:bot_add", args=["persona-gpt"]), follow=True)
+        assertContains(page, "PersonaGPT was not added")
+        assert settings.CONFAB_BOTS.read_text() == "[{id: own, kind: retrieval}]\n"
+    finally:
+        configured_register(tmp_path / "nothing.yaml")
+
+
+def test_parameters_stand_in_words(staff: Client, paid: EndpointBot) -> None:
+    page = staff.get(reverse("dashboard:bot", args=["gpt"]))
+    assertContains(page, "<dt>send_seed</dt><dd><code>yes</code></dd>")
+    for value in ("True", "False", "None"):
+        assertNotContains(page, f"<code>{value}</code>")
+    assert [setting(v) for v in (None, True, False, "", "  ", "a", 0, 1.5, [], ["a", None])] == [
+        "none", "yes", "no", "empty", '"  "', "a", "0", "1.5", "none", "a, none",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (None, "–"), (0, "0.00"), (1234.5, "1,234.50"), (0.25, "0.25"), (0.0421, "0.042"),
+        (0.00012345, "0.00012"),
+    ],
+)  # fmt: skip
+def test_amounts_keep_the_digits_that_count(value: float | None, told: str) -> None:
+    assert money(value) == told
