@@ -1,0 +1,69 @@
+"""`train_bot`: a config in, a checkpoint and the paper's table out; mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from chatbots.checkpoints import checkpoint_load
+from tests.chatbots.training.builders import DATA, SIZES, corpus_write
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    values = {
+        "name": "tiny",
+        "model": "hred",
+        "sizes": SIZES["hred"],
+        "data": DATA,
+        "optimiser": {"batch_size": 8, "max_batches": 2},
+        "held_out": {"max_windows": 4, "max_replies": 2},
+    }
+    path = corpus_write(tmp_path) / "tiny.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def train(config: Path, *args: str) -> tuple[str, str]:
+    out, err = StringIO(), StringIO()
+    where = ("--output", str(config.parent / "out"))
+    call_command("train_bot", str(config), *where, *args, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def test_it_trains_prints_the_table_and_reports_the_same_again(config_file):
+    out, err = train(config_file)
+    assert out.splitlines()[0].split() == ["Model", "Version", "PPL", "KL", "Avg", "Ext", "Grd"]
+    assert out.splitlines()[2].split()[:2] == ["HRED", "baseline"]
+    assert "target tokens per second" in err
+    found = json.loads(train(config_file, "--json")[0])
+    assert set(found) == {"checkpoint", "epochs", "best"}
+    assert found["epochs"] == 1
+    assert f"{found['best']['perplexity']:.3f}" in out
+    model, _, _ = checkpoint_load(found["checkpoint"])
+    assert model.config.H_d == SIZES["hred"]["H_d"]
+
+
+def test_mistakes_are_one_line_before_any_work(config_file):
+    values = yaml.safe_load(config_file.read_text())
+    config_file.write_text(yaml.safe_dump(values | {"optimizer": {}}))
+    with pytest.raises(CommandError, match=r"optimizer is no key here; did you mean optimiser\?"):
+        train(config_file)
+    config_file.write_text(yaml.safe_dump(values))
+    with pytest.raises(CommandError, match=r"path is 'small\.jsonl', and there is no .*--data"):
+        train(config_file, "--data", str(config_file.parent / "elsewhere"))
+    assert not (config_file.parent / "out").exists()
+
+
+def test_another_config_in_the_same_folder_is_refused(config_file):
+    train(config_file)
+    values = yaml.safe_load(config_file.read_text())
+    config_file.write_text(yaml.safe_dump(values | {"seed": 3}))
+    with pytest.raises(CommandError, match=r"another config.*--restart"):
+        train(config_file)
+    assert "PPL" in train(config_file, "--restart")[0]
