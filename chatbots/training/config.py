@@ -368,6 +368,23 @@ def config_load(path: Path | str, data: Path | str | None = None) -> TrainingCon
         raise ConfigError(f"{path}: {error}") from None
 
 
+def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | None:
+    """The config, in the folder of `path`, of the training whose weights `config` starts from; None if none.
+
+    Raises:
+        ConfigError: the one that is there cannot be used.
+    """
+    import yaml
+
+    if not config.start.weights:
+        return None
+    for beside in sorted(Path(path).parent.glob("*.yaml")):
+        values = yaml.safe_load(beside.read_text(encoding="utf-8"))
+        if isinstance(values, Mapping) and values.get("name") == config.start.weights:
+            return config_load(beside, config.data_folder)
+    return None
+
+
 def config_check(values: Mapping[str, Any], data: Path | str = ".") -> TrainingConfig:
     """The same from plain values, for notebooks.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 import sys
 import time
 from collections import deque
@@ -27,6 +28,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from chatbots.checkpoints import (
+    CheckpointError,
     Manifest,
     checkpoint_load,
     checkpoint_manifest,
@@ -103,9 +105,18 @@ def train(
         with FileLock(output / ".lock", timeout=0), _own_random_numbers(device):
             if restart:
                 (output / STATE).unlink(missing_ok=True)
+                shutil.rmtree(output / BEST, ignore_errors=True)
             return _Training(config, output, torch.device(device), watch).run()
     except Timeout:
         raise TrainingError(f"another process is training in {output}") from None
+
+
+def finished(output: Path) -> bool:
+    """Whether the training in a folder came to its end and was measured."""
+    try:
+        return bool(checkpoint_manifest(output / BEST).metrics)
+    except CheckpointError:
+        return False
 
 
 class _Training:

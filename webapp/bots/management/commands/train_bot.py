@@ -1,4 +1,8 @@
-"""`train_bot CONFIG [--data FOLDER] [--output FOLDER] [--restart]`: train a dialogue model, or go on with it."""
+"""`train_bot CONFIG [--data FOLDER] [--output FOLDER] [--restart] [--ship FOLDER]`: train a dialogue model.
+
+Called again, a stopped training goes on. A config that starts from the weights of another training finds that
+one's config beside its own, and trains it first.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +36,33 @@ class Command(ConfabCommand):
             help="holds one folder per training, by the name in its config",
         )
         parser.add_argument("--restart", action="store_true", help="begin anew")
+        parser.add_argument(
+            "--ship",
+            type=Path,
+            metavar="FOLDER",
+            help="afterwards write it there in half precision, in a folder of its name, with a model card",
+        )
 
     def run(self, **options: Any) -> dict[str, Any]:
         from chatbots.checkpoints import CheckpointError
         from chatbots.encoders.sentence import EncoderError
-        from chatbots.training.config import config_load
+        from chatbots.training.config import config_before, config_load
         from chatbots.training.held_out import table_3, version_name
-        from chatbots.training.loop import TrainingError, train
+        from chatbots.training.loop import TrainingError, finished, train
+        from chatbots.training.shipping import ship
         from chatbots.training.state import StateError
 
         config = config_load(options["config"], options["data"])
+        before = config_before(options["config"], config)
+        output, device = options["output"], settings.CONFAB_DEVICE
         try:
-            result = train(
-                config,
-                options["output"] / config.name,
-                device=settings.CONFAB_DEVICE,
-                restart=options["restart"],
-            )
+            if before is not None and not finished(output / before.name):
+                self.note(f"{config.name} starts from {before.name}, which is trained first")
+                train(before, output / before.name, device=device)
+            result = train(config, output / config.name, device=device, restart=options["restart"])
+            if options["ship"]:
+                again = f"manage.py train_bot {options['config']} --data FOLDER --ship {options['ship']}"
+                ship(output / config.name, options["ship"] / config.name, config, again)
         except (CheckpointError, EncoderError, StateError, TrainingError) as error:
             raise CommandError(" ".join(str(error).split())) from error
         except KeyboardInterrupt:
