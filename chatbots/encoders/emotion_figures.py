@@ -67,6 +67,7 @@ def test_figures(p: np.ndarray, present: np.ndarray, thresholds: np.ndarray) -> 
     likeliest = np.eye(p.shape[1], dtype=bool)[p.argmax(axis=1)]
     shares = present / present.sum(axis=1, keepdims=True)
     frequencies = shares.mean(axis=0)
+    frequencies = frequencies[frequencies > 0]
     return {
         "n": len(p),
         "macro_f1": _round(f1.mean()),

@@ -190,10 +190,21 @@ def head_train(
         Weights by name, float16, and the valid loss (nats) after each epoch.
     """
     import torch
+
+    with torch.random.fork_rng(devices=[]):  # dropout draws from torch's own generator
+        torch.manual_seed(config.seed)
+        best, losses = _fit(vectors, parts, config)
+    # Half precision: the file is half as long, and the shares differ in the fourth digit.
+    return {name: array.astype(np.float16) for name, array in best.items()}, losses
+
+
+def _fit(
+    vectors: Mapping[str, np.ndarray], parts: Mapping[str, Comments], config: EmotionTraining
+) -> tuple[dict[str, np.ndarray], list[float]]:
+    import torch
     from torch import nn
     from torch.nn import functional as F
 
-    torch.manual_seed(config.seed)
     order = np.random.default_rng(config.seed)
     x, y = (torch.from_numpy(a) for a in (vectors["train"], parts["train"].shares))
     x_valid, y_valid = (torch.from_numpy(a) for a in (vectors["valid"], parts["valid"].shares))
@@ -225,8 +236,7 @@ def head_train(
             losses.append(float(F.cross_entropy(scores(x_valid, False), y_valid)))
         if losses[-1] == min(losses):
             best = {k: v.numpy().copy() for k, v in net.state_dict().items()}
-    # Half precision: the file is half as long, and the shares differ in the fourth digit.
-    return {name: array.astype(np.float16) for name, array in best.items()}, losses
+    return best, losses
 
 
 def emotion_train(
