@@ -214,11 +214,15 @@ class StartConfig:
             weights are taken over; a larger matrix takes them into its first rows and columns. Empty: none.
         word_vectors: begin the embedding with static word vectors of the sentence encoder.
         word_counts: begin the output's bias with the log of how often each word is said in the training text.
+        listening: begin with a context that takes in the latest utterance at once, and a decoder that hears
+            it: for trainings of thousands of batches. The paper's models begin by keeping what they were, and
+            take tens of thousands to turn to what is said.
     """
 
     weights: str = ""
     word_vectors: bool = False
     word_counts: bool = False
+    listening: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

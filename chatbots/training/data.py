@@ -169,7 +169,8 @@ def _cut(dialogue: Dialogue, data: DataConfig, tokeniser: Tokeniser) -> Dialogue
 
 def sentences_fit(text: str, n_tokens: int, tokeniser: Tokeniser) -> str:
     """The first sentences of a text that have at most `n_tokens` words together; at least the first one."""
-    kept, n = [], 0
+    kept: list[str] = []
+    n = 0
     for sentence in _SENTENCE_END.split(text):
         n += len(tokeniser.tokenise(sentence))
         if kept and n > n_tokens:

@@ -7,7 +7,7 @@ for the embedding metrics, which compare a generated reply with the true one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -214,7 +214,7 @@ def version_name(config: TrainingConfig) -> str:
     return {"both": "EI", "emotion": "EI_emo", "sentence": "EI_inf"}[config.ei.heads]
 
 
-def _first(batches: Iterable[DialogueBatch], n: int) -> Iterable[DialogueBatch]:
+def _first(batches: Iterable[DialogueBatch], n: int) -> Iterator[DialogueBatch]:
     """Batches until n conversations are reached."""
     for batch in batches:
         if n <= 0:

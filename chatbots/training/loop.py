@@ -393,7 +393,7 @@ def _timed(batches: Iterator[DialogueBatch]) -> Iterator[tuple[DialogueBatch, fl
 
 def _fingerprint(config: TrainingConfig, data: TrainingData) -> str:
     """16 hexadecimal digits of all that decides the weights."""
-    parts = [config.digest, data.digest, data.vocabulary.digest, code_version()]
+    parts: list[Any] = [config.digest, data.digest, data.vocabulary.digest, code_version()]
     if data.targets:
         parts.append(data.targets.encoders)
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:16]

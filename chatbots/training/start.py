@@ -16,6 +16,7 @@ from chatbots.corpora.windows import NONE
 from chatbots.identity import derive_seed
 from chatbots.models.catalogue import config_read, model_build
 from chatbots.models.dialogue_model import DialogueModel
+from chatbots.models.layers import ContextRNN, ReplyDecoder
 from chatbots.models.tokens import PAD, SPECIAL_TOKENS
 from chatbots.training.config import TrainingConfig
 
@@ -46,7 +47,24 @@ def model_start(config: TrainingConfig, data: TrainingData, output: Path) -> Dia
         embed_words(embedding, data.vocabulary)
     if config.start.word_counts:
         _expect_words(model, _counts(data))
+    if config.start.listening:
+        _listen(model)
     return model
+
+
+def _listen(model: DialogueModel) -> None:
+    """Open the update gate of every context RNN and widen what the decoder's first state is made by.
+
+    With the gate's bias at 2 a new utterance moves the context by an eighth, and the first state then differs
+    between contexts by a hundredth of what it grows to while words are said.
+    """
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, ContextRNN):
+                third = module.rnn.hidden_size  # gates in the order r, z, n
+                module.rnn.bias_hh_l0[third : 2 * third] = -1.0
+            elif isinstance(module, ReplyDecoder):
+                module.start[0].weight.mul_(4.0)
 
 
 def _counts(data: TrainingData) -> np.ndarray:

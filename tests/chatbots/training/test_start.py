@@ -42,3 +42,17 @@ def test_the_bias_begins_with_the_shares_of_the_words(tmp_path):
                 counts[i] += 1
     np.testing.assert_allclose(shares, (counts + 0.5) / (counts + 0.5).sum(), rtol=1e-4)
     assert torch.equal(model.bow.project.bias, model.decoder.project.bias)
+
+
+def test_listening_opens_the_context_and_widens_the_first_state(tmp_path):
+    folder = corpus_write(tmp_path)
+    plain, open_ = (
+        model_start(wanted, data_prepare(wanted), tmp_path / "out")
+        for wanted in (config(folder, "vhcr", start={"listening": on}) for on in (False, True))
+    )
+    C = plain.config.C
+    assert plain.context.rnn.bias_hh_l0[C : 2 * C].tolist() == [2.0] * C
+    assert open_.context.rnn.bias_hh_l0[C : 2 * C].tolist() == [-1.0] * C
+    assert torch.equal(open_.context.rnn.bias_hh_l0[:C], plain.context.rnn.bias_hh_l0[:C])
+    assert torch.equal(open_.decoder.start[0].weight, plain.decoder.start[0].weight * 4)
+    assert torch.equal(open_.encoder.rnn.bias_hh_l0, plain.encoder.rnn.bias_hh_l0)
