@@ -62,9 +62,10 @@ def _listen(model: DialogueModel) -> None:
         for module in model.modules():
             if isinstance(module, ContextRNN):
                 third = module.rnn.hidden_size  # gates in the order r, z, n
-                module.rnn.bias_hh_l0[third : 2 * third] = -1.0
+                bias = dict(module.rnn.named_parameters())["bias_hh_l0"]
+                bias[third : 2 * third] = -1.0
             elif isinstance(module, ReplyDecoder):
-                module.start[0].weight.mul_(4.0)
+                dict(module.start.named_parameters())["0.weight"].mul_(4.0)
 
 
 def _counts(data: TrainingData) -> np.ndarray:
