@@ -15,6 +15,7 @@ from typing import Any
 
 from chatbots.configured import KINDS, kind_class, kind_parameters
 from chatbots.registry import bot_list
+from chatbots.remote import remote_list
 from evaluation.columns import Column
 from evaluation.hybrid.presets import PRESETS
 from evaluation.metrics.base import Metric
@@ -108,6 +109,16 @@ def _kinds(root: Path) -> str:
         )
         parts.append(f"**`kind: {kind}`** {_summary(kind_class(kind))}\n\n{parameters}")
     return "\n\n".join(parts)
+
+
+def _remote(root: Path) -> str:
+    return _table(
+        ["id", "model", "parameters", "licence", "download"],
+        (
+            [f"`{m.id}`", f"`{m.model}`", m.parameters, m.licence, f"{m.download_mb:,} MB"]
+            for m in remote_list()
+        ),
+    )
 
 
 def _value(value: Any) -> str:
@@ -217,6 +228,7 @@ def _settings(root: Path) -> str:
 CATALOGUES: dict[str, Callable[[Path], str]] = {
     "bots": _bots,
     "kinds": _kinds,
+    "remote": _remote,
     "metrics": _metrics,
     "columns": _columns,
     "presets": _presets,

@@ -37,15 +37,15 @@ class SelfPlayForm(forms.Form):
     name = forms.CharField(label=_("Name"), required=False, max_length=200)
     bots = forms.MultipleChoiceField(label=_("Bots"), widget=forms.CheckboxSelectMultiple)
     pairs = forms.ChoiceField(
-        label=_("Who with whom"),
+        label=_("Each bot talks with"),
         choices=[
-            ("self", _("each bot with itself")),
-            ("all", _("and every two bots, in both orders")),
+            ("self", _("itself")),
+            ("all", _("itself and others")),
         ],
         required=False,
     )
     n_conversations = forms.IntegerField(
-        label=_("Conversations per bot or pair"), min_value=1, max_value=100_000, initial=100
+        label=_("Conversations each"), min_value=1, max_value=100_000, initial=100
     )
     n_turns = forms.IntegerField(label=_("Turns each"), min_value=1, max_value=1000, initial=10)
     seed = forms.IntegerField(

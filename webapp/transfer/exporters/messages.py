@@ -47,7 +47,7 @@ _TOKENS_IN = [column.name for column in _COLUMNS].index("tokens_in") - 1  # with
 class Messages:
     name = "messages"
     title = "Messages"
-    description = "One row per utterance, with votes and the time a reply took."
+    description = "One row per utterance, with votes and what a reply took: time, tokens, cost."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
