@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chatbots.registry import nearest_names
+from evaluation.hybrid.embeddings import block_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,7 @@ class Design:
     """Conversations with all features defined.
 
     Attributes:
+        ids: (n,) conversations.
         x: (n, p) features, raw units.
         y: (n,) the target; NaN for a conversation without rating.
         bots: (n,) ids.
@@ -49,10 +51,12 @@ class Design:
         extra: further columns, for baselines: name to (n,) values.
         rated: bot to its rated conversations' targets and participants, those with undefined features too.
         n_dropped: conversations left out because a feature is undefined.
-        dropped: for how many of them each feature is undefined.
+        dropped: for how many of them each feature, or block of embeddings, is undefined.
+        n_partly_rated: conversations with a rating that lacks one of the target dimensions, so without target.
     """
 
     features: tuple[str, ...]
+    ids: np.ndarray
     x: np.ndarray
     y: np.ndarray
     bots: np.ndarray
@@ -62,11 +66,13 @@ class Design:
     rated: dict[str, tuple[np.ndarray, np.ndarray]]
     n_dropped: int
     dropped: dict[str, int]
+    n_partly_rated: int = 0
 
     def rows(self, keep: np.ndarray) -> Design:
         """The conversations chosen by a mask."""
         return replace(
             self,
+            ids=self.ids[keep],
             x=self.x[keep],
             y=self.y[keep],
             bots=self.bots[keep],
@@ -137,6 +143,7 @@ def design_of(
     undefined = ~np.isfinite(x)
     whole = Design(
         features=tuple(features),
+        ids=one.index.to_numpy(dtype=object),
         x=x,
         y=y,
         bots=bots,
@@ -146,9 +153,12 @@ def design_of(
         rated=rated,
         n_dropped=int(undefined.any(axis=1).sum()),
         dropped={
-            name: int(undefined[:, k].sum())
+            block_of(name) or name: int(undefined[:, k].sum())
             for k, name in enumerate(features)
             if undefined[:, k].any()
         },
+        n_partly_rated=int((one[list(targets)].notna().any(axis=1) & ~np.isfinite(y)).sum())
+        if targets
+        else 0,
     )
     return whole.rows(~undefined.any(axis=1))

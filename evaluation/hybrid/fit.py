@@ -12,27 +12,37 @@ intercept and a fold gives the slopes only; then chance correlates near 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chatbots import Identity
-from evaluation.hybrid.baselines import BASELINES, MIN_BOTS, baselines_of, with_indicators
+from evaluation.hybrid.baselines import BASELINES, GROUP, MIN_BOTS, baselines_of, with_indicators
+from evaluation.hybrid.cautions import cautions_of, extrapolations_of, unused
 from evaluation.hybrid.features import Design, HybridError, design_of
-from evaluation.hybrid.leastsquares import Factors
+from evaluation.hybrid.fitting import blocks_in, fit_least_squares, fit_ridge
+from evaluation.hybrid.frame import (
+    Frame,
+    ceiling_of,
+    influence_of,
+    interval_over_conversations,
+    within_groups_of,
+)
 from evaluation.hybrid.levels import (
-    bootstrap_draws,
     bot_levels,
     coefficients_of,
     features_by_bot,
     interval_of,
+    jackknife_interval,
     pairs_of,
     refit_null,
+    ridge_null,
     unseen_interval,
 )
-from evaluation.hybrid.presets import Preset, preset_get
+from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.results import (
+    INTERCEPTS,
     BotLevel,
     BotResult,
     Fold,
@@ -40,17 +50,14 @@ from evaluation.hybrid.results import (
     Intercept,
     KeptFit,
 )
+from evaluation.hybrid.verdict import verdict_of
 from evaluation.stats.correlation import Correlation, correlate_all
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW_BOTS = 5
-N_DRAWS = 500
-FAR = 3
-"""Standard deviations from which on a bot's mean feature is called far from the fit's conversations."""
-
-NullOf = Callable[[Mapping[str, np.ndarray]], dict[str, float | None]]
+NullOf = Callable[..., dict[str, float | None]]
+"""Mean features by bot and whether the intercept is `common` to the null's points by method."""
 
 
 def fit_hybrid(
@@ -64,33 +71,39 @@ def fit_hybrid(
     seed: int = 0,
     dimensions: Sequence[str] = (),
     metric_identities: Mapping[str, Any] | None = None,
+    ratings: pd.DataFrame | None = None,
 ) -> HybridResult:
     """Fit leave-bot-out, predict, and compare with the human ratings.
 
     Args:
         human: one row per rated conversation (or one per rating: they are averaged): `conversation_id`,
             `bot`, optionally `participant`, the features and the rating dimensions. Columns `words_user`
-            and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too.
-        features: columns that predict; None: the preset's.
+            and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too. For
+            the preset `strong` also the columns of `evaluation.hybrid.embeddings.pooled_embeddings`.
+        features: metric columns that predict; None: the preset's. Its embeddings stay beside them.
         targets: rating dimensions; several are averaged as they are.
-        preset: "paper".
+        preset: "paper" or "strong".
         intercept: "fold" or "common", see above.
         selfplay: `conversation_id`, `bot` and the features of self-play conversations. A bot without
             ratings is predicted by the fit on all rated bots, with a bootstrap interval.
         seed: of bootstrap and permutations.
         dimensions: further rating dimensions to correlate the bot scores with.
         metric_identities: identities of the metrics behind the columns, kept with the fit.
+        ratings: one row per rating, `conversation_id`, `rater` (None where unknown) and the dimensions: what
+            `strong` takes rater effects and rating noise from. Without it every conversation counts alike.
 
     Raises:
         HybridError: fewer than three bots with usable ratings, too few conversations, unknown preset or
             column.
     """
     chosen = preset_get(preset)
-    names = tuple(chosen.features if features is None else features)
+    scalars = tuple(chosen.features if features is None else features)
+    names = (*scalars, *blocks_in(chosen, human))
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
     _check(targets, intercept, names)
     others = tuple(name for name in dimensions if name not in targets)
     human, groups = with_indicators(human)
+    labels = {} if not groups else dict(zip(human["bot"].astype(str), human[GROUP], strict=True))
     design = design_of(
         human, names, targets, dimensions=others, extra=[*BASELINES.values(), *groups]
     )
@@ -102,16 +115,23 @@ def fit_hybrid(
             f"least {MIN_BOTS} ({len(design.rated)} bots are rated, {design.n_dropped} conversations have "
             "an undefined feature)"
         )
-    kept, factors = _fit(rated, chosen, targets, intercept, seed, metric_identities)
-    null = partial(refit_null, factors, common=intercept == "common", seed=seed)
+    if chosen.penalties:
+        kept, engine = fit_ridge(rated, chosen, targets, intercept, ratings, metric_identities)
+        null = partial(ridge_null, engine, seed=seed)
+    else:
+        kept, factors = fit_least_squares(
+            rated, chosen, targets, intercept, seed, metric_identities
+        )
+        null = partial(refit_null, factors, seed=seed)
     return _assess(
         kept,
         design,
         None if selfplay is None else design_of(selfplay, names),
         seed=seed,
         null=null,
-        baselines=baselines_of(rated, groups, intercept, seed),
+        baselines={kind: baselines_of(rated, groups, kind, seed) for kind in INTERCEPTS},
         dimensions=(*targets, *others) if len(targets) > 1 or others else (),
+        groups=labels,
     )
 
 
@@ -144,54 +164,18 @@ def apply_fit(
     else:
         design = design_of(human, fit.features)
     played = None if selfplay is None else design_of(selfplay, fit.features)
-    return _assess(fit, design, played, seed=seed, null=None, baselines={}, dimensions=())
+    return _assess(fit, design, played, seed=seed, null=None)
 
 
 def _check(targets: tuple[str, ...], intercept: str, names: tuple[str, ...]) -> None:
     if not targets:
         raise HybridError("no target is chosen; name at least one rating dimension")
-    if intercept not in ("fold", "common"):
+    if intercept not in INTERCEPTS:
         raise HybridError(f"intercept is {intercept!r}; it must be 'fold' or 'common'")
     for what, given in (("feature", names), ("target", targets)):
         twice = [name for i, name in enumerate(given) if name in given[:i]]
         if twice:
             raise HybridError(f"the {what} {twice[0]!r} is named twice")
-
-
-def _fit(
-    rated: Design,
-    preset: Preset,
-    targets: tuple[str, ...],
-    intercept: Intercept,
-    seed: int,
-    metric_identities: Mapping[str, Any] | None,
-) -> tuple[KeptFit, Factors]:
-    factors = Factors(rated.x, rated.y, rated.bots)
-    folds = {bot: factors.line(factors.without(k)) for k, bot in enumerate(factors.bots)}
-    identity = Identity(
-        f"hybrid_{preset.name}",
-        preset.version,
-        {
-            "features": list(rated.features),
-            "targets": list(targets),
-            "intercept": intercept,
-            "metrics": dict(metric_identities or {}),
-        },
-    )
-    kept = KeptFit(
-        identity=identity,
-        preset=preset.name,
-        features=rated.features,
-        targets=targets,
-        intercept=intercept,
-        centre=factors.centre,
-        scale=factors.scale,
-        target_mean=factors.target_mean,
-        whole=factors.line(range(len(factors.bots))),
-        folds=folds,
-        draws=bootstrap_draws(factors, N_DRAWS, seed),
-    )
-    return kept, factors
 
 
 def _assess(
@@ -201,8 +185,9 @@ def _assess(
     *,
     seed: int,
     null: NullOf | None,
-    baselines: dict[str, dict[str, BotLevel]],
-    dimensions: Sequence[str],
+    baselines: Mapping[str, dict[str, dict[str, BotLevel]]] | None = None,
+    dimensions: Sequence[str] = (),
+    groups: Mapping[str, str] | None = None,
 ) -> HybridResult:
     """Predict every bot and compare with its ratings."""
     bots = _bot_results(fit, design, played, seed)
@@ -229,16 +214,41 @@ def _assess(
         },
     }
 
-    def level(source: str, of: Design | None) -> dict[str, BotLevel]:
-        both = [bot for bot in scores[source] if bot in human]
+    def level(found: Mapping[str, float], of: Design | None, common: bool) -> dict[str, BotLevel]:
+        both = [bot for bot in found if bot in human]
         refit = None
         if null is not None and of is not None:
             at = {bot: mean for bot, mean in features_by_bot(of).items() if bot in both}
-            refit = partial(null, at)
-        return bot_levels(
-            [scores[source][b] for b in both], [human[b] for b in both], seed=seed, null=refit
-        )
+            refit = partial(null, at, common=common)
+        return bot_levels([found[b] for b in both], [human[b] for b in both], seed=seed, null=refit)
 
+    common = fit.intercept == "common"
+    bot_level = level(scores["predicted"], rated, common)
+    ratings_by_bot = {} if design is None else design.rated
+    pairs = pairs_of(scores["predicted"], ratings_by_bot)
+    intercepts = {fit.intercept: (bot_level["pearson"], pairs)}
+    for kind in INTERCEPTS:
+        if kind != fit.intercept:
+            other = _bot_scores(replace(fit, intercept=kind), design)
+            found = level(other, rated, kind == "common")["pearson"]
+            intercepts[kind] = (found, pairs_of(other, ratings_by_bot))
+    both = [bot for bot in scores["predicted"] if bot in human]
+    frame = Frame(
+        intercepts={kind: intercepts[kind] for kind in INTERCEPTS},
+        ceiling=ceiling_of({b: values for b, (values, _) in ratings_by_bot.items()}, seed),
+        influence=influence_of(
+            [scores["predicted"][b] for b in both], [human[b] for b in both], both
+        ),
+        over_conversations=interval_over_conversations(
+            [
+                (predictions["predicted"][mine], predictions["target"][mine])
+                for bot in both
+                if (mine := predictions["bot"] == bot).any()
+            ],
+            seed,
+        ),
+        within_group=within_groups_of(scores["predicted"], human, groups or {}),
+    )
     lines = list(fit.folds.values())
     return HybridResult(
         fit=fit,
@@ -247,25 +257,32 @@ def _assess(
         coefficients=coefficients_of(fit.features, lines, fit.scale),
         bots=bots,
         conversation_level=conversation_level,
-        bot_level=level("predicted", rated),
-        bot_level_selfplay=None if played is None else level("predicted_selfplay", played),
-        pairs=pairs_of(scores["predicted"], {} if design is None else design.rated),
+        bot_level=bot_level,
+        bot_level_selfplay=None
+        if played is None
+        else level(scores["predicted_selfplay"], played, common),
+        pairs=pairs,
         folds=tuple(
-            Fold(
-                bot,
-                line.n,
-                line.condition,
-                tuple(name for name, used in zip(fit.features, line.used, strict=True) if not used),
-            )
+            Fold(bot, line.n, line.condition, unused(fit, line), line.penalty, line.blocks)
             for bot, line in fit.folds.items()
         ),
-        baselines=baselines,
+        baselines=(baselines or {}).get(fit.intercept, {}),
         dimensions=_dimensions(design, scores, dimensions, seed),
         n_dropped=0 if design is None else design.n_dropped,
         dropped={} if design is None else design.dropped,
-        cautions=(*_cautions(fit, design, len(human)), *_extrapolations(fit, design, played)),
+        cautions=(*cautions_of(fit, design, len(human)), *extrapolations_of(fit, design, played)),
+        frame=frame,
+        verdict=verdict_of(frame, (baselines or {}).get("common", {}), len(human)),
         predictions=predictions,
     )
+
+
+def _bot_scores(fit: KeptFit, design: Design | None) -> dict[str, float]:
+    """Mean prediction of each bot's conversations with people."""
+    if design is None:
+        return {}
+    scores = {str(bot): _scored(fit, design, str(bot)) for bot in dict.fromkeys(design.bots)}
+    return {bot: float(values.mean()) for bot, (_, values) in scores.items() if len(values)}
 
 
 def _predict(fit: KeptFit, design: Design) -> np.ndarray:
@@ -287,8 +304,8 @@ def _bot_results(
     found = {}
     for bot in sorted(seen):
         ratings, people = (None, None) if design is None else design.rated.get(bot, (None, None))
-        predicted, predicted_ends, n_human = _scored(fit, design, bot, seed)
-        selfplay, selfplay_ends, n_selfplay = _scored(fit, played, bot, seed)
+        predicted, predicted_ends, n_human = _score(fit, design, bot, seed)
+        selfplay, selfplay_ends, n_selfplay = _score(fit, played, bot, seed)
         reasons = []
         if ratings is None:
             reasons.append("no rating")
@@ -310,22 +327,31 @@ def _bot_results(
     return found
 
 
-def _scored(
-    fit: KeptFit, design: Design | None, bot: str, seed: int
-) -> tuple[float | None, tuple[float, float] | None, int]:
-    """A bot's mean prediction over its conversations, its 90 % interval, and their number."""
-    if design is None or not (mine := design.bots == bot).any():
-        return None, None, 0
+def _scored(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, np.ndarray]:
+    """Which conversations make a bot's score, (n,) mask, and their predictions."""
+    if design is None:
+        return np.zeros(0, dtype=bool), np.zeros(0)
+    mine = design.bots == bot
     # The score stands beside the human mean of rated conversations, so it is made of the same ones.
     if np.isfinite(design.y[mine]).any():
         mine = mine & np.isfinite(design.y)
-    x = design.x[mine]
-    values = fit.predict(x, bot)
+    return mine, fit.predict(design.x[mine], bot)
+
+
+def _score(
+    fit: KeptFit, design: Design | None, bot: str, seed: int
+) -> tuple[float | None, tuple[float, float] | None, int]:
+    """A bot's mean prediction over its conversations, its 90 % interval, and their number."""
+    mine, values = _scored(fit, design, bot)
+    if design is None or not len(values):
+        return None, None, 0
     if bot in fit.folds:
         ends = interval_of(values, design.people[mine], seed)
+    elif len(fit.draws):
+        ends = unseen_interval(design.x[mine], fit.draws, seed)
     else:
-        ends = unseen_interval(x, fit.draws, seed)
-    return float(values.mean()), ends, len(x)
+        ends = jackknife_interval(design.x[mine], fit.whole, list(fit.folds.values()))
+    return float(values.mean()), ends, len(values)
 
 
 def _dimensions(
@@ -353,54 +379,3 @@ def _dimensions(
                     [predicted[b] for b in both], [means[b] for b in both], seed=seed
                 )
     return found
-
-
-def _cautions(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[str, ...]:
-    """What a reader must know before believing the numbers, in plain words."""
-    found = []
-    if n_rated < FEW_BOTS:
-        found.append(f"{n_rated} bots are rated: too few for a correlation over bots to mean much.")
-    if fit.intercept == "fold":
-        found.append(
-            "Each fold has its own intercept, which carries the left-out bot's mean with a minus sign: "
-            "features that say nothing correlate at nearly −1. Compare with the common intercept."
-        )
-    dropped = sorted({f for line in fit.folds.values() for f in _unused(fit.features, line.used)})
-    if dropped:
-        found.append(f"Constant in at least one fold and dropped there: {', '.join(dropped)}.")
-    worst = max((line.condition or 0.0 for line in fit.folds.values()), default=0.0)
-    if worst > 30:
-        found.append(
-            f"Features are nearly collinear (condition number up to {worst:.0f}): single weights mean "
-            "little."
-        )
-    if design is not None and design.n_dropped:
-        found.append(
-            f"{design.n_dropped} conversations have an undefined feature and are left out of the fit."
-        )
-    return tuple(found)
-
-
-def _extrapolations(fit: KeptFit, *designs: Design | None) -> list[str]:
-    """Bots whose conversations lie far from all the fit has seen: a line says little out there.
-
-    A bot that repeats its partner, for one, has similarities no real conversation has, and a high score.
-    """
-    far: dict[str, dict[str, None]] = {}
-    for design in designs:
-        if design is None:
-            continue
-        for bot, mean in features_by_bot(design).items():
-            distance = np.abs(mean - fit.centre) > FAR * np.where(fit.scale > 0, fit.scale, np.inf)
-            names = [name for name, is_far in zip(fit.features, distance, strict=True) if is_far]
-            if names:
-                far.setdefault(bot, {}).update(dict.fromkeys(names))
-    return [
-        f"The prediction of {bot} is an extrapolation: its mean {', '.join(names)} is more than {FAR} standard "
-        "deviations from the conversations of the fit."
-        for bot, names in sorted(far.items())
-    ]
-
-
-def _unused(features: Sequence[str], used: np.ndarray) -> list[str]:
-    return [name for name, taken in zip(features, used, strict=True) if not taken]

@@ -23,8 +23,9 @@ class Line:
         slopes: (p,); 0 for a dropped feature.
         used: (p,) which features took part; the others were constant.
         n: conversations fitted on.
-        condition: condition number of the standardised features used; None without features, infinite
-            if one is a sum of others.
+        condition: condition number of the standardised features used (of a ridge with its penalty); None
+            without features, infinite if one is a sum of others.
+        penalty, blocks: what was chosen for a ridge; None and empty for least squares.
     """
 
     intercept: float
@@ -32,6 +33,8 @@ class Line:
     used: np.ndarray
     n: int
     condition: float | None
+    penalty: float | None = None
+    blocks: tuple[str, ...] = ()
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """(n, p) to (n,)."""
@@ -41,8 +44,8 @@ class Line:
 class Factors:
     """The rows of all rated bots, reduced to one triangular factor each.
 
-    Inside, features are shifted and scaled by their mean and spread over all conversations. Least squares
-    with an intercept does not notice (it learns nothing from that), rounding errors do.
+    Inside, features are shifted and scaled by about their mean and spread. Least squares with an intercept
+    does not notice (it learns nothing from that), rounding errors do.
 
     Args:
         x: (n, p) features.
@@ -57,33 +60,32 @@ class Factors:
         self.bots: tuple[str, ...] = tuple(str(name) for name in names)
         self.counts = np.bincount(codes, minlength=len(names))
         self.bot_means = np.bincount(codes, weights=y, minlength=len(names)) / self.counts
-        self.centre = x.mean(axis=0)
-        spread = x.std(axis=0)
-        self.scale = np.where(spread > 0, spread, 1.0)
         self.target_mean = float(y.mean())
+        self._shift, self._unit = _rough_standard(x)
         self._factors: list[np.ndarray] = []
-        self._lows: list[np.ndarray] = []
-        self._highs: list[np.ndarray] = []
-        order = np.argsort(codes, kind="stable")
-        for rows in np.split(order, np.cumsum(self.counts)[:-1]):
-            mine = x[rows]
-            table = np.empty((len(rows), x.shape[1] + 2))
-            table[:, 0] = 1.0
-            table[:, 1:-1] = (mine - self.centre) / self.scale
-            table[:, -1] = y[rows] - self.target_mean
-            self._factors.append(np.asarray(np.linalg.qr(table, mode="r")))  # (min(n_k, p+2), p+2)
-            self._lows.append(mine.min(axis=0))
-            self._highs.append(mine.max(axis=0))
+        rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(self.counts)[:-1])
+        for mine in rows:
+            # One line per column, for LAPACK's order is by columns: nothing is copied to turn it round.
+            table = np.empty((x.shape[1] + 2, len(mine)))
+            table[0] = 1.0
+            np.subtract(x.take(mine, axis=0).T, self._shift[:, None], out=table[1:-1])
+            table[1:-1] /= self._unit[:, None]
+            np.subtract(y[mine], self.target_mean, out=table[-1])
+            self._factors.append(_triangle(table))  # (min(n_k, p + 2), p + 2)
+        whole = self._stacked(range(len(self.bots)))
+        n = len(y)
+        # The first row of a factor of [1, features, target] has their sums, over ±√n.
+        self.centre = self._shift + self._unit * whole[0, 1:-1] / whole[0, 0]
+        spread = self._unit * np.linalg.norm(whole[1:, 1:-1], axis=0) / np.sqrt(n)
+        self.scale = np.where(_varying(whole), spread, 1.0)
 
     @property
     def n_features(self) -> int:
         return len(self.centre)
 
-    def varying(self, members: Sequence[int]) -> np.ndarray:
-        """(p,) which features are not constant over these bots' conversations."""
-        low = np.min([self._lows[k] for k in members], axis=0)
-        high = np.max([self._highs[k] for k in members], axis=0)
-        return (high - low) > 1e-12 * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+    def _stacked(self, members: Sequence[int]) -> np.ndarray:
+        """(≤ p + 2, p + 2) triangular factor of these bots' rows of [1, features, target]."""
+        return _triangle(np.concatenate([self._factors[k] for k in members]).T)
 
     def line(self, members: Sequence[int], *, check: bool = True) -> Line:
         """Fit on these bots (numbers into `bots`, repeated if resampled).
@@ -91,21 +93,22 @@ class Factors:
         Raises:
             HybridError: if there are no more conversations than coefficients.
         """
-        used = self.varying(members)
+        factor = self._stacked(members)
+        used = _varying(factor)
         n = int(self.counts[list(members)].sum())
         if check and n <= used.sum() + 1:
             raise HybridError(
                 f"{n} conversations cannot determine {int(used.sum())} features and an intercept; choose "
                 "fewer features or collect more rated conversations"
             )
-        stack = np.vstack([self._factors[k] for k in members])
         columns = np.flatnonzero(np.concatenate([[True], used]))
-        solved = np.linalg.lstsq(stack[:, columns], stack[:, -1], rcond=None)[0]
-        scaled = np.zeros(self.n_features)
-        scaled[used] = solved[1:]
-        slopes = scaled / self.scale
-        intercept = self.target_mean + float(solved[0]) - float(self.centre @ slopes)
-        return Line(intercept, slopes, used, n, _condition(stack[:, columns]) if check else None)
+        solved = np.linalg.lstsq(factor[:, columns], factor[:, -1], rcond=_RCOND)[0]
+        slopes = np.zeros(self.n_features)
+        slopes[used] = solved[1:] / self._unit[used]
+        intercept = self.target_mean + float(solved[0]) - float(self._shift @ slopes)
+        # Without the row of the sums, what is left is the factor of the centred features.
+        condition = _condition(factor[1:, columns[1:]]) if check else None
+        return Line(intercept, slopes, used, n, condition)
 
     def without(self, k: int) -> list[int]:
         """All bots but number k."""
@@ -126,7 +129,7 @@ class Factors:
             weights (K,) and the rest.
         """
         members = self.without(k)
-        used = self.varying(members)
+        used = _varying(self._stacked(members))
         columns = np.flatnonzero(np.concatenate([[True], used]))
         blocks = [self._factors[j] for j in members]
         stack = np.vstack(blocks)
@@ -142,7 +145,8 @@ class Factors:
             )
             start = stop
         solved = np.linalg.lstsq(stack[:, columns], right, rcond=None)[0]  # (1 + used, K + 1)
-        point = ((at - self.centre) / self.scale)[used]
+        origin = self.centre if common else self._shift
+        point = ((at - origin) / self._unit)[used]
         effect = point @ solved[1:] + (0.0 if common else solved[0])
         weights, rest = effect[:-1].copy(), float(effect[-1])
         if common:
@@ -150,12 +154,44 @@ class Factors:
         return weights, rest
 
 
-def _condition(columns: np.ndarray) -> float | None:
-    """Condition number of the standardised features, from a factor of [1, features]."""
-    if columns.shape[1] < 2:
+_RCOND = 1e-13
+"""Singular values below this share of the largest are rounding: one feature is a sum of others."""
+_CONSTANT = 1e-11
+_SAMPLE = 1000
+
+
+def _rough_standard(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """About the mean and the spread of each column: (p,) each, from up to a thousand rows."""
+    sample = x[:: max(1, len(x) // _SAMPLE)]
+    shift = sample.mean(axis=0)
+    spread = sample.std(axis=0)
+    rounding = 1e-14 * np.abs(shift)
+    return shift, np.where(spread > rounding, spread, np.maximum(np.abs(shift), 1.0))
+
+
+def _triangle(table: np.ndarray) -> np.ndarray:
+    """R of the QR factorisation of `table.T`, whose columns are the lines of `table`; Q is never made."""
+    from scipy.linalg import lapack
+
+    turned = table.T
+    size = min(turned.shape)
+    factor, _, _, failed = lapack.dgeqrf(turned, lwork=64 * turned.shape[1], overwrite_a=True)
+    if failed:
+        raise HybridError("the features cannot be factorised; is one of them undefined?")
+    return np.triu(factor[:size])
+
+
+def _varying(factor: np.ndarray) -> np.ndarray:
+    """(p,) which features are more than a constant, from a factor of [1, features, target]."""
+    features = factor[:, 1:-1]
+    rest = np.linalg.norm(features[1:], axis=0)
+    return rest > _CONSTANT * np.maximum(np.linalg.norm(features, axis=0), abs(factor[0, 0]))
+
+
+def _condition(centred: np.ndarray) -> float | None:
+    """Condition number of the standardised features, from a factor of the centred ones."""
+    if not centred.shape[1]:
         return None
-    ones, features = columns[:, 0], columns[:, 1:]
-    centred = features - np.outer(ones, ones @ features / (ones @ ones))
     lengths = np.linalg.norm(centred, axis=0)
     singular = np.linalg.svd(centred / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
     smallest = float(singular[-1])

@@ -7,9 +7,11 @@ from itertools import combinations
 
 import numpy as np
 
+from evaluation.hybrid.embeddings import block_of
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.leastsquares import Factors, Line
 from evaluation.hybrid.results import BotLevel, Coefficient, Pairs
+from evaluation.hybrid.ridge import RidgeFolds
 from evaluation.stats.bootstrap import mean_interval
 from evaluation.stats.correlation import (
     METHODS,
@@ -75,6 +77,23 @@ def refit_null(
     return {m: null_point(rowwise(predicted, shuffled[:, at], m)) for m in METHODS}
 
 
+def ridge_null(
+    engine: RidgeFolds, means: Mapping[str, np.ndarray], *, common: bool, seed: int
+) -> dict[str, float | None]:
+    """As `refit_null` for a ridge: with every permutation penalty and blocks are chosen anew, too."""
+    points = {k: means[bot] for k, bot in enumerate(engine.bots) if bot in means}
+    if len(points) < 3:
+        return dict.fromkeys(METHODS)
+    shuffled = engine.bot_means[permutations(len(engine.bots), N_PERMUTATIONS, seed)]  # (P, K)
+    predicted = np.concatenate(
+        [
+            engine.predictions(part, points, common=common)
+            for part in np.array_split(shuffled, max(1, len(shuffled) // 500))
+        ]
+    )
+    return {m: null_point(rowwise(predicted, shuffled[:, list(points)], m)) for m in METHODS}
+
+
 def pairs_of(
     predicted: Mapping[str, float], rated: Mapping[str, tuple[np.ndarray, np.ndarray]]
 ) -> Pairs:
@@ -105,8 +124,15 @@ def coefficients_of(
     """Mean and 90 % interval of each weight over the folds that could use the feature."""
     from scipy import stats
 
-    found = {}
+    found: dict[str, Coefficient] = {}
     for j, name in enumerate(features):
+        block = block_of(name)
+        if block is not None:
+            if block not in found:
+                n = sum(block_of(other) == block for other in features)
+                why = f"{n} directions of an embedding, which mean nothing one by one"
+                found[block] = Coefficient(None, None, None, None, None, None, why)
+            continue
         weights = np.array([line.slopes[j] for line in lines if line.used[j]])
         if not len(weights):
             found[name] = Coefficient(
@@ -153,6 +179,29 @@ def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float,
     predicted = draws[:, 0] + np.einsum("bp,bp->b", at, draws[:, 1:])
     low, high = np.quantile(predicted, [0.05, 0.95])
     return float(low), float(high)
+
+
+def jackknife_interval(
+    x: np.ndarray, whole: Line, folds: Sequence[Line]
+) -> tuple[float, float] | None:
+    """90 % interval of an unrated bot's mean prediction: the fits without one bot as a jackknife.
+
+    Efron and Tibshirani (1993), chapter 11; the spread of its own conversations is added.
+
+    Args:
+        x: (n, p) its conversations.
+    """
+    from scipy import stats
+
+    if len(folds) < 3 or not len(x):
+        return None
+    values = whole.predict(x)
+    means = np.array([line.predict(x).mean() for line in folds])
+    variance = (len(folds) - 1) * float(means.var())
+    if len(x) > 1:
+        variance += float(values.var(ddof=1)) / len(x)
+    half = float(stats.t.ppf(0.95, len(folds) - 1)) * float(np.sqrt(variance))
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 def bootstrap_draws(factors: Factors, n: int, seed: int) -> np.ndarray:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chatbots.registry import nearest_names
+from evaluation.hybrid.embeddings import USER_BLOCK
 from evaluation.hybrid.features import PAPER_FEATURES, HybridError
+
+METRICS = "metrics"
+"""The block of all features that are metric columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +18,19 @@ class Preset:
 
     Attributes:
         version: raised when its numbers could change; part of every fit's identity.
-        features: taken where the caller chooses none.
+        features: metric columns, taken where the caller chooses none.
+        blocks: embeddings that it reads beside them (`evaluation.hybrid.embeddings`).
+        penalties: of the ridge, per conversation; none for ordinary least squares.
+        choices: sets of blocks to choose from, with every penalty; `metrics` is that of the features.
     """
 
     name: str
     version: str
     title: str
     features: tuple[str, ...]
+    blocks: tuple[str, ...] = ()
+    penalties: tuple[float, ...] = ()
+    choices: tuple[tuple[str, ...], ...] = ()
 
 
 PRESETS: dict[str, Preset] = {
@@ -29,6 +39,17 @@ PRESETS: dict[str, Preset] = {
         "1",
         "Ordinary least squares on the eleven features of Ghandeharioun et al. (2019)",
         PAPER_FEATURES,
+    ),
+    "strong": Preset(
+        "strong",
+        "1",
+        "Ridge regression on the same features and the mean sentence embedding of the participant's "
+        "answers; penalty chosen by nested leave-bot-out, rater effects removed, weighted by rating noise",
+        PAPER_FEATURES,
+        blocks=(USER_BLOCK,),
+        # From nearly none to nearly nothing but the mean: a factor of about three between neighbours.
+        penalties=(0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+        choices=((METRICS, USER_BLOCK),),
     ),
 }
 

@@ -12,11 +12,14 @@ from typing import Any, Literal
 import numpy as np
 
 from chatbots import Identity
+from evaluation.hybrid.embeddings import shown_names
 from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.frame import Frame
 from evaluation.hybrid.leastsquares import Line
 from evaluation.stats.correlation import Correlation
 
 Intercept = Literal["fold", "common"]
+INTERCEPTS: tuple[Intercept, ...] = ("fold", "common")
 FORMAT = "confab-hybrid-fit-1"
 
 
@@ -89,29 +92,27 @@ class BotResult:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The fit without one bot: how many conversations it saw and what it could not use."""
+    """The fit without one bot: how many conversations it saw, what it could not use, what it chose."""
 
     bot: str
     n: int
     condition: float | None
     dropped: tuple[str, ...] = ()
+    penalty: float | None = None
+    blocks: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        condition = self.condition
-        if condition is not None and not math.isfinite(condition):
-            return {
-                "bot": self.bot,
-                "n": self.n,
-                "condition": None,
-                "dropped": list(self.dropped),
-                "reason": "a feature is a sum of others: the condition number is infinite",
-            }
-        return {
+        infinite = self.condition is not None and not math.isfinite(self.condition)
+        found: dict[str, Any] = {
             "bot": self.bot,
             "n": self.n,
-            "condition": condition,
+            "condition": None if infinite else self.condition,
             "dropped": list(self.dropped),
         }
+        if self.penalty is not None:
+            found |= {"penalty": self.penalty, "blocks": list(self.blocks)}
+        why = "a feature is a sum of others: the condition number is infinite"
+        return _with_reason(found, why if infinite else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ class KeptFit:
         target_mean: mean rating over the same.
         whole: the line of all rated bots.
         folds: for each rated bot the line of the others.
-        draws: (B, p + 1) intercept and slopes of resampled bots, for intervals.
+        draws: (B, p + 1) intercept and slopes of resampled bots, for intervals; none for a ridge, whose
+            folds serve as a jackknife.
     """
 
     identity: Identity
@@ -174,6 +176,11 @@ class KeptFit:
     whole: Line
     folds: Mapping[str, Line]
     draws: np.ndarray
+
+    @property
+    def shown(self) -> list[str]:
+        """The features, each block of embeddings named once."""
+        return shown_names(self.features)
 
     def predict(self, x: np.ndarray, bot: str) -> np.ndarray:
         """(n, p) features of one bot's conversations to (n,) predicted ratings.
@@ -238,7 +245,7 @@ class KeptFit:
             len(fit.whole.slopes),
             *(len(f.slopes) for f in fit.folds.values()),
         }
-        if sizes != {len(features)} or fit.intercept not in ("fold", "common"):
+        if sizes != {len(features)} or fit.intercept not in INTERCEPTS:
             raise HybridError("the kept hybrid fit is damaged: its parts do not fit together")
         return fit
 
@@ -283,6 +290,8 @@ class HybridResult:
     n_dropped: int
     dropped: dict[str, int]
     cautions: tuple[str, ...]
+    frame: Frame
+    verdict: str
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
 
@@ -295,7 +304,7 @@ class HybridResult:
             "n_conversations": self.n_conversations,
             "n_bots": self.n_bots,
             "target": ",".join(self.fit.targets),
-            "features": list(self.fit.features),
+            "features": self.fit.shown,
             "coefficients": {name: c.to_json() for name, c in self.coefficients.items()},
             "bots": {bot: found.to_json() for bot, found in self.bots.items()},
             "intercept": self.fit.intercept,
@@ -319,6 +328,8 @@ class HybridResult:
             },
             "dropped": {"conversations": self.n_dropped, "undefined": dict(self.dropped)},
             "cautions": list(self.cautions),
+            **self.frame.to_json(),
+            "verdict": self.verdict,
             "identity": self.fit.identity.as_dict(),
         }
 
@@ -343,6 +354,8 @@ def _line_to_json(line: Line) -> dict[str, Any]:
         "used": line.used.tolist(),
         "n": line.n,
         "condition": "infinite" if condition is not None and math.isinf(condition) else condition,
+        "penalty": line.penalty,
+        "blocks": list(line.blocks),
     }
 
 
@@ -354,4 +367,6 @@ def _line_from_json(value: Mapping[str, Any]) -> Line:
         np.array(value["used"], dtype=bool),
         int(value["n"]),
         math.inf if condition == "infinite" else condition,
+        value.get("penalty"),
+        tuple(value.get("blocks", ())),
     )

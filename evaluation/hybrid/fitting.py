@@ -1,0 +1,124 @@
+"""From a design matrix to a `KeptFit`: one line per bot left out and one of all bots, by least squares or ridge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chatbots import Identity
+from evaluation.hybrid.embeddings import block_columns, block_of, shown_names
+from evaluation.hybrid.features import Design, HybridError
+from evaluation.hybrid.leastsquares import Factors
+from evaluation.hybrid.levels import bootstrap_draws
+from evaluation.hybrid.presets import METRICS, Preset
+from evaluation.hybrid.ratings import Ratings
+from evaluation.hybrid.results import Intercept, KeptFit
+from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+N_DRAWS = 500
+
+
+def blocks_in(preset: Preset, table: pd.DataFrame) -> list[str]:
+    """The table's columns of the preset's embeddings."""
+    columns = [str(column) for column in table.columns]
+    for block in preset.blocks:
+        if not block_columns(columns, [block]):
+            raise HybridError(
+                f"preset {preset.name!r} reads sentence embeddings and the table has no columns {block}_000 …; "
+                "evaluation.hybrid.embeddings.pooled_embeddings makes them"
+            )
+    return block_columns(columns, preset.blocks)
+
+
+def _identity(
+    rated: Design,
+    preset: Preset,
+    targets: tuple[str, ...],
+    intercept: Intercept,
+    metrics: Mapping[str, Any] | None,
+) -> Identity:
+    params: dict[str, Any] = {
+        "features": shown_names(rated.features),
+        "targets": list(targets),
+        "intercept": intercept,
+        "metrics": dict(metrics or {}),
+    }
+    if preset.penalties:
+        params["penalties"] = list(preset.penalties)
+        params["choices"] = [list(blocks) for blocks in preset.choices]
+    return Identity(f"hybrid_{preset.name}", preset.version, params)
+
+
+def fit_ridge(
+    rated: Design,
+    preset: Preset,
+    targets: tuple[str, ...],
+    intercept: Intercept,
+    ratings: pd.DataFrame | None,
+    metric_identities: Mapping[str, Any] | None,
+) -> tuple[KeptFit, RidgeFolds]:
+    codes, names = _codes(rated.bots)
+    kinds = [block_of(name) or METRICS for name in rated.features]
+    blocks = [
+        Block(kind, np.array([i for i, k in enumerate(kinds) if k == kind]), kind != METRICS)
+        for kind in dict.fromkeys(kinds)
+    ]
+    engine = RidgeFolds(
+        rated.x,
+        rated.y,
+        codes,
+        names,
+        blocks,
+        [Candidate(choice, penalty) for choice in preset.choices for penalty in preset.penalties],
+        Ratings.of(ratings, targets, rated.ids, codes, rated.y),
+    )
+    kept = KeptFit(
+        identity=_identity(rated, preset, targets, intercept, metric_identities),
+        preset=preset.name,
+        features=rated.features,
+        targets=targets,
+        intercept=intercept,
+        centre=engine.centre,
+        scale=engine.scale,
+        target_mean=engine.target_mean,
+        whole=engine.line(None),
+        folds={bot: engine.line(k) for k, bot in enumerate(names)},
+        draws=np.zeros((0, len(rated.features) + 1)),
+    )
+    return kept, engine
+
+
+def _codes(bots: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    names, codes = np.unique(bots.astype(str), return_inverse=True)
+    return codes, [str(name) for name in names]
+
+
+def fit_least_squares(
+    rated: Design,
+    preset: Preset,
+    targets: tuple[str, ...],
+    intercept: Intercept,
+    seed: int,
+    metric_identities: Mapping[str, Any] | None,
+) -> tuple[KeptFit, Factors]:
+    factors = Factors(rated.x, rated.y, rated.bots)
+    folds = {bot: factors.line(factors.without(k)) for k, bot in enumerate(factors.bots)}
+    kept = KeptFit(
+        identity=_identity(rated, preset, targets, intercept, metric_identities),
+        preset=preset.name,
+        features=rated.features,
+        targets=targets,
+        intercept=intercept,
+        centre=factors.centre,
+        scale=factors.scale,
+        target_mean=factors.target_mean,
+        whole=factors.line(range(len(factors.bots))),
+        folds=folds,
+        draws=bootstrap_draws(factors, N_DRAWS, seed),
+    )
+    return kept, factors

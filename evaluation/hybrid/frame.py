@@ -1,0 +1,180 @@
+"""The honest frame around a correlation over bots: what it could be at best, and what it hangs on.
+
+Ceiling: split-half reliability of the human bot means, stepped up (Spearman 1910; Brown 1910). Influence: each
+bot left out of the correlation. Doubt: bots resampled elsewhere, here the conversations within each bot.
+Both intercepts (see `evaluation.hybrid.fit`), and the relation within groups of bots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evaluation.stats.correlation import Correlation, rowwise, within_groups
+
+if TYPE_CHECKING:
+    from evaluation.hybrid.results import BotLevel, Pairs
+
+N_SPLITS = 1000
+N_DRAWS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How far the human means agree with themselves.
+
+    Attributes:
+        reliability: of the bot means, mean over random splits; None where undefined.
+        low, high: 95 % interval, bots and splits resampled.
+        best_r: √reliability, what predictions of the true means would reach on average.
+    """
+
+    reliability: float | None
+    low: float | None
+    high: float | None
+    best_r: float | None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        known = self.low is not None and self.high is not None
+        found: dict[str, Any] = {
+            "reliability": self.reliability,
+            "ci95": [self.low, self.high] if known else None,
+            "best_r": self.best_r,
+        }
+        return found if self.reason is None else {**found, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands beside the correlation over bots.
+
+    Attributes:
+        intercepts: by intercept, `fold` and `common`: Pearson's r over bots and the pairs.
+        ceiling: see there.
+        influence: by bot, r over the other bots minus r over all (predictions as they are).
+        over_conversations: 95 % interval of Pearson's r over bots, conversations resampled within each.
+        within_group: Pearson's r after each group's mean is taken away; None without groups.
+    """
+
+    intercepts: Mapping[str, tuple[BotLevel, Pairs]]
+    ceiling: Ceiling
+    influence: Mapping[str, float | None]
+    over_conversations: tuple[float, float] | None
+    within_group: Correlation | None
+
+    def to_json(self) -> dict[str, Any]:
+        within = self.within_group
+        return {
+            "intercepts": {
+                name: {"bot_level": {"pearson": level.to_json()}, "pairs": pairs.to_json()}
+                for name, (level, pairs) in self.intercepts.items()
+            },
+            "ceiling": self.ceiling.to_json(),
+            "influence": dict(self.influence),
+            "bot_level_ci95_over_conversations": None
+            if self.over_conversations is None
+            else list(self.over_conversations),
+            "within_group": None if within is None else within.to_json(),
+        }
+
+
+def ceiling_of(ratings: Mapping[str, np.ndarray], seed: int) -> Ceiling:
+    """Split-half reliability of the bots' mean ratings.
+
+    Args:
+        ratings: by bot the targets of its rated conversations.
+    """
+    bots = [values for values in ratings.values() if len(values) > 1]
+    if len(bots) < 3:
+        why = f"{len(bots)} bots have two rated conversations; a split into halves needs 3"
+        return Ceiling(None, None, None, None, why)
+    rng = np.random.default_rng(seed)
+    halves = np.empty((2, N_SPLITS, len(bots)))
+    for k, values in enumerate(bots):
+        middle = len(values) // 2
+        for split in range(N_SPLITS):
+            mixed = rng.permutation(values)
+            halves[0, split, k] = mixed[:middle].mean()
+            halves[1, split, k] = mixed[middle:].mean()
+    found = _stepped_up(rowwise(halves[0], halves[1], "pearson"))
+    if not len(found):
+        return Ceiling(None, None, None, None, "the halves do not vary over bots")
+    reliability = float(found.mean())
+    chosen = rng.integers(0, len(bots), size=(N_SPLITS, len(bots)))
+    at = np.arange(N_SPLITS)[:, None]
+    drawn = _stepped_up(rowwise(halves[0][at, chosen], halves[1][at, chosen], "pearson"))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Ceiling(
+        reliability,
+        float(low),
+        float(high),
+        float(np.sqrt(reliability)) if reliability > 0 else None,
+    )
+
+
+def _stepped_up(r: np.ndarray) -> np.ndarray:
+    """Spearman-Brown for double length, 2r / (1 + r); at least −1, where it has no meaning left."""
+    r = r[np.isfinite(r)]
+    return np.maximum(2 * r / np.maximum(1 + r, 1e-9), -1.0)
+
+
+def influence_of(
+    predicted: Sequence[float], human: Sequence[float], bots: Sequence[str]
+) -> dict[str, float | None]:
+    """By bot, how r changes when it is left out of the correlation."""
+    x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
+    if len(x) < 4:
+        return dict.fromkeys(bots)
+    whole = rowwise(x, y, "pearson")[0]
+    others = ~np.eye(len(x), dtype=bool)
+    n = len(x) - 1
+    at = np.nonzero(others)[1].reshape(len(x), n)
+    change = rowwise(x[at], y[at], "pearson") - whole
+    return {
+        bot: float(value) if np.isfinite(value) else None
+        for bot, value in zip(bots, change, strict=True)
+    }
+
+
+def interval_over_conversations(
+    bots: Sequence[tuple[np.ndarray, np.ndarray]], seed: int
+) -> tuple[float, float] | None:
+    """95 % interval of r over bots when each bot's conversations are drawn again.
+
+    The two means of a resample are close to jointly normal (central limit theorem), so they are drawn as
+    such: any number of conversations costs the same.
+
+    Args:
+        bots: of each, its conversations' predictions and ratings.
+    """
+    if len(bots) < 3 or any(len(target) < 2 for _, target in bots):
+        return None
+    rng = np.random.default_rng(seed)
+    drawn = np.empty((N_DRAWS, len(bots), 2))
+    for k, (predicted, target) in enumerate(bots):
+        both = np.stack([predicted, target])
+        drawn[:, k] = rng.multivariate_normal(
+            both.mean(axis=1), np.cov(both) / len(target), size=N_DRAWS, method="eigh"
+        )
+    r = rowwise(drawn[..., 0], drawn[..., 1], "pearson")
+    r = r[np.isfinite(r)]
+    if len(r) < N_DRAWS / 2:
+        return None
+    low, high = np.quantile(r, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def within_groups_of(
+    predicted: Mapping[str, float], human: Mapping[str, float], groups: Mapping[str, str]
+) -> Correlation | None:
+    """r over bots after each group's mean is taken from both sides; None where no bot has a group."""
+    bots = [bot for bot in predicted if bot in human and bot in groups]
+    if len({groups[bot] for bot in bots}) < 2:
+        return None
+    return within_groups(
+        [predicted[b] for b in bots], [human[b] for b in bots], [groups[b] for b in bots]
+    )
