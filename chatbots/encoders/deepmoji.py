@@ -115,7 +115,7 @@ class DeepMojiEncoder:
             from chatbots.models.deepmoji import deepmoji_from_state
 
             try:
-                model = deepmoji_from_state(state)
+                model: Any = deepmoji_from_state(state)
             except (KeyError, RuntimeError) as error:
                 raise EncoderError(
                     f"{self.weights_path} does not hold DeepMoji in torchMoji's layout: {error}"

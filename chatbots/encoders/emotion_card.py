@@ -59,8 +59,9 @@ Cross-entropy of the distributions: {test["cross_entropy"]:.2f} nats; of the lab
 
 {_polarity(manifest["polarity"])}
 
-Balanced accuracy: of the score's sign, the mean of the recalls of both classes; no threshold was fitted. AUC: how
-often a positive text scores above a negative one. VADER is a word list with rules (`sentiment.py`).
+Balanced accuracy: of the score's sign, the mean of the recalls of both classes; no threshold was fitted, and a
+score of 0, which VADER gives to texts without a word of its list, is wrong in both. AUC: how often a positive
+text scores above a negative one. VADER is a word list with rules (`sentiment.py`).
 
 ## Valence
 
