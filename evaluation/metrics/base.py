@@ -50,6 +50,7 @@ class Metric(Protocol):
     name: str
     title: str
     columns: tuple[Column, ...]
+    # And, if it says so, `default: bool`: False for a metric that is computed on request only.
 
     @property
     def identity(self) -> Identity:
@@ -101,6 +102,8 @@ class MetricDefaults:
     title: str = ""
     version: str = "1"
     columns: tuple[Column, ...] = ()
+    default: bool = True
+    """Whether it is computed where nobody names the metrics; False: only on request."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -169,6 +172,11 @@ def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> M
             name: "; ".join(sorted(set(clauses))) for name, clauses in reasons.items() if clauses
         },
     )
+
+
+def missing(values: np.ndarray, reason: str) -> tuple[str, ...]:
+    """The reason, if one of the values is NaN: what `Measured.reasons` wants."""
+    return (reason,) if np.isnan(values).any() else ()
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

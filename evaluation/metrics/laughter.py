@@ -1,4 +1,4 @@
-"""Laughter of the participant: how often an answer laughs ("ha", "haha", "ahahah").
+"""Laughter: how often an utterance laughs ("ha", "haha", "ahahah").
 
 Ghandeharioun et al. (2019), fact sheet section 1.2. The released code counts the letters "ha" anywhere,
 also in "that" and "what"; both ways are here under their own names.
@@ -29,10 +29,11 @@ def laughs_substring(text: str) -> int:
 
 @register_metric
 class Laughter(MetricDefaults):
-    """Laughter -U, by words and as the 2019 code counted."""
+    """Laughter -U and -B by words, and -U as the 2019 code counted."""
 
     name = "laughter"
     title = "Laughter"
+    version = "2"
     columns = (
         *per_turn(
             "laughter_user",
@@ -42,6 +43,14 @@ class Laughter(MetricDefaults):
             direction="higher",
             description="Words of laughter (ha, haha, ahah, hah) in a participant's answer to the bot, "
             "whatever their case. In self-play: in the next utterance.",
+        ),
+        *per_turn(
+            "laughter_bot",
+            "Laughter, bot",
+            unit="laughs",
+            range=(0, None),
+            direction="neither",
+            description="Words of laughter in the bot's turn (Laughter -B).",
         ),
         *per_turn(
             "laughter_substring_user",
@@ -59,6 +68,9 @@ class Laughter(MetricDefaults):
         return Measured(
             turns={
                 "laughter_user": layout.spread(layout.user, [laughs(t) for t in texts]),
+                "laughter_bot": layout.spread(
+                    layout.bot, [laughs(t) for t in layout.texts_at(layout.bot)]
+                ),
                 "laughter_substring_user": layout.spread(
                     layout.user, [laughs_substring(t) for t in texts]
                 ),

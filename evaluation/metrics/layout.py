@@ -9,6 +9,8 @@ Human-bot conversations (Ghandeharioun et al. 2019; fact sheet section 0):
   each run; the value stands at the reply.
 - transitions: (message before, message after) a run of the bot, again the last of each run; the value
   stands at the later one.
+- answers, -B/U: (the bot's turn, the participant's answer to it), the last of each run; the value stands at
+  the answer.
 
 Self-play: m_1 … m_T of one bot. Each column is computed on the bot's next utterance, so all of -B, -U
 are m_2 … m_T, and all pairs are (m_t, m_{t+1}), stored at t+1; m_1 is described by no column.
@@ -40,6 +42,9 @@ class Layout:
         user: (K,) turns of -U.
         exchanges: (K, 2) message and reply of -U/B.
         transitions: (K, 2) the user's message before and after the bot's.
+        answers: (K, 2) the bot's turn and the user's answer to it.
+        said: (K,) everything the bot has said: `bot`, and in self-play the first utterance too.
+        self_play: whether both speakers are the same bot.
     """
 
     conversations: tuple[Conversation, ...]
@@ -50,6 +55,9 @@ class Layout:
     user: np.ndarray
     exchanges: np.ndarray
     transitions: np.ndarray
+    answers: np.ndarray
+    said: np.ndarray
+    self_play: bool
 
     @classmethod
     def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> Layout:
@@ -66,6 +74,7 @@ class Layout:
         user: list[int] = []
         exchanges: list[tuple[int, int]] = []
         transitions: list[tuple[int, int]] = []
+        answers: list[tuple[int, int]] = []
         for number, conversation in enumerate(conversations):
             if conversation.id in seen:
                 raise ValueError(
@@ -84,6 +93,7 @@ class Layout:
                 steps = [(i - 1, i) for i in following]
                 exchanges.extend(steps)
                 transitions.extend(steps)
+                answers.extend(steps)
                 continue
             answered = False  # has the bot said anything yet
             for i, turn in enumerate(conversation.turns):
@@ -96,6 +106,8 @@ class Layout:
             for before, after in pairwise(ends):
                 if conversation.turns[after].speaker == "bot":
                     exchanges.append((start + before, start + after))
+                else:
+                    answers.append((start + before, start + after))
             for before, after in zip(ends, ends[2:], strict=False):
                 if conversation.turns[after].speaker == "human":
                     transitions.append((start + before, start + after))
@@ -108,11 +120,19 @@ class Layout:
             user=np.array(user, dtype=int),
             exchanges=np.array(exchanges, dtype=int).reshape(-1, 2),
             transitions=np.array(transitions, dtype=int).reshape(-1, 2),
+            answers=np.array(answers, dtype=int).reshape(-1, 2),
+            said=np.arange(len(texts)) if self_play else np.array(bot, dtype=int),
+            self_play=self_play,
         )
 
     def texts_at(self, turns: np.ndarray) -> list[str]:
         """The utterances at these flat indices."""
         return [self.texts[i] for i in turns]
+
+    def by_conversation(self, turns: np.ndarray) -> list[np.ndarray]:
+        """These turns (K,), in order, cut into C parts: each conversation's own."""
+        first = np.arange(1, len(self.conversations))
+        return np.split(turns, np.searchsorted(self.conversation_of[turns], first))
 
     def spread(self, turns: np.ndarray, values: np.ndarray | Sequence[float]) -> np.ndarray:
         """(N,) array with the values at these turns and NaN elsewhere."""

@@ -1,4 +1,4 @@
-"""Question score of the bot: does it ask (Ghandeharioun et al. 2019, fact sheet section 1.5)."""
+"""Question score: does an utterance ask (Ghandeharioun et al. 2019, fact sheet section 1.5)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
 
+import numpy as np
+
 from evaluation.columns import per_turn
 from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.content_words import QUESTION_WORDS
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
-
-QUESTION_WORDS = frozenset({"who", "what", "why", "where", "how", "when"})
 
 
 def question_score(text: str, tokens: Iterable[str]) -> float:
@@ -30,18 +31,29 @@ def question_score(text: str, tokens: Iterable[str]) -> float:
 
 @register_metric
 class Question(MetricDefaults):
-    """Question Score -B."""
+    """Question Score -B and -U."""
 
     name = "question"
     title = "Question score"
-    columns = per_turn(
-        "question_bot",
-        "Question score, bot",
-        unit="1",
-        range=(0, 1),
-        direction="neither",
-        description="0.5 if the bot's turn has a question mark, plus 0.5 if one of its words is who, what, "
-        "why, where, how or when (Question Score -B). A blank turn asks nothing: 0.",
+    version = "2"
+    columns = (
+        *per_turn(
+            "question_bot",
+            "Question score, bot",
+            unit="1",
+            range=(0, 1),
+            direction="neither",
+            description="0.5 if the bot's turn has a question mark, plus 0.5 if one of its words is who, "
+            "what, why, where, how or when (Question Score -B). A blank turn asks nothing: 0.",
+        ),
+        *per_turn(
+            "question_user",
+            "Question score, participant",
+            unit="1",
+            range=(0, 1),
+            direction="neither",
+            description="The same of a participant's answer to the bot (Question Score -U).",
+        ),
     )
 
     @property
@@ -49,5 +61,10 @@ class Question(MetricDefaults):
         return {"tokenizer": f"NLTKWordTokenizer {metadata.version('nltk')}"}
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:
-        scores = [question_score(t, shared.tokens(t.lower())) for t in layout.texts_at(layout.bot)]
-        return Measured(turns={"question_bot": layout.spread(layout.bot, scores)})
+        def score(turns: np.ndarray) -> np.ndarray:
+            texts = layout.texts_at(turns)
+            return layout.spread(turns, [question_score(t, shared.lower_tokens(t)) for t in texts])
+
+        return Measured(
+            turns={"question_bot": score(layout.bot), "question_user": score(layout.user)}
+        )

@@ -26,3 +26,12 @@ def metric_get(name: str) -> Metric:
         UnknownName: with the nearest names.
     """
     return metrics.get(name)
+
+
+def metric_defaults() -> list[Metric]:
+    """The metrics that are computed where nobody names any: by default, and available here."""
+    return [
+        metric
+        for metric in metrics
+        if getattr(metric, "default", True) and metric.unavailable_reason() is None
+    ]

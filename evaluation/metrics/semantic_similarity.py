@@ -1,6 +1,7 @@
-"""Semantic similarity of a message and the bot's reply (Ghandeharioun et al. 2019, section 1.3).
+"""Semantic similarity of a turn and the one it answers (Ghandeharioun et al. 2019, section 1.3).
 
-Cosine of sentence embeddings; the offline encoder is MiniLM where the paper has InferSent.
+Cosine of sentence embeddings. The offline encoder is MiniLM, where the paper has InferSent and the released
+code, for rewards, the Universal Sentence Encoder (section 1.6).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.columns import per_turn
-from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import BLANK, Shared, blank
@@ -18,19 +19,32 @@ from evaluation.metrics.shared import BLANK, Shared, blank
 
 @register_metric
 class SemanticSimilarity(MetricDefaults):
-    """Semantic Similarity -U/B by the default sentence encoder."""
+    """Semantic Similarity -U/B and -B/U by the default sentence encoder."""
 
     name = "semantic_similarity"
     title = "Semantic similarity"
-    columns = per_turn(
-        "semantic_similarity_user_bot",
-        "Semantic similarity, participant and bot",
-        unit="cosine",
-        range=(-1, 1),
-        direction="neither",
-        description="Cosine of the sentence embeddings of a message and the bot's reply (Semantic "
-        "Similarity -U/B). Of a run of several turns the last is taken. Stored at the reply; undefined "
-        "where a text is blank. In self-play: of consecutive utterances.",
+    version = "2"
+    columns = (
+        *per_turn(
+            "semantic_similarity_user_bot",
+            "Semantic similarity, participant and bot",
+            unit="cosine",
+            range=(-1, 1),
+            direction="neither",
+            description="Cosine of the sentence embeddings of a message and the bot's reply (Semantic "
+            "Similarity -U/B). Of a run of several turns the last is taken. Stored at the reply; undefined "
+            "where a text is blank. In self-play: of consecutive utterances.",
+        ),
+        *per_turn(
+            "semantic_similarity_bot_user",
+            "Semantic similarity, bot and answer",
+            unit="cosine",
+            range=(-1, 1),
+            direction="neither",
+            description="Cosine of the sentence embeddings of the bot's turn and the participant's answer "
+            "to it: does the participant stay with the bot's topic. Of a run of several turns the last is "
+            "taken. Stored at the answer. In self-play: of consecutive utterances.",
+        ),
     )
 
     @property
@@ -45,23 +59,24 @@ class SemanticSimilarity(MetricDefaults):
         return sentence_encoder().unavailable_reason()
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:
-        pairs = [
-            (message, reply)
-            for message, reply in layout.exchanges.tolist()
-            if not blank(layout.texts[message]) and not blank(layout.texts[reply])
-        ]
-        values = np.full(len(layout.texts), np.nan)
-        if pairs:
-            used = sorted({i for pair in pairs for i in pair})
-            vectors = shared.encode([layout.texts[i] for i in used])
-            row = {turn: k for k, turn in enumerate(used)}
-            messages = vectors[[row[message] for message, _ in pairs]]
-            replies = vectors[[row[reply] for _, reply in pairs]]
-            # The rows have length 1, so the dot product is the cosine.
-            cosines = np.einsum("kd,kd->k", messages, replies, dtype=float)
-            values[[reply for _, reply in pairs]] = np.clip(cosines, -1.0, 1.0)
-        missing = len(pairs) < len(layout.exchanges)
-        return Measured(
-            turns={"semantic_similarity_user_bot": values},
-            reasons={"semantic_similarity_user_bot": (BLANK,) if missing else ()},
-        )
+        turns, reasons = {}, {}
+        for name, pairs in (("user_bot", layout.exchanges), ("bot_user", layout.answers)):
+            values = cosines(layout, pairs, shared)
+            column = f"semantic_similarity_{name}"
+            turns[column] = layout.spread(pairs[:, 1], values)
+            reasons[column] = missing(values, BLANK)
+        return Measured(turns, reasons=reasons)
+
+
+def cosines(layout: Layout, pairs: np.ndarray, shared: Shared) -> np.ndarray:
+    """Cosine of both texts of each pair of turns (K, 2): (K,), NaN where one is blank."""
+    told = ~np.array([blank(text) for text in layout.texts], dtype=bool)
+    defined = told[pairs].all(axis=1)
+    values = np.full(len(pairs), np.nan)
+    if defined.any():
+        used, place = np.unique(pairs[defined], return_inverse=True)
+        vectors = shared.encode(layout.texts_at(used))
+        one, other = vectors[place.reshape(-1, 2)].transpose(1, 0, 2)  # (K', D) each
+        # The rows have length 1, so the dot product is the cosine.
+        values[defined] = np.clip(np.einsum("kd,kd->k", one, other, dtype=float), -1.0, 1.0)
+    return values

@@ -1,21 +1,26 @@
 """The sentiment family: how participant and bot feel, and how the participant's feeling moves.
 
-Ghandeharioun et al. (2019), fact sheet section 1.2, with VADER (Hutto and Gilbert 2014) in the place of
-DeepMoji: S(x) is VADER's compound score, and the emotion distribution whose cosine is the coherence is
-VADER's (negative, neutral, positive) triple.
+Ghandeharioun et al. (2019), fact sheet section 1.2, by any source of feelings (`feelings.py`): the emotion
+encoder of our own by default, DeepMoji as the paper has it where its files are, and VADER's lexicon.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evaluation.columns import Column, per_turn
-from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.base import Measured, MetricDefaults, missing
+from evaluation.metrics.feelings import EncoderFeelings, Feelings, VaderFeelings
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import BLANK, Shared
+
+if TYPE_CHECKING:
+    from chatbots.encoders.emotion import EmotionEncoder
+
+FEW_ANSWERS = "fewer than two answers to the bot"
 
 
 def slope_min_max(scores: np.ndarray) -> float:
@@ -37,9 +42,13 @@ def slope_min_max(scores: np.ndarray) -> float:
     defined = scores[at]
     low = int(np.argmin(defined))
     high = len(defined) - 1 - int(np.argmax(defined[::-1]))
-    if low == high:  # cannot be: equal scores would give the first and the last
-        return float("nan")
     return float((defined[low] - defined[high]) / (at[low] - at[high]))
+
+
+def variance(scores: np.ndarray) -> float:
+    """Population variance of the defined scores, NaN with fewer than two: one has no spread to speak of."""
+    defined = scores[~np.isnan(scores)]
+    return float(np.var(defined)) if len(defined) > 1 else float("nan")
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -50,33 +59,40 @@ def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.clip(found, -1.0, 1.0)
 
 
-@register_metric
-class Sentiment(MetricDefaults):
-    """Sentiment -U and -B, its transition, its min-max slope and the coherence of both sides."""
+def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Column, ...]:
+    """The columns of one family.
 
-    name = "sentiment"
-    title = "Sentiment"
-    columns = (
+    Args:
+        prefix: beginning of all names.
+        by: the score, for descriptions: "VADER's compound score".
+        title: appended to titles, to tell families apart; "" for the default one.
+        shares: the distribution whose cosine is the coherence.
+    """
+
+    def named(text: str) -> str:
+        return f"{text} ({title})" if title else text
+
+    return (
         *per_turn(
-            "sentiment_user",
-            "Sentiment, participant",
+            f"{prefix}_user",
+            named("Sentiment, participant"),
             unit="1",
             range=(-1, 1),
             direction="higher",
-            description="VADER's compound score of a participant's answer to the bot (Sentiment -U). "
-            "The first message, which answers nothing, is left out. In self-play: of the next utterance.",
+            description=f"{by} of a participant's answer to the bot (Sentiment -U). The first message, "
+            "which answers nothing, is left out. In self-play: of the next utterance.",
         ),
         *per_turn(
-            "sentiment_bot",
-            "Sentiment, bot",
+            f"{prefix}_bot",
+            named("Sentiment, bot"),
             unit="1",
             range=(-1, 1),
             direction="neither",
-            description="VADER's compound score of the bot's turn (Sentiment -B).",
+            description=f"{by} of the bot's turn (Sentiment -B).",
         ),
         *per_turn(
-            "sentiment_transition",
-            "Sentiment transition, participant",
+            f"{prefix}_transition",
+            named("Sentiment transition, participant"),
             unit="1",
             range=(-2, 2),
             direction="higher",
@@ -85,9 +101,9 @@ class Sentiment(MetricDefaults):
             "last is taken. In self-play: of consecutive utterances.",
         ),
         Column(
-            "sentiment_minmax",
+            f"{prefix}_minmax",
             "conversation",
-            "Sentiment min-max slope, participant",
+            named("Sentiment min-max slope, participant"),
             "1 per exchange",
             (-2, 2),
             "higher",
@@ -95,57 +111,133 @@ class Sentiment(MetricDefaults):
             "(S_min − S_max) / (i_min − i_max), i counting the participant's answers. Needs two answers.",
         ),
         *per_turn(
-            "sentiment_coherence_user_bot",
-            "Sentiment coherence, participant and bot",
+            f"{prefix}_coherence_user_bot",
+            named("Sentiment coherence, participant and bot"),
             unit="cosine",
             range=(0, 1),
             direction="neither",
             description="Cosine of the emotion distributions of a message and the bot's reply (Sentiment "
-            "Coherence -U/B); the distribution is VADER's negative, neutral and positive share. Of a run "
-            "of several turns the last is taken. Stored at the reply. In self-play: of consecutive "
-            "utterances.",
+            f"Coherence -U/B); the distribution is {shares}. Of a run of several turns the last is taken. "
+            "Stored at the reply. In self-play: of consecutive utterances.",
+        ),
+        Column(
+            f"{prefix}_variance_user",
+            "conversation",
+            named("Sentiment variance, participant"),
+            "1",
+            (0, 1),
+            "neither",
+            "Population variance of the participant's sentiment over the answers to the bot. Needs two "
+            "answers.",
+        ),
+        Column(
+            f"{prefix}_auc_user",
+            "conversation",
+            named("Sentiment gained, participant"),
+            "1",
+            (None, None),
+            "higher",
+            "Sum of the sentiment transitions of a conversation (the 2019 code's AUC): how much the "
+            "participant's sentiment has risen in all.",
         ),
     )
 
+
+class SentimentFamily(MetricDefaults):
+    """Sentiment -U and -B, transition, min-max slope, coherence, variance and AUC of one source.
+
+    A subclass names itself, its `prefix`, its `feelings` and its columns.
+    """
+
+    prefix: str
+    feelings: Feelings
+
     @property
     def params(self) -> dict[str, Any]:
-        from chatbots.encoders.sentiment import vader_identity
+        return {"feelings": self.feelings.identity.as_dict()}
 
-        return {"lexicon": vader_identity().as_dict()}
+    def unavailable_reason(self) -> str | None:
+        return self.feelings.unavailable_reason()
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:
         # Every turn takes part in something, the first message in a transition.
-        score = shared.sentiment(layout.texts)
-        share = shared.proportions(layout.texts)
+        score, share = self.feelings.read(layout.texts, shared)
         before, after = layout.transitions.T
         message, reply = layout.exchanges.T
-        user = layout.spread(layout.user, score[layout.user])
-        slopes = np.full(len(layout.conversations), np.nan)
-        for number in np.unique(layout.conversation_of[layout.user]):
-            slopes[number] = slope_min_max(
-                score[layout.user[layout.conversation_of[layout.user] == number]]
-            )
+        transition = score[after] - score[before]
+        coherence = cosine(share[message], share[reply])
+        answers = [score[turns] for turns in layout.by_conversation(layout.user)]
+        slopes = np.array([slope_min_max(scores) for scores in answers])
+        spreads = np.array([variance(scores) for scores in answers])
+        n = len(layout.conversations)
+        told = ~np.isnan(transition)
+        owner = layout.conversation_of[after[told]]
+        gained = np.bincount(owner, weights=transition[told], minlength=n).astype(float)
+        gained[np.bincount(owner, minlength=n) == 0] = np.nan
+        by_name = {
+            "user": (layout.user, score[layout.user], BLANK),
+            "bot": (layout.bot, score[layout.bot], BLANK),
+            "transition": (after, transition, BLANK),
+            "coherence_user_bot": (reply, coherence, "a text is blank or has no word in it"),
+        }
+        whole = {
+            "minmax": (slopes, FEW_ANSWERS),
+            "variance_user": (spreads, FEW_ANSWERS),
+            "auc_user": (gained, "no message before and after a turn of the bot"),
+        }
         return Measured(
             turns={
-                "sentiment_user": user,
-                "sentiment_bot": layout.spread(layout.bot, score[layout.bot]),
-                "sentiment_transition": layout.spread(after, score[after] - score[before]),
-                "sentiment_coherence_user_bot": layout.spread(
-                    reply, cosine(share[message], share[reply])
-                ),
+                f"{self.prefix}_{name}": layout.spread(turns, values)
+                for name, (turns, values, _) in by_name.items()
             },
-            conversations={"sentiment_minmax": slopes},
+            conversations={f"{self.prefix}_{name}": values for name, (values, _) in whole.items()},
             reasons={
-                "sentiment_user": _if(np.isnan(score[layout.user]), BLANK),
-                "sentiment_bot": _if(np.isnan(score[layout.bot]), BLANK),
-                "sentiment_transition": _if(np.isnan(score[after] - score[before]), BLANK),
-                "sentiment_minmax": _if(np.isnan(slopes), "fewer than two answers to the bot"),
-                "sentiment_coherence_user_bot": _if(
-                    np.isnan(cosine(share[message], share[reply])), "a text has no word in it"
-                ),
+                **{
+                    f"{self.prefix}_{name}": missing(values, reason)
+                    for name, (_, values, reason) in by_name.items()
+                },
+                **{
+                    f"{self.prefix}_{name}": missing(values, reason)
+                    for name, (values, reason) in whole.items()
+                },
             },
         )
 
 
-def _if(missing: np.ndarray, reason: str) -> tuple[str, ...]:
-    return (reason,) if missing.any() else ()
+def default_emotions() -> EmotionEncoder:
+    """The emotion encoder that `sentiment` is made with: our own head on the sentence encoder."""
+    from chatbots.encoders.emotion import emotion_encoder
+
+    return emotion_encoder()
+
+
+@register_metric
+class Sentiment(SentimentFamily):
+    """The sentiment family by the emotion encoder that is shipped."""
+
+    name = "sentiment"
+    title = "Sentiment"
+    version = "2"
+    prefix = "sentiment"
+    feelings = EncoderFeelings(default_emotions)
+    columns = sentiment_columns(
+        prefix,
+        "Σ w_k p_k over the 28 emotions of the shipped emotion head (GoEmotions on MiniLM), w_k how pleasant "
+        "each is,",
+        "",
+        "the head's over 28 emotions",
+    )
+
+
+@register_metric
+class VaderSentiment(SentimentFamily):
+    """The sentiment family by VADER's lexicon; on request."""
+
+    name = "vader"
+    title = "Sentiment by VADER"
+    default = False
+    prefix = "vader"
+    feelings = VaderFeelings()
+    columns = sentiment_columns(
+        prefix, "VADER's compound score", "VADER", "VADER's negative, neutral and positive share"
+    )

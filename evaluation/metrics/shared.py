@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from chatbots.encoders.emotion import EmotionEncoder
     from chatbots.encoders.sentence import CachedEncoder
 
 BLANK = "the text is blank"
@@ -24,7 +25,9 @@ class Shared:
     def __init__(self) -> None:
         self._encoder: CachedEncoder | None = None
         self._vader: dict[str, np.ndarray] = {}
+        self._emotions: dict[str, dict[str, np.ndarray]] = {}
         self._tokens: dict[str, tuple[str, ...]] = {}
+        self._lower_tokens: dict[str, tuple[str, ...]] = {}
         self._tokenise: Callable[[str], list[str]] | None = None
 
     @property
@@ -40,16 +43,23 @@ class Shared:
         """(N, D) sentence vectors of length 1. New distinct texts are encoded, sorted by length."""
         return self.encoder.encode(texts)
 
-    def sentiment(self, texts: Sequence[str]) -> np.ndarray:
-        """(N,) VADER's compound score, in [-1, 1]; NaN for a blank text."""
-        scores = self._vader_details(texts)[:, 0]
-        return np.where([blank(text) for text in texts], np.nan, scores)
+    def emotions(self, encoder: EmotionEncoder, texts: Sequence[str]) -> np.ndarray:
+        """(N, K) distributions over the encoder's emotions; each text goes through it once a run.
 
-    def proportions(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, 3) VADER's negative, neutral and positive share; all 0 for a text without words."""
-        return self._vader_details(texts)[:, 1:]
+        A head on the default sentence encoder is given the sentence vectors of this run, so the sentence
+        and its emotions cost one encoding.
+        """
+        from chatbots.encoders.emotion import EmotionHead
 
-    def _vader_details(self, texts: Sequence[str]) -> np.ndarray:
+        if isinstance(encoder, EmotionHead):
+            return encoder.from_embeddings(self.encode(texts))
+        known = self._emotions.setdefault(encoder.identity.key, {})
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        known.update(zip(new, encoder.encode(new), strict=True))
+        return np.array([known[text] for text in texts]).reshape(-1, len(encoder.labels))
+
+    def vader(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, 4) VADER's compound score, and its negative, neutral and positive share of each text."""
         new = [text for text in dict.fromkeys(texts) if text not in self._vader]
         if new:
             from chatbots.encoders.sentiment import vader_details
@@ -70,4 +80,11 @@ class Shared:
 
                 self._tokenise = NLTKWordTokenizer().tokenize
             found = self._tokens[text] = tuple(self._tokenise(text))
+        return found
+
+    def lower_tokens(self, text: str) -> tuple[str, ...]:
+        """The word tokens in lower case. (NLTK's rules look at no capital, so the order is no matter.)"""
+        found = self._lower_tokens.get(text)
+        if found is None:
+            found = self._lower_tokens[text] = tuple(token.lower() for token in self.tokens(text))
         return found

@@ -8,17 +8,21 @@ released code says 0).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evaluation.columns import Column, per_turn
-from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
+
+if TYPE_CHECKING:
+    from chatbots.encoders.words import WordVectors
 
 _CHUNK = 1_000_000  # entries of one block of cosines: 10,000-word turns must not need a gigabyte
 
@@ -110,6 +114,38 @@ def _pair(x: _Words | None, y: _Words | None) -> Coherence:
     return Coherence(*(float(np.clip(value, -1.0, 1.0)) for value in values))
 
 
+KINDS = ("average", "extrema", "greedy", "greedy_ref")
+"""The measures, in the order of `Coherence`."""
+
+
+def pair_coherences(
+    pairs: Sequence[tuple[str, str]],
+    vectors: WordVectors,
+    tokenise: Callable[[str], Sequence[str]],
+) -> np.ndarray:
+    """The four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""
+    texts = dict.fromkeys(text for pair in pairs for text in pair)
+    tokens = {text: tokenise(text) for text in texts}
+    vocabulary = list(dict.fromkeys(token for found in tokens.values() for token in found))
+    # One look-up per distinct token; a text then is a choice of rows.
+    found = vectors.vectors(vocabulary)
+    row = {
+        token: k
+        for k, token in enumerate(
+            t for t, v in zip(vocabulary, found, strict=True) if v is not None
+        )
+    }
+    table = np.stack([v for v in found if v is not None]) if row else np.zeros((0, 1))
+    words = {
+        text: _Words.of(table[[row[token] for token in tokens[text] if token in row]])
+        for text in texts
+    }
+    values = np.full((len(pairs), len(KINDS)), np.nan)
+    for k, (one, other) in enumerate(pairs):
+        values[k] = astuple(_pair(words[one], words[other]))
+    return values
+
+
 def _columns(kind: str, title: str, formula: str) -> tuple[Column, Column]:
     return per_turn(
         f"word_coherence_{kind}_user_bot",
@@ -165,21 +201,13 @@ class WordCoherence(MetricDefaults):
     def measure(self, layout: Layout, shared: Shared) -> Measured:
         from chatbots.encoders.words import word_vectors
 
-        vectors = word_vectors()
-        known: dict[str, _Words | None] = {}
-        values = np.full((len(layout.texts), 4), np.nan)
-        missing = False
-        for message, reply in layout.exchanges.tolist():
-            for text in (layout.texts[message], layout.texts[reply]):
-                if text not in known:
-                    known[text] = _Words.of(vectors.matrix(shared.tokens(text)))
-            found = _pair(known[layout.texts[message]], known[layout.texts[reply]])
-            values[reply] = (found.average, found.extrema, found.greedy, found.greedy_ref)
-            missing = missing or found is UNDEFINED
-        names = ("average", "extrema", "greedy", "greedy_ref")
-        columns = [f"word_coherence_{name}_user_bot" for name in names]
-        reason = ("no word of a text has a vector",) if missing else ()
+        texts = layout.texts
+        pairs = [(texts[message], texts[reply]) for message, reply in layout.exchanges.tolist()]
+        values = pair_coherences(pairs, word_vectors(), shared.tokens)
+        columns = [f"word_coherence_{kind}_user_bot" for kind in KINDS]
+        reason = missing(values, "no word of a text has a vector")
+        reply = layout.exchanges[:, 1]
         return Measured(
-            turns={column: values[:, k] for k, column in enumerate(columns)},
+            turns={column: layout.spread(reply, values[:, k]) for k, column in enumerate(columns)},
             reasons=dict.fromkeys(columns, reason),
         )

@@ -11,6 +11,10 @@ from webapp.settings.env import DATA_DIR, env
 CONFAB_BOTS = Path(
     env.str("CONFAB_BOTS", default=str(DATA_DIR / "bots.yaml")) or DATA_DIR / "bots.yaml"
 )
+# A YAML file of metrics that need parameters (a language model, a classifier); none is needed.
+CONFAB_METRICS = Path(
+    env.str("CONFAB_METRICS", default=str(DATA_DIR / "metrics.yaml")) or DATA_DIR / "metrics.yaml"
+)
 # Python modules whose import registers bots or metrics from outside.
 CONFAB_PLUGINS = env.list("CONFAB_PLUGINS", default=[])
 # Device of the bot host and of self-play: cpu, cuda, cuda:1.

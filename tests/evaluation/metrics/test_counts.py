@@ -7,8 +7,10 @@ from chatbots import Conversation
 from chatbots.conversation import Turn
 from evaluation.metrics.laughter import laughs, laughs_substring
 from evaluation.metrics.length import Length
+from evaluation.metrics.phrases import PHRASES, Phrases, has_phrase
 from evaluation.metrics.question import Question, question_score
-from evaluation.metrics.words import Words, n_words
+from evaluation.metrics.votes import Votes
+from evaluation.metrics.words import Words, n_words, n_words_spoken
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,55 @@ def test_words_skip_the_first_message_and_keep_zero_apart_from_undefined():
     np.testing.assert_array_equal(found.turns["words_user"], [np.nan, np.nan, 0, 4])
     assert found.conversations.loc["c", "words_user"] == 2
     assert found.conversations.loc["c", "words_bot"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("Well - I don't!", 3), ("...", 0), ("", 0), ("😀 yes", 1), ("a_b  c", 2), ("l'été, déjà", 2)],
+)
+def test_response_length_is_without_punctuation(text, words):
+    assert n_words_spoken(text) == words
+
+
+def test_characters_are_counted_on_both_sides():
+    found = Words().compute([Conversation.from_texts(["hi", "abc", "d  e"], id="c")]).turns.loc["c"]
+    np.testing.assert_array_equal(found["characters_bot"], [np.nan, 3, np.nan])
+    np.testing.assert_array_equal(found["characters_user"], [np.nan, np.nan, 4])
+
+
+def test_votes_stand_at_the_bots_turns_and_nowhere_in_self_play():
+    turns = (Turn("human", "a"), Turn("bot", "b", 1), Turn("bot", "c", -1), Turn("bot", "d"))
+    found = Votes().compute([Conversation("c", turns)])
+    np.testing.assert_array_equal(found.turns["vote_bot"], [np.nan, 1, -1, 0])
+    assert found.conversations.loc["c", "vote_bot"] == 0
+    alone = Votes().compute([Conversation("c", turns)], self_play=True)
+    assert alone.turns["vote_bot"].isna().all()
+    assert "nobody votes" in alone.reasons["vote_bot"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Thank  you, that’s a GREAT idea", {"politeness", "compliment", "you"}),
+        ("Don’t worry!", {"support"}),
+        ("yay", {"cheer"}),
+        ("Yayoi is displeased with youth", set()),  # letters inside other words
+        ("", set()),
+        ("🎉", set()),
+    ],
+)
+def test_phrases_are_whole_words(text, kinds):
+    assert {kind for kind in (*PHRASES, "you") if has_phrase(kind, text)} == kinds
+    found = (
+        Phrases().compute([Conversation.from_texts(["hi", text], id="c")]).conversations.loc["c"]
+    )
+    assert {kind for kind in (*PHRASES, "you") if found[f"{kind}_bot"] == 1} == kinds
+
+
+def test_every_listed_phrase_is_found_in_a_sentence():
+    for kind, phrases in PHRASES.items():
+        for phrase in phrases:
+            assert has_phrase(kind, f"Oh, {phrase.capitalize()}!"), phrase
 
 
 def test_length_counts_a_run_once():

@@ -1,13 +1,61 @@
-"""Sentiment family: against VADER itself, and slopes worked out by hand."""
+"""Sentiment family: against VADER itself, an encoder made up here, and slopes worked out by hand."""
+
+import math
 
 import numpy as np
 import pytest
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from chatbots import Conversation
-from evaluation.metrics.sentiment import Sentiment, slope_min_max
+from chatbots import Conversation, Identity
+from chatbots.encoders.emotion import emotion_encoder
+from chatbots.encoders.sentiment import vader_scores
+from evaluation.metrics.feelings import EncoderFeelings
+from evaluation.metrics.sentiment import (
+    Sentiment,
+    SentimentFamily,
+    VaderSentiment,
+    sentiment_columns,
+    slope_min_max,
+    variance,
+)
+from evaluation.metrics.sentiment_deepmoji import DeepMojiSentiment
+from evaluation.metrics.shared import Shared
 
 TEXTS = ["Hello", "I love talking to you", "You are awful", "Why?", "This is great!", "ok", "bad"]
+
+
+class MadeUp:
+    """Three emotions of weights 1, -1 and 0 that depend on a text's length; an encoder by its protocol."""
+
+    identity = Identity("made_up", "1")
+    labels = ("good", "bad", "none")
+    weights = np.array([1.0, -1.0, 0.0], dtype=np.float32)
+
+    def __init__(self):
+        self.asked = []
+
+    def unavailable_reason(self):
+        return None
+
+    def encode(self, texts):
+        self.asked.extend(texts)
+        return np.array([made_up(text) for text in texts], dtype=np.float32).reshape(-1, 3)
+
+    def sentiment(self, p):
+        return p @ self.weights
+
+
+def made_up(text):
+    good, bad = 1.0 + len(text) % 4, 1.0 + len(text) % 3
+    return [good / (good + bad + 1), bad / (good + bad + 1), 1 / (good + bad + 1)]
+
+
+class MadeUpSentiment(SentimentFamily):
+    name = prefix = "made_up"
+    columns = sentiment_columns("made_up", "Made up", "", "made up")
+
+    def __init__(self, encoder):
+        self.feelings = EncoderFeelings(lambda: encoder)
 
 
 @pytest.mark.parametrize(
@@ -29,46 +77,116 @@ def test_slope_min_max(scores, slope):
     np.testing.assert_allclose(slope_min_max(np.array(scores)), slope)
 
 
+def test_variance_is_of_the_population():
+    assert variance(np.array([1.0, np.nan, 0.0, 0.5])) == pytest.approx(1 / 6)
+    assert math.isnan(variance(np.array([1.0])))
+
+
+@pytest.mark.parametrize("self_play", [False, True])
+def test_columns_of_any_encoder_against_plain_python(self_play):
+    found = MadeUpSentiment(MadeUp()).compute(
+        [Conversation.from_texts(TEXTS, id="c")], self_play=self_play
+    )
+    p = [made_up(text) for text in TEXTS]
+    s = [good - bad for good, bad, _ in p]
+
+    def cos(a, b):
+        dot = sum(x * y for x, y in zip(a, b, strict=True))
+        return dot / math.sqrt(sum(x * x for x in a)) / math.sqrt(sum(y * y for y in b))
+
+    user = [1, 2, 3, 4, 5, 6] if self_play else [2, 4, 6]
+    pairs = [(i, i + 1) for i in range(6)] if self_play else [(0, 1), (2, 3), (4, 5)]
+    steps = pairs if self_play else [(0, 2), (2, 4), (4, 6)]
+    turns = found.turns.loc["c"]
+    expected = {
+        "made_up_user": {i: s[i] for i in user},
+        "made_up_bot": {i: s[i] for i in (user if self_play else [1, 3, 5])},
+        "made_up_transition": {b: s[b] - s[a] for a, b in steps},
+        "made_up_coherence_user_bot": {b: cos(p[a], p[b]) for a, b in pairs},
+    }
+    for column, values in expected.items():
+        np.testing.assert_allclose(
+            turns[column], [values.get(i, np.nan) for i in range(7)], atol=1e-6
+        )
+        whole = found.conversations.loc["c", column]
+        assert whole == pytest.approx(sum(values.values()) / len(values), abs=1e-6)
+    answers = [s[i] for i in user]
+    mean = sum(answers) / len(answers)
+    whole = found.conversations.loc["c"]
+    assert whole["made_up_variance_user"] == pytest.approx(
+        sum((x - mean) ** 2 for x in answers) / len(answers), abs=1e-6
+    )
+    assert whole["made_up_auc_user"] == pytest.approx(sum(s[b] - s[a] for a, b in steps), abs=1e-6)
+    low = min(range(len(user)), key=lambda i: (answers[i], i))
+    high = max(range(len(user)), key=lambda i: (answers[i], i))
+    assert whole["made_up_minmax"] == pytest.approx(
+        (answers[low] - answers[high]) / (low - high), abs=1e-6
+    )
+
+
+def test_each_text_goes_through_an_encoder_once_a_run_and_a_blank_one_never():
+    encoder, shared = MadeUp(), Shared()
+    metric = MadeUpSentiment(encoder)
+    talk = [Conversation.from_texts([*TEXTS, " ", TEXTS[0]], id=id) for id in "ab"]
+    metric.compute(talk, shared=shared)
+    metric.compute(talk, shared=shared)
+    assert sorted(encoder.asked) == sorted(TEXTS)
+
+
+def test_the_default_is_the_shipped_head_on_the_sentence_vectors_of_the_run():
+    shared = Shared()
+    found = Sentiment().compute([Conversation.from_texts(TEXTS, id="c")], shared=shared)
+    head = emotion_encoder()
+    p = head.encode(TEXTS)
+    s = np.asarray(p, dtype=float) @ np.asarray(head.weights, dtype=float)
+    np.testing.assert_allclose(
+        found.turns.loc["c", "sentiment_bot"].dropna(), s[[1, 3, 5]], atol=1e-4
+    )
+    assert s[1] > 0.3 > -0.3 > s[2]
+    assert shared.encoder.n_encoded == len(TEXTS)
+
+
 def test_columns_against_vader():
-    found = Sentiment().compute([Conversation.from_texts(TEXTS, id="c")])
+    found = VaderSentiment().compute([Conversation.from_texts(TEXTS, id="c")])
     vader = SentimentIntensityAnalyzer()
     s = [vader.polarity_scores(text)["compound"] for text in TEXTS]
     nan = np.nan
     turns = found.turns.loc["c"]
-    np.testing.assert_allclose(turns["sentiment_user"], [nan, nan, s[2], nan, s[4], nan, s[6]])
-    np.testing.assert_allclose(turns["sentiment_bot"], [nan, s[1], nan, s[3], nan, s[5], nan])
-    np.testing.assert_allclose(
-        turns["sentiment_transition"],
-        [nan, nan, s[2] - s[0], nan, s[4] - s[2], nan, s[6] - s[4]],
-    )
-    whole = found.conversations.loc["c"]
-    assert whole["sentiment_user"] == pytest.approx(np.mean([s[2], s[4], s[6]]))
-    # answers 0, 1, 2 of the participant: awful, great, bad
-    lowest, highest = int(np.argmin([s[2], s[4], s[6]])), 1
-    assert whole["sentiment_minmax"] == pytest.approx((min(s[2], s[6]) - s[4]) / (lowest - highest))
-
-
-def test_coherence_is_the_cosine_of_vaders_shares():
-    found = Sentiment().compute([Conversation.from_texts(TEXTS[:2], id="c")])
-    vader = SentimentIntensityAnalyzer()
-    a, b = (
+    np.testing.assert_allclose(turns["vader_user"], [nan, nan, s[2], nan, s[4], nan, s[6]])
+    np.testing.assert_allclose(turns["vader_bot"], [nan, s[1], nan, s[3], nan, s[5], nan])
+    shares = [
         np.array([vader.polarity_scores(t)[k] for k in ("neg", "neu", "pos")]) for t in TEXTS[:2]
-    )
+    ]
+    a, b = shares
     expected = a @ b / np.sqrt((a @ a) * (b @ b))
-    assert found.turns.loc[("c", 1), "sentiment_coherence_user_bot"] == pytest.approx(expected)
+    assert turns.loc[1, "vader_coherence_user_bot"] == pytest.approx(expected)
+
+
+def test_vader_of_a_long_text_is_vaders_own():
+    words = "never so this good bad without doubt kind of sort great! hate least at very but isn't"
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words.split(), size=n)) for n in (3, 10, 40, 200)]
+    own = SentimentIntensityAnalyzer()
+    expected = [own.polarity_scores(text)["compound"] for text in texts]
+    np.testing.assert_array_equal(vader_scores(texts), expected)
 
 
 def test_self_play_describes_the_next_utterance():
-    found = Sentiment().compute([Conversation.from_texts(TEXTS[:3], id="c")], self_play=True)
+    found = VaderSentiment().compute([Conversation.from_texts(TEXTS[:3], id="c")], self_play=True)
     turns = found.turns.loc["c"]
-    np.testing.assert_array_equal(turns["sentiment_user"], turns["sentiment_bot"])
-    assert np.isnan(turns["sentiment_bot"][0])
-    assert turns["sentiment_transition"][1:].notna().all()
+    np.testing.assert_array_equal(turns["vader_user"], turns["vader_bot"])
+    assert np.isnan(turns["vader_bot"][0])
+    assert turns["vader_transition"][1:].notna().all()
 
 
 def test_a_blank_message_has_no_sentiment_and_says_why():
-    found = Sentiment().compute([Conversation.from_texts(["hi", "hello", "  "], id="c")])
-    assert np.isnan(found.turns.loc[("c", 2), "sentiment_user"])
-    assert np.isnan(found.conversations.loc["c", "sentiment_user"])
-    assert "blank" in found.reasons["sentiment_user"]
-    assert "fewer than two" in found.reasons["sentiment_minmax"]
+    found = VaderSentiment().compute([Conversation.from_texts(["hi", "hello", "  "], id="c")])
+    assert np.isnan(found.turns.loc[("c", 2), "vader_user"])
+    assert "blank" in found.reasons["vader_user"]
+
+
+def test_deepmoji_without_its_files_says_what_to_do(tmp_path):
+    assert "metrics.yaml" in DeepMojiSentiment().unavailable_reason()
+    named = DeepMojiSentiment(weights=str(tmp_path / "w.bin"), vocabulary=str(tmp_path / "v.json"))
+    assert "w.bin" in named.unavailable_reason()
+    named.identity.key  # noqa: B018 - must not fail without the files

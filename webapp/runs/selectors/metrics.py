@@ -25,16 +25,16 @@ def metrics_all() -> list[Metric]:
 
 
 def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
-    """The metrics of these names; none given: all that can be computed here.
+    """The metrics of these names; none given: those computed by default that can be computed here.
 
     Raises:
         UnknownName: with the nearest names.
         Refused: `unavailable` for one asked for by name, with the reason.
     """
-    from evaluation.metrics.registry import metric_get
+    from evaluation.metrics.registry import metric_defaults, metric_get
 
     if not names:
-        return [metric for metric in metrics_all() if metric.unavailable_reason() is None]
+        return metric_defaults()
     chosen = [metric_get(name) for name in dict.fromkeys(names)]
     for metric in chosen:
         reason = metric.unavailable_reason()

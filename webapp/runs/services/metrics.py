@@ -46,7 +46,7 @@ def metric_run_create(
     """Compute metrics for every conversation of a study or run that has none of this version yet.
 
     Args:
-        metrics: names; none: every metric available here.
+        metrics: names; none: those computed by default.
         enqueue: False for a caller that does the work itself.
 
     Raises:

@@ -1,0 +1,133 @@
+"""Metrics that need parameters, declared in a YAML file (`metrics.yaml`): one list entry, one metric.
+
+    - kind: perplexity
+      params: {model: path/or/hub-id, window: 5}
+    - id: toxicity_bert
+      kind: toxicity
+      params: {model: path/or/hub-id, label: toxic}
+
+A kind is a registered metric that takes parameters, and the parameters are the arguments of its class. An
+entry without an id takes the place of the registered metric; with one it stands beside it, and its columns
+begin with the id.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from chatbots.registry import nearest_names
+from evaluation.metrics.base import Metric
+from evaluation.metrics.pair_scores import Coherence, Contradiction
+from evaluation.metrics.perplexity import Perplexity
+from evaluation.metrics.registry import metrics
+from evaluation.metrics.sentiment_deepmoji import DeepMojiSentiment
+from evaluation.metrics.toxicity import Toxicity
+
+KINDS: dict[str, Any] = {
+    "perplexity": Perplexity,
+    "toxicity": Toxicity,
+    "contradiction": Contradiction,
+    "coherence": Coherence,
+    "deepmoji": DeepMojiSentiment,
+}
+_KEYS = ["id", "kind", "name", "params"]
+_OBJECTS = {"name", "title", "replies", "classifier"}
+_ID = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+
+
+class MetricsFileError(ValueError):
+    """A `metrics.yaml` that cannot be used; the message names the entry and what would be right."""
+
+
+def configured_load(path: Path | str) -> list[Metric]:
+    """Make the metrics of a file, nothing loaded. A file that is not there holds none.
+
+    Raises:
+        MetricsFileError: at the first mistake.
+    """
+    import yaml
+
+    path = Path(path)
+    if not path.exists():
+        return []
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8")) or []
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise MetricsFileError(f"{path} cannot be read: {error}") from error
+    if not isinstance(entries, list):
+        raise MetricsFileError(f"{path} must hold a list of metrics, each with its kind")
+    made: list[Metric] = []
+    for number, entry in enumerate(entries, start=1):
+        try:
+            metric = _make(entry)
+            if metric.name in {other.name for other in made}:
+                raise ValueError(
+                    f"a second metric called {metric.name!r}; give it an id of its own"
+                )
+        except ValueError as error:
+            raise MetricsFileError(f"{path}, entry {number}: {error}") from None
+        made.append(metric)
+    return made
+
+
+_configured: set[str] = set()
+
+
+def configured_register(path: Path | str) -> list[str]:
+    """Register the metrics of a file, in place of those of an earlier call; returns their names.
+
+    Raises:
+        MetricsFileError: at the first mistake, or if an id is a registered metric's; nothing is changed.
+    """
+    found = configured_load(path)
+    for metric in found:
+        if metric.name in metrics and metric.name not in {*KINDS, *_configured}:
+            raise MetricsFileError(
+                f"{path}: {metric.name!r} is a built-in metric; choose another id"
+            )
+    for name in _configured:
+        metrics.discard(name)
+        if name in KINDS:
+            metrics.add(KINDS[name]())
+    _configured.clear()
+    for metric in found:
+        metrics.discard(metric.name)
+        metrics.add(metric)
+        _configured.add(metric.name)
+    return [metric.name for metric in found]
+
+
+def _make(entry: Any) -> Metric:
+    if not isinstance(entry, dict):
+        raise ValueError(f"it is {entry!r}; it must be a mapping with kind and params")
+    for key in entry:
+        if key not in _KEYS:
+            raise ValueError(f"there is no key {key!r}{_near(key, _KEYS)}")
+    kind, params = entry.get("kind"), entry.get("params") or {}
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}{_near(kind, list(KINDS))}")
+    identifier = entry.get("id", kind)
+    if not isinstance(identifier, str) or not _ID.fullmatch(identifier):
+        raise ValueError(f"id is {identifier!r}; it must be lower-case words joined by underscores")
+    if not isinstance(params, dict):
+        raise ValueError(f"params is {params!r}; it must be a mapping")
+    taken = [name for name in inspect.signature(KINDS[kind]).parameters if name not in _OBJECTS]
+    for key in params:
+        if key not in taken:
+            raise ValueError(f"{kind} has no parameter {key!r}{_near(key, taken)}")
+    for needed in ("weights", "vocabulary") if kind == "deepmoji" else ("model",):
+        if needed not in params:
+            raise ValueError(f"{kind} needs the parameter {needed}")
+    title = {"title": str(entry["name"])} if "name" in entry else {}
+    try:
+        return KINDS[kind](name=identifier, **title, **params)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _near(name: Any, names: list[str]) -> str:
+    near = nearest_names(str(name), names)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"

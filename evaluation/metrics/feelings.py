@@ -1,0 +1,83 @@
+"""Where the sentiment family takes its numbers from: a score per text and a distribution over emotions.
+
+Any emotion encoder of `chatbots/encoders` does (`EncoderFeelings`): S(x) = Σ_k w_k p_k(x), fact sheet section
+1.2. VADER (Hutto and Gilbert 2014) has a score of its own and, for a distribution, its shares of negative,
+neutral and positive words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from chatbots.identity import Identity
+from evaluation.metrics.shared import Shared, blank
+
+if TYPE_CHECKING:
+    from chatbots.encoders.emotion import EmotionEncoder
+
+
+class Feelings(Protocol):
+    """What the sentiment family asks of whatever reads feelings from texts."""
+
+    @property
+    def identity(self) -> Identity:
+        """What makes the numbers; known without loading it."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot be used here, or None."""
+        ...
+
+    def read(self, texts: Sequence[str], shared: Shared) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) sentiment in [-1, 1] and (N, K) shares of emotions; NaN throughout for a blank text."""
+        ...
+
+
+class EncoderFeelings:
+    """Feelings by an emotion encoder.
+
+    Args:
+        encoder: gives it when it is first needed, so that importing a metric loads nothing.
+    """
+
+    def __init__(self, encoder: Callable[[], EmotionEncoder]) -> None:
+        self._encoder = encoder
+
+    @property
+    def identity(self) -> Identity:
+        return self._encoder().identity
+
+    def unavailable_reason(self) -> str | None:
+        return self._encoder().unavailable_reason()
+
+    def read(self, texts: Sequence[str], shared: Shared) -> tuple[np.ndarray, np.ndarray]:
+        encoder = self._encoder()
+        told = np.array([not blank(text) for text in texts], dtype=bool)
+        score = np.full(len(texts), np.nan)
+        share = np.full((len(texts), len(encoder.labels)), np.nan)
+        if told.any():
+            p = shared.emotions(encoder, [t for t, keep in zip(texts, told, strict=True) if keep])
+            share[told] = p
+            score[told] = encoder.sentiment(p)
+        return score, share
+
+
+class VaderFeelings:
+    """Feelings by VADER's lexicon."""
+
+    @property
+    def identity(self) -> Identity:
+        from chatbots.encoders.sentiment import vader_identity
+
+        return vader_identity()
+
+    def unavailable_reason(self) -> str | None:
+        return None
+
+    def read(self, texts: Sequence[str], shared: Shared) -> tuple[np.ndarray, np.ndarray]:
+        details = np.array(shared.vader(texts))
+        details[[blank(text) for text in texts]] = np.nan
+        return details[:, 0], details[:, 1:]

@@ -1,0 +1,281 @@
+"""Language models and classifiers that a researcher names, in folders of this machine: what they say of texts.
+
+Any transformers model with safetensors, by its folder or by the hub id under which it was downloaded before;
+nothing is downloaded here. Metrics ask through the two protocols, so whatever else gives such numbers fits too.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from chatbots.identity import Identity
+from chatbots.imports import import_lock
+from chatbots.model_files import find_model, is_local, missing_reason, model_digest
+from chatbots.registry import nearest_names
+
+BATCH = 16
+
+
+class ModelError(Exception):
+    """A model cannot be used; the message says why and what would help."""
+
+
+class Classifier(Protocol):
+    """Gives texts, or pairs of texts, a probability."""
+
+    @property
+    def identity(self) -> Identity:
+        """What makes the numbers; known without loading it."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot be used here, or None. Cheap."""
+        ...
+
+    def probabilities(self, texts: Sequence[str | tuple[str, str]]) -> np.ndarray:
+        """(N,) probability of what it looks for in each text or pair."""
+        ...
+
+
+class ReplyModel(Protocol):
+    """Gives replies a likelihood."""
+
+    @property
+    def identity(self) -> Identity:
+        """What makes the numbers; known without loading it."""
+        ...
+
+    def unavailable_reason(self) -> str | None:
+        """Why it cannot be used here, or None. Cheap."""
+        ...
+
+    def surprise(
+        self, replies: Sequence[tuple[Sequence[str], str]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How surprising each reply is after the turns before it.
+
+        Args:
+            replies: (earlier turns, reply).
+
+        Returns:
+            (N,) negative log-likelihood in nats, and (N,) number of tokens it is summed over; NaN and 0 for
+            a reply without a token to predict.
+        """
+        ...
+
+
+class _Local:
+    """What both kinds share: which files, whether they are here, and loading them once."""
+
+    def __init__(self, model: str, device: str) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise ValueError(f"model is {model!r}; it must be a folder or a hub id")
+        self.model = model
+        self.device = device
+        self._loaded: tuple[Any, Any] | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def _files(self) -> dict[str, Any]:
+        folder = find_model(self.model)
+        return {
+            # A folder is known by what is in it, not by where it lies.
+            "model": folder.resolve().name if folder and is_local(self.model) else self.model,
+            "digest": model_digest(folder) if folder else None,
+        }
+
+    def _config(self) -> dict[str, Any]:
+        folder = find_model(self.model)
+        return {} if folder is None else _json(folder / "config.json")
+
+    def unavailable_reason(self) -> str | None:
+        if find_spec("transformers") is None:
+            return "the package transformers is not installed"
+        return missing_reason(self.model, None, allow_download=False)
+
+    def _load(self, factory: str) -> tuple[Any, Any]:
+        """The tokenizer and the model, in evaluation mode."""
+        with self._lock:
+            if self._loaded is None:
+                reason = self.unavailable_reason()
+                if reason is not None:
+                    raise ModelError(reason)
+                with import_lock:
+                    import transformers
+                from chatbots.encoders.quiet import quiet_loading
+
+                folder = find_model(self.model)
+                safely = {"local_files_only": True, "trust_remote_code": False}
+                with quiet_loading():
+                    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safely)
+                    model = getattr(transformers, factory).from_pretrained(
+                        folder, use_safetensors=True, **safely
+                    )
+                self._loaded = tokenizer, model.to(self.device).eval()
+            return self._loaded
+
+
+class LocalClassifier(_Local):
+    """A sequence classifier of transformers.
+
+    Args:
+        model: a folder, or a hub id that was downloaded before.
+        label: which of its labels to give the probability of.
+        device: where it computes.
+    """
+
+    def __init__(self, model: str, label: str, device: str = "cpu") -> None:
+        super().__init__(model, device)
+        self.label = label
+
+    @property
+    def identity(self) -> Identity:
+        return Identity("local_classifier", "1", {**self._files, "label": self.label})
+
+    def unavailable_reason(self) -> str | None:
+        reason = super().unavailable_reason()
+        if reason is None and self._index() is None:
+            labels = self._labels()
+            near = nearest_names(self.label, labels, 1)
+            reason = f"{self.model} has no label {self.label!r}; it has {', '.join(labels)}"
+            reason += f"; did you mean {near[0]}?" if near else ""
+        return reason
+
+    def _labels(self) -> list[str]:
+        return [str(name) for name in self._config().get("id2label", {}).values()]
+
+    def _index(self) -> int | None:
+        for number, name in self._config().get("id2label", {}).items():
+            if str(name).casefold() == self.label.casefold():
+                return int(number)
+        return None
+
+    def probabilities(self, texts: Sequence[str | tuple[str, str]]) -> np.ndarray:
+        import torch
+
+        distinct = list(dict.fromkeys(texts))
+        if not distinct:
+            return np.zeros(0)
+        with self._lock:
+            tokenizer, model = self._load("AutoModelForSequenceClassification")
+            found = np.empty(len(distinct))
+            # Texts of like length together: little padding.
+            order = sorted(range(len(distinct)), key=lambda i: len("".join(distinct[i])))
+            several = model.config.problem_type == "multi_label_classification"
+            for start in range(0, len(order), BATCH):
+                part = order[start : start + BATCH]
+                given = tokenizer(
+                    [distinct[i] for i in part],
+                    padding=True,
+                    truncation=True,
+                    max_length=_n_positions(model, tokenizer),
+                    return_tensors="pt",
+                ).to(self.device)
+                with torch.inference_mode():
+                    logits = model(**given).logits.double()
+                shares = torch.sigmoid(logits) if several else torch.softmax(logits, dim=-1)
+                found[part] = shares[:, self._index()].cpu().numpy()
+        place = {text: k for k, text in enumerate(distinct)}
+        return found[[place[text] for text in texts]]
+
+
+class LocalLanguageModel(_Local):
+    """A causal language model of transformers; turns are lines of one text.
+
+    Args:
+        model: a folder, or a hub id that was downloaded before.
+        window: how many earlier turns it sees.
+        device: where it computes.
+    """
+
+    def __init__(self, model: str, window: int = 5, device: str = "cpu") -> None:
+        super().__init__(model, device)
+        if window < 0:
+            raise ValueError(f"window is {window}; it must be 0 or more turns")
+        self.window = window
+
+    @property
+    def identity(self) -> Identity:
+        return Identity("local_language_model", "1", {**self._files, "window": self.window})
+
+    def unavailable_reason(self) -> str | None:
+        reason = super().unavailable_reason()
+        if reason is None and self._config().get("is_encoder_decoder"):
+            reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is needed"
+        return reason
+
+    def surprise(
+        self, replies: Sequence[tuple[Sequence[str], str]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        with self._lock:
+            tokenizer, model = self._load("AutoModelForCausalLM")
+            limit = _n_positions(model, tokenizer)
+            rows = [self._tokens(tokenizer, before, reply, limit) for before, reply in replies]
+            total = np.full(len(rows), np.nan)
+            count = np.zeros(len(rows), dtype=int)
+            order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
+            for start in range(0, len(order), BATCH):
+                part = [i for i in order[start : start + BATCH] if rows[i][1] < len(rows[i][0])]
+                if part:
+                    sums = self._sums(model, [rows[i] for i in part])
+                    total[part] = sums
+                    count[part] = [len(rows[i][0]) - rows[i][1] for i in part]
+        return total, count
+
+    def _tokens(
+        self, tokenizer: Any, before: Sequence[str], reply: str, limit: int
+    ) -> tuple[list[int], int]:
+        """The tokens of one row, and where those of the reply begin that have something before them."""
+        context = "".join(f"{text}\n" for text in list(before)[len(before) - self.window :])
+        first = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+        told = tokenizer(context, add_special_tokens=False)["input_ids"] if context else []
+        said = tokenizer(reply, add_special_tokens=False)["input_ids"][: limit - len(first)]
+        room = limit - len(first) - len(said)
+        told = told[len(told) - room :] if len(told) > room else told
+        start = len(first) + len(told)
+        return [*first, *told, *said], max(start, 1)
+
+    def _sums(self, model: Any, rows: Sequence[tuple[list[int], int]]) -> np.ndarray:
+        """(B,) negative log-likelihood of each row's tokens from its start on."""
+        import torch
+
+        width = max(len(tokens) for tokens, _ in rows)
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        there = torch.zeros(len(rows), width, dtype=torch.long)
+        counted = torch.zeros(len(rows), width, dtype=torch.bool)
+        for row, (tokens, start) in enumerate(rows):
+            ids[row, : len(tokens)] = torch.tensor(tokens)
+            there[row, : len(tokens)] = 1
+            counted[row, start : len(tokens)] = True
+        ids, there, counted = (x.to(self.device) for x in (ids, there, counted))
+        with torch.inference_mode():
+            logits = (
+                model(input_ids=ids, attention_mask=there).logits[:, :-1].float()
+            )  # (B, W−1, V)
+            losses = torch.nn.functional.cross_entropy(
+                logits.transpose(1, 2), ids[:, 1:], reduction="none"
+            )  # (B, W−1)
+            return (losses.double() * counted[:, 1:]).sum(dim=1).cpu().numpy()
+
+
+def _n_positions(model: Any, tokenizer: Any) -> int:
+    """The longest text in tokens; at most 1024, so that one very long turn cannot fill the memory."""
+    config = model.config
+    limits = [
+        getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "n_ctx")
+    ]
+    return min([1024, tokenizer.model_max_length, *(limit for limit in limits if limit)])
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}

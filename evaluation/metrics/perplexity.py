@@ -1,0 +1,111 @@
+"""How expected the bot's turns are under a language model that a researcher chooses.
+
+exp of the mean negative log-likelihood per token of the bot's turns, each given the turns before it. A low
+value means fluent or commonplace, which of the two it does not say; values of models with different
+tokenizers cannot be compared. Over a conversation tokens are pooled, not turns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evaluation.columns import Column, per_turn
+from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.local_models import LocalLanguageModel, ReplyModel
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.shared import BLANK, Shared
+
+
+@register_metric
+class Perplexity(MetricDefaults):
+    """Perplexity -B; on request.
+
+    Args:
+        name: of the metric, and what its columns begin with.
+        title: for people.
+        model: a folder with a causal transformers model, or a hub id that was downloaded before.
+        window: how many earlier turns the model sees.
+        device: where it computes.
+        replies: instead of `model`: anything that gives replies a likelihood.
+    """
+
+    default = False
+
+    def __init__(
+        self,
+        name: str = "perplexity",
+        title: str = "",
+        model: str | None = None,
+        window: int = 5,
+        device: str = "cpu",
+        replies: ReplyModel | None = None,
+    ) -> None:
+        self.name = name
+        self.title = title or "Perplexity"
+        self._replies = replies
+        if replies is None and model is not None:
+            self._replies = LocalLanguageModel(model, window, device)
+        self.columns = (
+            *per_turn(
+                f"{name}_nll_bot",
+                f"Negative log-likelihood per token, bot ({self.title})",
+                unit="nats",
+                range=(0, None),
+                direction="neither",
+                description="Mean negative log-likelihood of the tokens of the bot's turn under the chosen "
+                "language model, given the turns before it.",
+            ),
+            Column(
+                f"{name}_bot",
+                "conversation",
+                f"{self.title}, bot",
+                "1",
+                (1, None),
+                "neither",
+                "exp of the mean negative log-likelihood over all tokens of the bot's turns under the chosen "
+                "language model, each turn given those before it.",
+            ),
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"model": None if self._replies is None else self._replies.identity.as_dict()}
+
+    def unavailable_reason(self) -> str | None:
+        if self._replies is None:
+            return (
+                "no language model is chosen; name a local one in metrics.yaml (kind: perplexity, "
+                "params: {model: path or hub id})"
+            )
+        return self._replies.unavailable_reason()
+
+    def measure(self, layout: Layout, shared: Shared) -> Measured:
+        n = len(layout.conversations)
+        asked = [
+            (layout.texts[i - layout.turn_of[i] : i], layout.texts[i]) for i in layout.bot.tolist()
+        ]
+        total, count = np.zeros(0), np.zeros(0)
+        if asked:
+            assert self._replies is not None, "asked although it is unavailable"
+            total, count = self._replies.surprise(asked)
+        told = count > 0
+        mean = np.divide(total, count, out=np.full(len(total), np.nan), where=told)
+        owner = layout.conversation_of[layout.bot[told]]
+        tokens = np.bincount(owner, weights=count[told], minlength=n)
+        nats = np.bincount(owner, weights=total[told], minlength=n)
+        with np.errstate(over="ignore"):  # infinite becomes NaN with its reason
+            pooled = np.exp(np.divide(nats, tokens, out=np.full(n, np.nan), where=tokens > 0))
+        reason = (BLANK,) if not told.all() else ()
+        return Measured(
+            {f"{self.name}_nll_bot": layout.spread(layout.bot, mean)},
+            {f"{self.name}_bot": pooled},
+            {
+                f"{self.name}_nll_bot": reason,
+                f"{self.name}_bot": ("no turn of the bot with a token",)
+                if np.isnan(pooled).any()
+                else (),
+            },
+        )

@@ -1,0 +1,200 @@
+"""How much a bot repeats itself, by words and by meaning, and how much a participant takes up its words.
+
+Conversation repetition, utterance repetition and word similarity are the released code's (fact sheet section
+1.6); utterance repetition raises an error there and is here as it was meant. Self-repetition, the share of a
+turn's content words that the bot has used before, follows See et al. (2019), "What makes a good conversation?",
+NAACL; by meaning it is the largest cosine with an earlier turn of the bot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evaluation.columns import per_turn
+from evaluation.metrics.base import Measured, MetricDefaults, missing
+from evaluation.metrics.content_words import QUESTION_WORDS, UNKNOWN, content_words
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.shared import BLANK, Shared, blank
+
+_FIRST = "the bot has said nothing before"
+_NO_WORD = "the text has no content word"
+
+
+def conversation_repetition(earlier: set[str], text: str) -> int:
+    """−|content words of the text that are among the earlier ones|, each counted once; at most 0."""
+    return -len(earlier.intersection(content_words(text)))
+
+
+def utterance_repetition(text: str) -> int:
+    """−(tokens − distinct tokens) of the text, split at white space; at most 0."""
+    tokens = text.split()
+    return len(set(tokens)) - len(tokens)
+
+
+def word_similarity(text: str, answer: str) -> float:
+    """Distinct content words of the text that the answer has too, divided by the tokens of the text.
+
+    Question words and unknown words do not count. NaN for a blank text.
+    """
+    tokens = text.split()
+    if not tokens:
+        return float("nan")
+    left_out = QUESTION_WORDS | UNKNOWN
+    shared = set(content_words(text)) & set(content_words(answer)) - left_out
+    return len(shared) / len(tokens)
+
+
+@register_metric
+class Repetition(MetricDefaults):
+    """Repetition -B by words."""
+
+    name = "repetition"
+    title = "Repetition"
+    columns = (
+        *per_turn(
+            "conversation_repetition_bot",
+            "Conversation repetition, bot",
+            unit="words",
+            range=(None, 0),
+            direction="higher",
+            description="Minus the number of different content words of the bot's turn that it has used "
+            "earlier in the conversation; 0 for its first turn (fact sheet section 1.6).",
+        ),
+        *per_turn(
+            "utterance_repetition_bot",
+            "Utterance repetition, bot",
+            unit="words",
+            range=(None, 0),
+            direction="higher",
+            description="Minus the number of words of the bot's turn that repeat another word of it: "
+            "distinct words minus words (fact sheet section 1.6).",
+        ),
+        *per_turn(
+            "self_repetition_bot",
+            "Self-repetition, bot",
+            unit="share",
+            range=(0, 1),
+            direction="lower",
+            description="Share of the different content words of the bot's turn that it has used earlier in "
+            "the conversation. Undefined for its first turn.",
+        ),
+        *per_turn(
+            "repeated_turn_bot",
+            "Turn said before, bot",
+            unit="1",
+            range=(0, 1),
+            direction="lower",
+            description="1 if the bot has said exactly this earlier in the conversation, whatever the case "
+            "and the blanks, else 0. Undefined for its first turn and for a blank one.",
+        ),
+        *per_turn(
+            "word_similarity_bot_user",
+            "Word similarity, bot and answer",
+            unit="1",
+            range=(0, 1),
+            direction="neither",
+            description="Different content words of the bot's turn that the participant's answer takes up, "
+            "divided by the words of the bot's turn (fact sheet section 1.6). Stored at the answer; of a "
+            "run of several turns the last is taken. In self-play: of consecutive utterances.",
+        ),
+    )
+
+    def measure(self, layout: Layout, shared: Shared) -> Measured:
+        said, similar = layout.said, layout.answers
+        again = np.full((len(said), 4), np.nan)
+        words = [set(content_words(text)) for text in layout.texts_at(said)]
+        row = 0
+        for own in layout.by_conversation(said):
+            used: set[str] = set()
+            turns: set[str] = set()
+            for k, i in enumerate(own.tolist()):
+                text, mine = layout.texts[i], words[row]
+                folded = " ".join(text.casefold().split())
+                repeated = len(used & mine)
+                again[row, :2] = -repeated, utterance_repetition(text)
+                if k and mine:
+                    again[row, 2] = repeated / len(mine)
+                if k and folded:
+                    again[row, 3] = folded in turns
+                used |= mine
+                turns.add(folded)
+                row += 1
+        described = np.isin(said, layout.bot)  # in self-play not the first utterance
+        again, turns_of = again[described], said[described]
+        similarity = [
+            word_similarity(layout.texts[bot], layout.texts[user]) for bot, user in similar.tolist()
+        ]
+        names = (
+            "conversation_repetition_bot",
+            "utterance_repetition_bot",
+            "self_repetition_bot",
+            "repeated_turn_bot",
+        )
+        why_not: dict[str, Sequence[str]] = {
+            "self_repetition_bot": (_FIRST, _NO_WORD),
+            "repeated_turn_bot": (_FIRST, BLANK),
+        }
+        return Measured(
+            turns={
+                **{name: layout.spread(turns_of, again[:, k]) for k, name in enumerate(names)},
+                "word_similarity_bot_user": layout.spread(similar[:, 1], similarity),
+            },
+            reasons={
+                **{
+                    name: why_not[name] if np.isnan(again[:, k]).any() else ()
+                    for k, name in enumerate(names)
+                    if name in why_not
+                },
+                "word_similarity_bot_user": missing(np.array(similarity), BLANK),
+            },
+        )
+
+
+@register_metric
+class SelfSimilarity(MetricDefaults):
+    """Self-repetition -B by meaning."""
+
+    name = "self_similarity"
+    title = "Self-repetition by meaning"
+    columns = per_turn(
+        "self_similarity_bot",
+        "Self-repetition by meaning, bot",
+        unit="cosine",
+        range=(-1, 1),
+        direction="lower",
+        description="Largest cosine of the sentence embedding of the bot's turn with one of its earlier "
+        "turns of the conversation: 1 for a turn said before. Undefined for its first turn.",
+    )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        from chatbots.encoders.sentence import sentence_encoder
+
+        return {"encoder": sentence_encoder().identity.as_dict()}
+
+    def unavailable_reason(self) -> str | None:
+        from chatbots.encoders.sentence import sentence_encoder
+
+        return sentence_encoder().unavailable_reason()
+
+    def measure(self, layout: Layout, shared: Shared) -> Measured:
+        values = np.full(len(layout.texts), np.nan)
+        told = np.array([i for i in layout.said if not blank(layout.texts[i])], dtype=int)
+        if len(told):
+            vectors = dict(zip(told.tolist(), shared.encode(layout.texts_at(told)), strict=True))
+            for own in layout.by_conversation(told):
+                if len(own) < 2:
+                    continue
+                x = np.stack([vectors[i] for i in own.tolist()])
+                for k in range(1, len(own)):
+                    # Row by row: all pairs at once would fill the memory of a conversation of 10,000 turns.
+                    values[own[k]] = min(1.0, float((x[:k] @ x[k]).max()))
+        missed = np.isnan(values[layout.bot]).any()
+        return Measured(
+            {"self_similarity_bot": values},
+            reasons={"self_similarity_bot": (_FIRST, BLANK) if missed else ()},
+        )

@@ -1,0 +1,297 @@
+"""The table of the 2019 code and every quantity it computes from it, its quirks included.
+
+A row is a message, the bot's response and the message that follows; self-play is written as T rows with
+Message = m_t, Response = m_{t+1}, the last response empty (Ghandeharioun et al. 2019, fact sheet sections 0,
+1.2–1.6 and 2). The quirks, which the metrics of the other files do not have: the last row of a conversation
+takes part with the empty text (encoded as "_") or with a forced 0, an undefined slope and a pair without word
+vectors count 0, words are split at single blanks and cut at 30, laughter at 4, greedy matching looks one way.
+
+Stand-ins for what cannot be shipped: the default emotion encoder for DeepMoji, the default sentence encoder for
+InferSent, its static word vectors for word2vec; pass others where you have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import regex
+
+from chatbots import Conversation
+from evaluation.metrics.content_words import content_words
+from evaluation.metrics.feelings import EncoderFeelings, Feelings
+from evaluation.metrics.laughter import laughs_substring
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.normalise import length_reward, min_max, zscore
+from evaluation.metrics.phrases import PHRASES
+from evaluation.metrics.question import QUESTION_WORDS, question_score
+from evaluation.metrics.repetition import (
+    conversation_repetition,
+    utterance_repetition,
+    word_similarity,
+)
+from evaluation.metrics.sentiment import cosine, default_emotions, slope_min_max
+from evaluation.metrics.shared import Shared, blank
+from evaluation.metrics.word_coherence import pair_coherences
+from evaluation.metrics.words import n_words_spoken
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from chatbots.encoders.words import WordVectors
+
+NOTHING = "_"
+"""What stands for an empty text where one must be encoded."""
+
+_EMOJI = regex.compile(
+    r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of all conversations, one after another, R in all.
+
+    Attributes:
+        conversation_of: (R,) which conversation.
+        position: (R,) which row of it, from 0.
+        is_last: (R,) whether it is the conversation's last.
+        message, response, following: the texts; `following` is the next row's message, "" in the last.
+        vote: (R,) the vote on the response.
+    """
+
+    conversation_of: np.ndarray
+    position: np.ndarray
+    is_last: np.ndarray
+    message: list[str]
+    response: list[str]
+    following: list[str]
+    vote: np.ndarray
+
+    @classmethod
+    def of(cls, conversations: Sequence[Conversation], *, self_play: bool = False) -> Rows:
+        """Write conversations as rows; of a speaker's run of turns the last counts.
+
+        Messages that no bot answers, at the end, have no row of their own, as in the released table.
+        """
+        layout = Layout.of(conversations, self_play=self_play)
+        votes = [turn.vote for talk in conversations for turn in talk.turns]
+        owner: list[int] = []
+        texts: list[tuple[str, str, str]] = []
+        vote: list[int] = []
+        by_conversation = layout.by_conversation(layout.exchanges[:, 1])
+        message_of = {reply: message for message, reply in layout.exchanges.tolist()}
+        everything = layout.by_conversation(np.arange(len(layout.texts)))
+        for number, replies in enumerate(by_conversation):
+            pairs = [(message_of[reply], reply) for reply in replies.tolist()]
+            said = [(layout.texts[m], cleaned(layout.texts[r])) for m, r in pairs]
+            marks = [0 if self_play else votes[reply] for _, reply in pairs]
+            if self_play and len(everything[number]):
+                said.append((layout.texts[everything[number][-1]], ""))
+                marks.append(0)
+            after = [message for message, _ in said[1:]] + [""]
+            owner.extend([number] * len(said))
+            texts.extend((q, r, u) for (q, r), u in zip(said, after, strict=False))
+            vote.extend(marks)
+        of = np.array(owner, dtype=int)
+        n_rows = np.bincount(of, minlength=len(conversations))
+        position = np.concatenate([np.arange(n) for n in n_rows] or [np.zeros(0, dtype=int)])
+        return cls(
+            conversation_of=of,
+            position=position,
+            is_last=position == n_rows[of] - 1,
+            message=[q for q, _, _ in texts],
+            response=[r for _, r, _ in texts],
+            following=[u for _, _, u in texts],
+            vote=np.array(vote, dtype=float),
+        )
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+
+def cleaned(response: str) -> str:
+    """A response as the released code cleans it: without emoji and without blanks before it."""
+    return _EMOJI.sub("", response).lstrip()
+
+
+def row_values(
+    rows: Rows,
+    shared: Shared,
+    *,
+    feelings: Feelings | None = None,
+    vectors: WordVectors | None = None,
+) -> dict[str, np.ndarray]:
+    """The raw quantities of every row, in the order of the fact sheet: name to (R,), never NaN.
+
+    Args:
+        feelings: of the sentiment family; the default emotion encoder.
+        vectors: of the word coherences; the default word vectors.
+    """
+    from chatbots.encoders.words import word_vectors
+
+    feelings = feelings or EncoderFeelings(default_emotions)
+    vectors = vectors or word_vectors()
+    q, r, u = (
+        [NOTHING if blank(text) else text for text in texts]
+        for texts in (rows.message, rows.response, rows.following)
+    )
+    score_q, share_q = feelings.read(q, shared)
+    score_r, share_r = feelings.read(r, shared)
+    score_u, _ = feelings.read(u, shared)
+    unknown = np.array(["<unk>" in text for text in rows.response], dtype=bool)
+    embedded = shared.encode(q), shared.encode(r)
+    words = np.array([len(text.split(" ")) for text in rows.following], dtype=float)
+    words[rows.is_last] = 0.0
+    coherence = cosine(share_q, share_r)
+    values = {
+        "sentiment_user": np.where(rows.is_last, 0.0, score_u),
+        "sentiment_bot": score_r,
+        "sentiment_unk_bot": np.where(unknown, -0.5, score_r),
+        "sentiment_coherence_user_bot": coherence,
+        "sentiment_coherence_centred_user_bot": coherence - 0.5,
+        "sentiment_transition": score_u - score_q,
+        "laughter_user": np.clip(_each(laughs_substring, rows.following), 0, 4),
+        "semantic_similarity_user_bot": cosine(*embedded),
+        **_coherences("user_bot", rows.message, rows.response, vectors, shared.tokens),
+        **_coherences("bot_next", rows.response, rows.following, vectors, str.split),
+        "question_bot": _each(
+            lambda text: question_score(text, shared.lower_tokens(text)), rows.response
+        ),
+        "question_substring_bot": _each(question_substring, rows.response),
+        "words_user": words,
+        "words_clipped_user": np.clip(words, 0, 30),
+        "words_bot": _each(lambda text: len(text.split(" ")) if text else 0, rows.response),
+        "characters_user": _each(len, rows.following),
+        "length_reward": np.concatenate(
+            [length_reward(n) for n in np.bincount(rows.conversation_of) if n] or [np.zeros(0)]
+        ),
+        "vote_bot": rows.vote,
+        "debugging_bot": _each(lambda text: "you" in text, rows.response),
+        **{
+            f"{kind}_bot": _each(partial(_has_letters, phrases), rows.response)
+            for kind, phrases in PHRASES.items()
+        },
+        "conversation_repetition_bot": _conversation_repetitions(rows),
+        "utterance_repetition_bot": _each(utterance_repetition, rows.response),
+        "response_length_bot": _each(n_words_spoken, rows.response),
+        "word_similarity_bot_user": np.nan_to_num(
+            [word_similarity(*pair) for pair in zip(rows.response, rows.following, strict=True)]
+        ),
+    }
+    return {
+        name: np.asarray(found, dtype=float).reshape(len(rows)) for name, found in values.items()
+    }
+
+
+def conversation_values(
+    rows: Rows, values: dict[str, np.ndarray], n_conversations: int
+) -> dict[str, np.ndarray]:
+    """The quantities of a whole conversation: name to (C,), NaN for one without a row."""
+    own = np.split(
+        np.arange(len(rows)), np.searchsorted(rows.conversation_of, np.arange(1, n_conversations))
+    )
+    found = np.full((3, n_conversations), np.nan)
+    for number, at in enumerate(own[:n_conversations]):
+        if len(at):
+            scores = values["sentiment_user"][at]
+            slope = slope_min_max(scores)
+            found[:, number] = (
+                0.0 if np.isnan(slope) else slope,
+                np.var(scores),
+                values["sentiment_transition"][at].sum(),
+            )
+    n_rows = np.bincount(rows.conversation_of, minlength=n_conversations).astype(float)
+    return {
+        "sentiment_minmax": found[0],
+        "sentiment_variance_user": found[1],
+        "sentiment_auc_user": found[2],
+        "n_rows": n_rows,
+    }
+
+
+NORMALISED = {
+    "sentiment_user": zscore,
+    "semantic_similarity_user_bot": zscore,
+    "laughter_user": zscore,
+    "words_clipped_user": zscore,
+    "length_reward": zscore,
+    "vote_bot": zscore,
+}
+"""Which columns the released code normalises over the whole table, beside `words_minmax_user`."""
+
+
+def table_2019(
+    conversations: Sequence[Conversation],
+    *,
+    self_play: bool = False,
+    feelings: Feelings | None = None,
+    vectors: WordVectors | None = None,
+    shared: Shared | None = None,
+) -> pd.DataFrame:
+    """The 2019 table of these conversations, normalised columns (`…_z`, `…_minmax`) over all its rows.
+
+    Returns:
+        One row per row of the released table, with `chat_id`, `message`, `response` and all quantities;
+        those of a conversation stand in each of its rows.
+    """
+    import pandas as pd
+
+    rows = Rows.of(conversations, self_play=self_play)
+    values = row_values(rows, shared or Shared(), feelings=feelings, vectors=vectors)
+    whole = conversation_values(rows, values, len(conversations))
+    normalised = {f"{name}_z": how(values[name]) for name, how in NORMALISED.items()}
+    normalised["words_user_minmax"] = min_max(values["words_clipped_user"])
+    return pd.DataFrame(
+        {
+            "chat_id": [conversations[number].id for number in rows.conversation_of],
+            "message": rows.message,
+            "response": rows.response,
+            **values,
+            **{name: found[rows.conversation_of] for name, found in whole.items()},
+            **normalised,
+        }
+    )
+
+
+def question_substring(text: str) -> float:
+    """The later variant: 1 if the text has a question mark and the letters of a question word, else 0."""
+    return float("?" in text and any(word in text.lower() for word in QUESTION_WORDS))
+
+
+def _has_letters(phrases: Sequence[str], text: str) -> bool:
+    return any(phrase in text.lower() for phrase in phrases)
+
+
+def _each(how: Callable[[str], float], texts: Sequence[str]) -> np.ndarray:
+    return np.array([how(text) for text in texts], dtype=float)
+
+
+def _coherences(
+    name: str,
+    references: Sequence[str],
+    samples: Sequence[str],
+    vectors: WordVectors,
+    tokenise: Callable[[str], Sequence[str]],
+) -> dict[str, np.ndarray]:
+    """Average, extrema and one-directional greedy; 0 where a side has no known word."""
+    found = pair_coherences(list(zip(references, samples, strict=True)), vectors, tokenise)
+    found = np.nan_to_num(found)
+    return {
+        f"word_coherence_{kind}_{name}": found[:, column]
+        for column, kind in ((0, "average"), (1, "extrema"), (3, "greedy"))
+    }
+
+
+def _conversation_repetitions(rows: Rows) -> np.ndarray:
+    found = np.zeros(len(rows))
+    used: set[str] = set()
+    for row, text in enumerate(rows.response):
+        if rows.position[row] == 0:
+            used = set()
+        found[row] = conversation_repetition(used, text)
+        used.update(content_words(text))
+    return found
