@@ -5,7 +5,8 @@
 Imports sets of real rated conversations through the product's own commands into a database that is
 thrown away, computes the metrics, fits leaving one bot out, and prints a table. What comes out is
 reported, not required: the exit code tells whether it could be done. `quick` takes the first 30
-conversations of each bot.
+conversations of each bot. All commands run in this process, so that models are loaded and texts
+encoded once.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import argparse
 import gzip
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +37,48 @@ class RatedSet:
     targets: tuple[str, ...]
     scale: str | None = None
     exclude_bots: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.note}".strip()
 
 
+ALL_SEVEN = ("robotic", "interesting", "fun", "consistent", "fluent", "repetitive", "topic")
 SETS = (
     RatedSet(
         "reliable",
         # All seven run 0 to 100 with higher meaning better; their mean is the source's overall score.
-        ("robotic", "interesting", "fun", "consistent", "fluent", "repetitive", "topic"),
+        ALL_SEVEN,
         scale="0:100",
         exclude_bots=("qc",),  # the degraded control: it would make any metric look good
     ),
     RatedSet("dstc9", ("overall",)),
+    RatedSet("reliable", ALL_SEVEN, scale="0:100", note="with qc"),
 )
+METRICS = "sentiment,laughter,words,semantic_similarity,word_coherence,question,length"  # what the fits read
 
 
-@dataclass(frozen=True)
 class Confab:
-    """Commands on a data folder of their own."""
+    """Commands on a data folder of their own, in this process."""
 
-    data_dir: Path
+    def __init__(self, data_dir: Path) -> None:
+        for name in [name for name in os.environ if name.startswith("CONFAB_")]:
+            del os.environ[name]
+        os.environ |= {
+            "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+            "CONFAB_DATA_DIR": str(data_dir),
+            "CONFAB_LOG_LEVEL": "WARNING",
+            "DATABASE_URL": "",
+            "REDIS_URL": "",
+        }
+        import django
+
+        from chatbots.encoders.cache import cache_folder_set
+
+        django.setup()
+        cache_folder_set(None)  # word vectors are made once for all runs of this script
+        self.command("migrate", "--verbosity", "0")
 
     def command(self, *args: str) -> dict[str, Any]:
         """Run one command; what it prints, as JSON.
@@ -62,26 +86,14 @@ class Confab:
         Raises:
             SystemExit: if the command fails, with what it said.
         """
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")}
-        env = {
-            **kept,
-            "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
-            "CONFAB_DATA_DIR": str(self.data_dir),
-            "CONFAB_LOG_LEVEL": "WARNING",
-            "DATABASE_URL": "",
-            "REDIS_URL": "",
-        }
-        done = subprocess.run(
-            [sys.executable, "manage.py", *args],
-            cwd=ROOT,
-            env=env,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"manage.py {' '.join(args)} failed with {done.returncode}")
-        return json.loads(done.stdout) if "--json" in args else {}
+        from django.core.management import CommandError, call_command
+
+        out = StringIO()
+        try:
+            call_command(*args, stdout=out)
+        except CommandError as error:
+            raise SystemExit(f"manage.py {' '.join(args)} failed: {error}") from error
+        return json.loads(out.getvalue()) if "--json" in args else {}
 
 
 def first_of_each_bot(source: Path, target: Path, per_bot: int) -> None:
@@ -98,25 +110,30 @@ def first_of_each_bot(source: Path, target: Path, per_bot: int) -> None:
                 out.write(line)
 
 
-def fits_of(rated: RatedSet, folder: Path, size: str, work: Path) -> list[dict[str, Any]]:
-    """Import, measure and fit one set with either intercept; the JSON of `fit_hybrid`."""
-    confab = Confab(work / rated.name)
+def measured(confab: Confab, rated: RatedSet, folder: Path, size: str, work: Path) -> None:
+    """Import one set and compute its metrics."""
     file = folder / f"{rated.name}.jsonl.gz"
     if size == "quick":
         part = work / f"{rated.name}.jsonl"
         first_of_each_bot(file, part, QUICK_PER_BOT)
         file = part
     study = ["--study", rated.name]
-    confab.command("migrate", "--verbosity", "0")
     scale = ["--scale", rated.scale] if rated.scale else []
     imported = confab.command("import_conversations", str(file), *study, *scale, "--json")
     if imported["skipped"]:
         print(f"  {len(imported['skipped'])} records of {rated.name} were left out")
-    measured = confab.command("compute_metrics", *study, "--inline", "--json")
-    print(f"{rated.name}: {measured['seconds']:.0f} s for the metrics", flush=True)
+    found = confab.command("compute_metrics", *study, "--metrics", METRICS, "--inline", "--json")
+    print(f"{rated.name}: {found['seconds']:.0f} s for the metrics", flush=True)
+
+
+def fits_of(confab: Confab, rated: RatedSet) -> list[dict[str, Any]]:
+    """Fit one set by either preset; the JSON of `fit_hybrid`, which tells of both intercepts."""
     excluded = ["--exclude-bots", ",".join(rated.exclude_bots)] if rated.exclude_bots else []
-    fit = ["fit_hybrid", *study, "--target", ",".join(rated.targets), *excluded, "--json"]
-    return [confab.command(*fit, "--intercept", intercept) for intercept in ("fold", "common")]
+    fit = ["fit_hybrid", "--study", rated.name, "--target", ",".join(rated.targets), *excluded]
+    return [
+        confab.command(*fit, "--preset", preset, "--intercept", "common", "--json")
+        for preset in ("paper", "strong")
+    ]
 
 
 def told(correlation: dict[str, Any] | None, kind: str) -> str:
@@ -129,34 +146,54 @@ def told(correlation: dict[str, Any] | None, kind: str) -> str:
 
 
 def rows_of(name: str, fit: dict[str, Any]) -> list[list[str]]:
-    """The fit's row of the table, and one for each baseline."""
-    bots = fit["bot_level"]
-    null = (bots.get("pearson") or {}).get("null95")
-    pairs = fit["pairs"]
-    rows = [
-        [
-            name,
-            f"{fit['preset']}, intercept {fit['intercept']}",
-            str(fit["n_conversations"]),
-            str(fit["n_bots"]),
-            told(fit["conversation_level"], "pearson"),
-            told(bots, "pearson"),
-            told(bots, "spearman"),
-            told(bots, "kendall"),
-            "–" if null is None else f"{null:.2f}",
-            f"{pairs['ordered']}/{pairs['all']}",
-            f"{pairs['resolvable_ordered']}/{pairs['resolvable']}",
-        ]
-    ]
-    for baseline, found in fit.get("baselines", {}).items():
-        kinds = [told(found.get("bot_level"), k) for k in ("pearson", "spearman", "kendall")]
-        rows.append(["", baseline, "", "", "", *kinds, "", "", ""])
+    """The fit's rows of the table, one per intercept."""
+    rows = []
+    for intercept, found in fit["intercepts"].items():
+        pearson, pairs = found["bot_level"]["pearson"], found["pairs"]
+        null = pearson["null95"]
+        rows.append(
+            [
+                name,
+                f"{fit['preset']}, intercept {intercept}",
+                str(fit["n_conversations"]),
+                str(fit["n_bots"]),
+                told(found["bot_level"], "pearson"),
+                "–" if null is None else f"{null:.2f}",
+                f"{pairs['ordered']}/{pairs['all']}",
+                f"{pairs['resolvable_ordered']}/{pairs['resolvable']}",
+            ]
+        )
     return rows
 
 
+def baseline_rows(fit: dict[str, Any]) -> list[list[str]]:
+    """A row for each trivial predictor, by the common intercept."""
+    rows = []
+    for name, found in fit["baselines"].items():
+        null = found["bot_level"]["pearson"].get("null95")
+        shown = "–" if null is None else f"{null:.2f}"
+        rows.append(["", name, "", "", told(found["bot_level"], "pearson"), shown, "", ""])
+    return rows
+
+
+def notes_of(name: str, fit: dict[str, Any]) -> str:
+    """What the nested choice was, how good it could be, and the verdict."""
+    chosen = Counter(fold.get("penalty") for fold in fit["folds"])
+    penalties = ", ".join(f"{penalty:g} in {n}" for penalty, n in sorted(chosen.items()))
+    best = fit["ceiling"]["best_r"]
+    told_best = "–" if best is None else f"{best:.2f}"
+    return f"{name}: penalties {penalties} folds; ceiling {told_best}. {fit['verdict']}"
+
+
 HEADINGS = [
-    *("set", "fit or baseline", "conv.", "bots", "conversations r", "bots r", "bots rho"),
-    *("bots tau", "null95", "pairs", "resolvable"),
+    "set",
+    "fit or baseline",
+    "conv.",
+    "bots",
+    "r over bots",
+    "null95",
+    "pairs",
+    "resolvable",
 ]
 
 
@@ -182,18 +219,31 @@ def main() -> int:
     if not here:
         print(f"There is no validation data in {options.data}.", file=sys.stderr)
         return 1
+    begun = time.monotonic()
     rows: list[list[str]] = []
+    notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="confab-validate-") as work:
+        confab = Confab(Path(work))
+        for rated in {rated.name: rated for rated in here}.values():
+            measured(confab, rated, options.data, options.size, Path(work))
         for rated in here:
             started = time.monotonic()
-            for fit in fits_of(rated, options.data, options.size, Path(work)):
-                rows += rows_of(rated.name, fit)
-            print(f"{rated.name}: {time.monotonic() - started:.0f} s in all", flush=True)
+            fits = fits_of(confab, rated)
+            for fit in fits:
+                rows += rows_of(rated.title, fit)
+            rows += baseline_rows(fits[0])
+            notes.append(notes_of(rated.title, fits[-1]))
+            print(f"{rated.title}: {time.monotonic() - started:.0f} s for the fits", flush=True)
     print()
     print(table(rows))
     print()
-    print("Intervals: 95 %. null95: the coefficient over bots that chance passes once in twenty.")
+    print("\n".join(notes))
+    print()
+    print(
+        "Intervals: 95 % over bots. null95: the r that bots' ratings permuted pass once in twenty."
+    )
     print("pairs: of bots put in the order of their human means; resolvable: those that differ.")
+    print(f"{time.monotonic() - begun:.0f} s in all.")
     return 0
 
 

@@ -22,13 +22,8 @@ from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.core.errors import Refused
+from webapp.runs.hybrid_tables import FitTables, bot_keys
 from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
-from webapp.runs.selectors.frames import (
-    check_computed,
-    metric_frame,
-    metrics_of_columns,
-    rated_frame,
-)
 from webapp.runs.selectors.metrics import (
     conversations_lacking,
     metrics_find,
@@ -50,11 +45,8 @@ from webapp.runs.services.metrics import (
     metric_version_record,
 )
 from webapp.runs.services.selfplay import conversation_seed, selfplay_store
-from webapp.studies.models import Study
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from chatbots.base import Bot
     from evaluation.metrics.base import Metric
     from evaluation.metrics.shared import Shared
@@ -280,7 +272,7 @@ def metrics_slice(metric_run_id: int, *, follow: Follow | None = None) -> bool:
 def _metrics(job: MetricRun, work: _Work) -> bool:
     metrics = metrics_find(job.metrics)
     versions = {metric.name: metric_version_record(metric=metric) for metric in metrics}
-    shared = _shared_of(job)
+    shared = _shared_now()
     before: list[Any] = []
     work.beat(now=True)
     while ids := conversations_lacking(
@@ -305,21 +297,19 @@ def _metrics(job: MetricRun, work: _Work) -> bool:
     return False
 
 
-_shared: dict[int, Shared] = {}
+_shared: list[Shared] = []
 
 
-def _shared_of(job: MetricRun) -> Shared:
-    """What the slices of one job in this process share, so that no text is encoded twice.
+def _shared_now() -> Shared:
+    """What the jobs of this process share, so that a fit does not encode again what its metrics did.
 
-    The next job makes room; so does a job of very many texts, whose vectors would fill the memory.
+    Very many texts, whose vectors would fill the memory, make room for the next.
     """
     from evaluation.metrics.shared import Shared
 
-    shared = _shared.get(job.pk)
-    if shared is None or shared.encoder.n_encoded > TEXTS_KEPT:
-        _shared.clear()
-        shared = _shared[job.pk] = Shared()
-    return shared
+    if not _shared or _shared[0].encoder.n_encoded > TEXTS_KEPT:
+        _shared[:] = [Shared()]
+    return _shared[0]
 
 
 def _compute(
@@ -346,29 +336,28 @@ def fit_do(fit_id: int, *, follow: Follow | None = None) -> bool:
 
 
 def _fit(fit: HybridFit, work: _Work) -> bool:
+    from evaluation.hybrid.embeddings import block_of
     from evaluation.hybrid.fit import apply_fit, fit_hybrid
+    from evaluation.hybrid.presets import preset_get
     from evaluation.hybrid.results import KeptFit
 
     asked = fit.request
     targets, seed = asked["targets"], asked["seed"]
     work.beat(now=True)
-    selfplay = None
-    identities: dict[str, Any] = {}
-    if asked["applies_kept_fit"]:
-        kept = KeptFit.from_json(fit.kept or {})
-        features = list(kept.features)
+    kept = KeptFit.from_json(fit.kept or {}) if asked["applies_kept_fit"] else None
+    if kept is None:
+        preset = preset_get(asked["preset"])
+        features, blocks = asked["features"] or list(preset.features), list(preset.blocks)
     else:
-        kept = None
-        features = _features(asked)
-    metrics = metrics_of_columns(features)
-    identities["metrics"] = {metric.name: metric.identity.as_dict() for metric in metrics}
+        features = [name for name in kept.shown if name in kept.features]
+        blocks = list(dict.fromkeys(block for name in kept.features if (block := block_of(name))))
+    tables = FitTables(fit, features, blocks, _shared_now, work.beat)
+    identities: dict[str, Any] = {"metrics": tables.identities}
+    selfplay = tables.selfplay()
     if fit.run is not None:
-        check_computed(metrics, run=fit.run)
-        selfplay = metric_frame(run=fit.run, metrics=metrics)
-        selfplay = selfplay[~selfplay["bot"].isin(asked["exclude_bots"])]
         identities["selfplay_bots"] = fit.run.plan["identities"]
     if kept is None:
-        table, dimensions = _rated(fit, fit.train_study or fit.study, metrics)
+        table, dimensions, ratings = tables.rated(fit.train_study or fit.study)
         common = {
             "features": features,
             "targets": targets,
@@ -376,13 +365,14 @@ def _fit(fit: HybridFit, work: _Work) -> bool:
             "intercept": asked["intercept"],
             "seed": seed,
             "metric_identities": identities["metrics"],
+            "ratings": ratings,
         }
         if fit.train_study is None:
             result = fit_hybrid(table, selfplay=selfplay, dimensions=dimensions, **common)
         else:
             kept = fit_hybrid(table, **common).fit
     if kept is not None:
-        human = _to_apply_to(fit, metrics)
+        human = tables.to_apply_to()
         result = apply_fit(
             kept,
             human=human if len(human) else None,
@@ -391,65 +381,9 @@ def _fit(fit: HybridFit, work: _Work) -> bool:
             seed=seed,
         )
     work.beat(now=True)
-    identities["bots"] = _bot_keys(fit)
+    identities["bots"] = bot_keys(fit)
     fit_store(fit=fit, result=result, identities=identities)
     return False
-
-
-def _features(asked: dict[str, Any]) -> list[str]:
-    from evaluation.hybrid.presets import preset_get
-
-    return asked["features"] or list(preset_get(asked["preset"]).features)
-
-
-def _rated(fit: HybridFit, study: Study, metrics: list[Metric]) -> tuple[pd.DataFrame, list[str]]:
-    """The study's rated conversations, and the names of its rating dimensions.
-
-    Length is there too: baselines are made of it.
-    """
-    check_computed(metrics, study=study)
-    names = {metric.name for metric in metrics}
-    baselines = [m for m in metrics_of_columns(["words_user", "n_turns"]) if m.name not in names]
-    table, dimensions = rated_frame(
-        study=study,
-        metrics=[*metrics, *baselines],
-        include_synthetic=fit.request["include_synthetic"],
-        exclude_bots=fit.request["exclude_bots"],
-    )
-    missing = [target for target in fit.request["targets"] if target not in dimensions]
-    if missing:
-        known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
-        raise Refused(
-            "no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}"
-        )
-    return table, dimensions
-
-
-def _to_apply_to(fit: HybridFit, metrics: list[Metric]) -> pd.DataFrame:
-    """The conversations a kept fit predicts: the study's rated ones, or all if none is rated."""
-    check_computed(metrics, study=fit.study)
-    asked = fit.request
-    table, dimensions = rated_frame(
-        study=fit.study,
-        metrics=metrics,
-        include_synthetic=asked["include_synthetic"],
-        exclude_bots=asked["exclude_bots"],
-    )
-    if not dimensions:
-        table = metric_frame(
-            study=fit.study, metrics=metrics, include_synthetic=asked["include_synthetic"]
-        )
-        table = table[~table["bot"].isin(asked["exclude_bots"])]
-    return table
-
-
-def _bot_keys(fit: HybridFit) -> dict[str, list[str]]:
-    keys: dict[str, list[str]] = {}
-    studies = [study for study in (fit.study, fit.train_study) if study is not None]
-    found = Conversation.objects.filter(study__in=studies).order_by("bot__bot_id", "bot__key")
-    for bot_id, key in found.values_list("bot__bot_id", "bot__key").distinct():
-        keys.setdefault(bot_id, []).append(key)
-    return keys
 
 
 def _reason(error: Exception) -> str:

@@ -308,7 +308,7 @@ def test_same_seed_same_document():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"preset": "strongest"}, "no preset 'strongest'; there is: paper"),
+        ({"preset": "strongest"}, "no preset 'strongest'; there is: paper, strong"),
         ({"intercept": "none"}, "'fold' or 'common'"),
         ({"targets": []}, "no target"),
         ({"features": ["f", "f"]}, "'f' is named twice"),

@@ -1,0 +1,141 @@
+"""The tables that a hybrid fit is made of or applied to: metric columns, ratings and pooled embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import conversation_values
+from webapp.core.errors import Refused
+from webapp.runs.models import HybridFit
+from webapp.runs.selectors.frames import (
+    check_computed,
+    metric_frame,
+    metrics_of_columns,
+    rated_frame,
+    ratings_frame,
+)
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evaluation.metrics.shared import Shared
+
+CHUNK = 512
+
+
+class FitTables:
+    """Reads what one fit needs.
+
+    Args:
+        fit: as asked for.
+        features: columns that predict, those of embeddings too.
+        shared: keeps sentence vectors; embeddings are made here, they are not stored.
+        beat: called while something takes long.
+    """
+
+    def __init__(
+        self,
+        fit: HybridFit,
+        features: Sequence[str],
+        blocks: Sequence[str],
+        shared: Callable[[], Shared],
+        beat: Callable[[], None],
+    ) -> None:
+        self.fit = fit
+        self.metrics = metrics_of_columns(features)
+        self._blocks = tuple(blocks)
+        self._shared = shared
+        self._beat = beat
+
+    @property
+    def identities(self) -> dict[str, Any]:
+        """Of the metrics, and of the encoder where embeddings are read."""
+        found = {metric.name: metric.identity.as_dict() for metric in self.metrics}
+        if self._blocks:
+            found["embedding"] = self._shared().encoder.identity.as_dict()
+        return found
+
+    def selfplay(self) -> pd.DataFrame | None:
+        """Self-play of the run, if one is asked for."""
+        run = self.fit.run
+        if run is None:
+            return None
+        check_computed(self.metrics, run=run)
+        table = metric_frame(run=run, metrics=self.metrics)
+        table = table[~table["bot"].isin(self.fit.request["exclude_bots"])]
+        return self._embedded(table, self_play=True)
+
+    def rated(self, study: Study) -> tuple[pd.DataFrame, list[str], pd.DataFrame]:
+        """The study's rated conversations, the names of its rating dimensions, and every single rating.
+
+        Length is there too: baselines are made of it.
+        """
+        asked = self.fit.request
+        check_computed(self.metrics, study=study)
+        names = {metric.name for metric in self.metrics}
+        baselines = [
+            m for m in metrics_of_columns(["words_user", "n_turns"]) if m.name not in names
+        ]
+        chosen = {
+            "include_synthetic": asked["include_synthetic"],
+            "exclude_bots": asked["exclude_bots"],
+        }
+        table, dimensions = rated_frame(study=study, metrics=[*self.metrics, *baselines], **chosen)
+        missing = [target for target in asked["targets"] if target not in dimensions]
+        if missing:
+            known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
+            raise Refused(
+                "no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}"
+            )
+        return self._embedded(table), dimensions, ratings_frame(study=study, **chosen)
+
+    def to_apply_to(self) -> pd.DataFrame:
+        """The conversations a kept fit predicts: the study's rated ones, or all if none is rated."""
+        asked, study = self.fit.request, self.fit.study
+        check_computed(self.metrics, study=study)
+        table, dimensions = rated_frame(
+            study=study,
+            metrics=self.metrics,
+            include_synthetic=asked["include_synthetic"],
+            exclude_bots=asked["exclude_bots"],
+        )
+        if not dimensions:
+            table = metric_frame(
+                study=study, metrics=self.metrics, include_synthetic=asked["include_synthetic"]
+            )
+            table = table[~table["bot"].isin(asked["exclude_bots"])]
+        return self._embedded(table)
+
+    def _embedded(self, table: pd.DataFrame, *, self_play: bool = False) -> pd.DataFrame:
+        """The table with the columns of the blocks."""
+        if not self._blocks:
+            return table
+        import pandas as pd
+
+        from evaluation.hybrid.embeddings import pooled_embeddings
+
+        ids = list(table["conversation_id"])
+        parts = [
+            pooled_embeddings(
+                list(conversation_values(Conversation.objects.filter(pk__in=ids[i : i + CHUNK]))),
+                self_play=self_play,
+                shared=self._shared(),
+                blocks=self._blocks,
+                progress=self._beat,
+            )
+            for i in range(0, max(1, len(ids)), CHUNK)
+        ]
+        return table.merge(pd.concat(parts), on="conversation_id", how="left")
+
+
+def bot_keys(fit: HybridFit) -> dict[str, list[str]]:
+    """By bot the keys of its identities in the conversations of the fit's studies."""
+    keys: dict[str, list[str]] = {}
+    studies = [study for study in (fit.study, fit.train_study) if study is not None]
+    found = Conversation.objects.filter(study__in=studies).order_by("bot__bot_id", "bot__key")
+    for bot_id, key in found.values_list("bot__bot_id", "bot__key").distinct():
+        keys.setdefault(bot_id, []).append(key)
+    return keys
