@@ -132,6 +132,13 @@ def ordinal_model(
         for end, name in ((0, "lowest"), (-1, "highest")):
             if counts[i, end] == counts[i].sum():
                 return nothing(f"every rating of {label} is the {name} one: its effect is infinite")
+    apart = _separated(counts)
+    if apart is not None:
+        upper, lower = (", ".join(labels[side].tolist()) for side in apart[:2])
+        at = points[apart[2]]
+        return nothing(
+            f"no rating of {upper} is below {at:g} and none of {lower} above: their difference is infinite"
+        )
     fit = _fisher_scoring(counts)
     if fit is None:
         return nothing("no optimum found: the bots' ratings hardly overlap")
@@ -143,6 +150,20 @@ def ordinal_model(
         np.add.at(scores, rater, _scores(parameters, n_bots, n_points)[bot, point])
         covariance = covariance @ (scores.T @ scores) @ covariance * n_raters / (n_raters - 1)
     return _result(labels, points, counts, parameters, covariance, n_raters, how, level)
+
+
+def _separated(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Bots on either side of a point that their ratings share at most, and its place; None if they overlap.
+
+    The likelihood then grows for ever as the two sides move apart.
+    """
+    lowest = (counts > 0).argmax(axis=1)
+    highest = counts.shape[1] - 1 - (counts[:, ::-1] > 0).argmax(axis=1)
+    for t in range(counts.shape[1]):
+        above, below = lowest >= t, highest <= t
+        if (above | below).all() and not above.all() and not below.all():
+            return above, ~above, t
+    return None
 
 
 def _split(parameters: np.ndarray, n_points: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -11,6 +11,7 @@ import numpy as np
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard.plots.likert import Spread
 from webapp.ratings.summary import (
+    BotInfo,
     DimensionInfo,
     RatingTable,
     rating_table,
@@ -61,16 +62,10 @@ def study_agreement(study: Study, chosen: str, *, include_synthetic: bool) -> Ag
         return None
     dimension = next((d for d in dimensions if d.key == chosen), dimensions[0])
     values = table.answers[dimension.key]
-    steps = _steps(dimension, values)
+    steps = steps_of(dimension, values)
     bots = study_bots(study)
     of_bot = np.array(table.bot_ids, dtype=object)
-    spreads = []
-    for bot_id, bot in bots.items():
-        mine = values[of_bot == bot_id]
-        mine = mine[np.isfinite(mine)]
-        nearest = Counter(int(np.argmin([abs(v - step) for step in steps])) for v in mine)
-        mean = float(mine.mean()) if len(mine) else None
-        spreads.append(Spread(bot, [nearest.get(i, 0) for i in range(len(steps))], mean))
+    spreads = [spread_of(bot, values[of_bot == bot_id], steps) for bot_id, bot in bots.items()]
     spreads.sort(key=lambda s: (float("inf") if s.mean is None else -s.mean, s.bot.slot))
     n_shared, within, between = _pairs(table, values)
     return Agreement(
@@ -86,7 +81,15 @@ def study_agreement(study: Study, chosen: str, *, include_synthetic: bool) -> Ag
     )
 
 
-def _steps(dimension: DimensionInfo, values: np.ndarray) -> list[float]:
+def spread_of(bot: BotInfo, values: np.ndarray, steps: Sequence[float]) -> Spread:
+    """How often a bot got each answer; values between two steps count for the nearer one."""
+    mine = values[np.isfinite(values)]
+    nearest = np.abs(mine[:, None] - np.asarray(steps, dtype=float)).argmin(axis=1)
+    counts = np.bincount(nearest, minlength=len(steps)).tolist()
+    return Spread(bot, counts, float(mine.mean()) if len(mine) else None)
+
+
+def steps_of(dimension: DimensionInfo, values: np.ndarray) -> list[float]:
     """Whole steps of the scale; values seen where it has none; else eleven equal bins' middles."""
     if float(dimension.low).is_integer() and dimension.high - dimension.low < _MOST_STEPS:
         n = int(dimension.high - dimension.low)

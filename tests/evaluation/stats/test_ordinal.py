@@ -127,7 +127,7 @@ def test_reasons():
     assert "every rating is 3" in ordinal_model([3, 3], ["a", "b"]).reason
     assert "rating of a is the lowest" in ordinal_model([1, 1, 2, 3], list("aabb")).reason
     apart = ordinal_model([1, 2, 1, 2, 3, 4, 3, 4], list("aaaabbbb"))
-    assert "hardly overlap" in apart.reason
+    assert apart.reason.endswith("their difference is infinite")
     assert not apart.converged
     assert "too few" in ordinal_model([1, 2, 1, 2], list("abba"), [1, 1, 2, 2]).reason
     with pytest.raises(ValueError, match="2 values"):
@@ -138,3 +138,19 @@ def test_undefined_ratings_are_left_out():
     values, bots = cheese()
     again = ordinal_model([*values, float("nan")], [*bots, "A"])
     assert again == ordinal_model(values, bots)
+
+
+def test_bots_whose_ratings_share_one_point_at_most_have_no_finite_difference():
+    """Scoring would stop somewhere on the way to infinity, with an interval that is none."""
+    counts = {"a": [0, 0, 0, 4, 2], "b": [0, 0, 0, 3, 9], "c": [1, 2, 8, 5, 0]}
+    values = [point for row in counts.values() for point, n in enumerate(row) for _ in range(n)]
+    bots = [bot for bot, row in counts.items() for _ in range(sum(row))]
+    found = ordinal_model(values, bots)
+    assert not found.converged
+    assert found.reason == (
+        "no rating of a, b is below 3 and none of c above: their difference is infinite"
+    )
+    values[0] = 2  # one rating of a below the shared point: now they overlap
+    overlapping = ordinal_model(values, bots)
+    assert overlapping.converged
+    assert all(np.isfinite([bot.low, bot.high]).all() for bot in overlapping.bots)

@@ -12,13 +12,17 @@ from webapp.dashboard.plots.svg import el
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: what it says, where it leads, and why it may be empty."""
+    """One cell: what it says, where it leads, and why it may be empty.
+
+    `raw` is what a CSV has in its place, with all digits: one number, or the ends of an interval.
+    """
 
     text: str
     href: str = ""
     why: str = ""
     slot: int = 0
     hollow: bool = False
+    raw: tuple[float | None, ...] = ()
 
     @property
     def shape(self) -> SafeString | str:

@@ -23,6 +23,7 @@ def heatmap_figure(
     titles: Sequence[str],
     found: dict[tuple[int, int], Correlation],
     *,
+    id: str = "heatmap",
     title: str,
     method: str,
     note: str = "",
@@ -38,15 +39,15 @@ def heatmap_figure(
             [
                 Cell(titles[i]),
                 Cell(titles[j]),
-                Cell(share(value.r), why=value.reason or ""),
-                Cell(span(value.low, value.high, shares=True)),
-                Cell(str(value.n)),
+                Cell(share(value.r), why=value.reason or "", raw=(value.r,)),
+                Cell(span(value.low, value.high, shares=True), raw=(value.low, value.high)),
+                Cell(str(value.n), raw=(value.n,)),
             ]
         )
     headers = [Header(_("Dimension")), Header(_("With")), Header("ρ", numeric=True)]
     headers += [Header("95 %", numeric=True), Header("n", numeric=True)]
     return Figure(
-        id="heatmap",
+        id=id,
         title=title,
         method=method,
         wide=_draw(titles, found, 342 if len(titles) <= 6 else 600, css="plot-wide"),
@@ -60,7 +61,8 @@ def _draw(
     titles: Sequence[str], found: dict[tuple[int, int], Correlation], width: float, *, css: str
 ) -> SafeString:
     n = len(titles)
-    names = min(max((text_width(t) for t in titles), default=40) + 14, width * 0.36)
+    longest = max((text_width(title) for title in titles), default=40)
+    names = min(longest + (38 if n > 6 else 14), width * 0.36)  # room for the row's number
     cell = min((width - names) / max(n, 1), 50)
     top = 22.0
     parts: list[object] = []

@@ -91,7 +91,7 @@ def _draw(
     row, n_steps = 33.8, len(steps)
     longest = max((text_width(spread.bot.title) for spread in spreads), default=60)
     names = min(longest + 34, width * 0.32)
-    left, right = names, width - 44
+    left, right = names, width - 56
     shares = [[c / s.n if s.n else 0.0 for c in s.counts] for s in spreads]
     below = max((_below(share) for share in shares), default=0.5)
     above = max((sum(share) - _below(share) for share in shares), default=0.5)

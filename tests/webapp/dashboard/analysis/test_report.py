@@ -1,0 +1,145 @@
+"""The report: one file with nothing from outside, every number as CSV, clear refusals."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.builders import make_study
+from tests.webapp.dashboard.analysis.conftest import TABLE
+from webapp.dashboard.analysis.csvs import table_csv
+from webapp.dashboard.analysis.sections import number_cell, span_cell
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.studies.models import Study
+
+
+class Page(HTMLParser):
+    """What a page asks for from elsewhere, its texts and its downloads."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.outside: list[str] = []
+        self.downloads: dict[str, str] = {}
+        self.policy = ""
+        self.inline: dict[str, str] = {}
+        self._open = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attributes}
+        for name in ("src", "href", "action", "srcset", "poster", "data"):
+            value = found.get(name, "")
+            if value and not value.startswith(("#", "data:")):
+                self.outside.append(f"{tag} {name}={value}")
+        if tag == "link" or "style" in found or any(name.startswith("on") for name in found):
+            self.outside.append(f"{tag} {found}")
+        if "download" in found:
+            self.downloads[found["download"]] = found["href"]
+        if found.get("http-equiv") == "Content-Security-Policy":
+            self.policy = found["content"]
+        self._open = tag if tag in ("style", "script") else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.inline[self._open] = self.inline.get(self._open, "") + data
+
+
+@pytest.fixture
+def page(study: Study, tmp_path: Path) -> tuple[str, Page]:
+    output = tmp_path / "r.html"
+    printed = io.StringIO()
+    call_command("report", "--study=analysed", f"--output={output}", "--json", stdout=printed)
+    assert json.loads(printed.getvalue()) == {"file": str(output)}
+    html = output.read_text(encoding="utf-8")
+    return html, Page(html)
+
+
+def test_one_file_with_every_part(page: tuple[str, Page]) -> None:
+    html, found = page
+    assert found.outside == []
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", html)
+    for kind in ("style", "script"):
+        digest = base64.b64encode(hashlib.sha256(found.inline[kind].encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in found.policy
+    assert "default-src 'none'" in found.policy
+    parts = re.findall(r'<section id="([a-z]+)"', html)
+    assert parts == [
+        *("ratings", "comparisons", "models", "raters"),
+        *("hybrid", "trajectories", "correlations", "methods"),
+    ]
+    assert html.count("<h1>") == 1
+    assert "16 people rated 64 conversations with 4 bots on 2 dimensions." in html
+    assert "Krippendorff’s α" in html
+    assert 'tabindex="0"' not in re.sub(r'<div class="table-scroll"[^>]*>', "", html)
+    # Everything drawn has a table, and every table its CSV.
+    assert html.count("<figure ") == html.count("<table ") == len(found.downloads)
+
+
+def test_every_csv_reads_back(page: tuple[str, Page]) -> None:
+    _html, found = page
+    tables = {}
+    for name, href in found.downloads.items():
+        head, _comma, body = href.partition(",")
+        assert head == "data:text/csv;charset=utf-8;base64"
+        rows = list(csv.reader(io.StringIO(base64.b64decode(body).decode("utf-8-sig"))))
+        assert len({len(row) for row in rows}) == 1, name
+        tables[name] = rows
+    header, *rows = tables["analysed-differences.csv"]
+    assert header[:4] == ["Pair", "Difference", "90 % low", "90 % high"]
+    assert len(rows) == 6
+    assert all(float(low) <= float(gap) <= float(high) for _pair, gap, low, high, *_rest in rows)
+
+
+def test_csv_has_all_digits_reasons_and_no_formula() -> None:
+    table = Table(
+        [Header("Bot"), Header("r", numeric=True), Header("95 %", numeric=True)],
+        [
+            [Cell("=1+1"), number_cell(1 / 3), span_cell(-0.25, 0.5)],
+            [Cell("b"), number_cell(None, why="constant"), span_cell(None, None, why="constant")],
+        ],
+    )
+    rows = list(csv.reader(io.StringIO(table_csv(table))))
+    assert rows == [
+        ["Bot", "r", "r reason", "95 % low", "95 % high", "95 % reason"],
+        ["'=1+1", repr(1 / 3), "", "-0.25", "0.5", ""],
+        ["b", "", "constant", "", "", "constant"],
+    ]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"study": "ratet"}, "there is no study 'ratet'; did you mean rated?"),
+        ({"output": "/nowhere/r.html"}, "there is no folder /nowhere"),
+        ({"output": "/tmp"}, "/tmp is a folder; name a file"),
+        ({"run": 9}, "there is no self-play run 9"),
+        ({"bots": "/nowhere.csv"}, "No such file or directory"),
+        ({"turned": "dull"}, "the study has no dimension 'dull'"),
+        ({}, "study rated has no ratings yet, so there is nothing to report"),
+    ],
+)
+def test_refusals(options: dict, message: str, tmp_path: Path) -> None:
+    make_study("rated")
+    given = {"study": "rated", "output": str(tmp_path / "r.html"), **options}
+    with pytest.raises(CommandError, match=re.escape(message)):
+        call_command("report", *(f"--{name}={value}" for name, value in given.items()))
+
+
+def test_a_bad_table_of_bots_is_refused_with_its_line(study: Study, tmp_path: Path) -> None:
+    table = tmp_path / "bots.csv"
+    table.write_bytes(TABLE + b"delta,1,x,y,no\n")
+    with pytest.raises(CommandError, match="line 6: the study has no bot 'delta'"):
+        call_command("report", "--study=analysed", f"--output={tmp_path}/r.html", f"--bots={table}")

@@ -1,0 +1,183 @@
+"""What the analysis of a study says, against the numbers it was made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from evaluation.stats.anova import anova
+from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records
+from webapp.dashboard.analysis.comparisons import comparisons_section, planning_table
+from webapp.dashboard.analysis.correlations import correlations_section
+from webapp.dashboard.analysis.hybrid import hybrid_section
+from webapp.dashboard.analysis.models import models_section
+from webapp.dashboard.analysis.raters import raters_section
+from webapp.dashboard.analysis.sections import Section
+from webapp.dashboard.analysis.study_data import StudyData, study_data
+from webapp.dashboard.analysis.trajectories import VOTES, trajectories_section, turn_values
+from webapp.dashboard.plots.figure import Table
+from webapp.ratings.summary import bot_summary
+from webapp.studies.bot_columns import BotColumns, bot_columns_read
+from webapp.studies.models import Study
+
+
+def frame() -> pd.DataFrame:
+    """The ratings as they went in."""
+    return pd.DataFrame(
+        [{"bot": r["bot"], "id": r["dialogue_id"], **r["ratings"][0]} for r in records()]
+    )
+
+
+def table_of(section: Section, id: str) -> Table:
+    return next(part.table for part in [*section.figures, *section.tables] if part.id == id)
+
+
+def cells(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
+    section = comparisons_section(data, bot_summary(data.study))
+    means = frame().groupby("bot")["quality"].mean()
+    best, second = sorted(("alpha", "beta"), key=lambda bot: -means[bot])
+    assert data.rated_bots[:3] == [best, second, "gamma"]
+    words = " ".join([*section.lead, *section.points])
+    assert "cannot be told apart with 16 raters each; about" in words
+    assert (
+        f"{second} is rated higher than gamma, difference {means[second] - means['gamma']:.2f} ["
+        in words
+    )
+    assert "The control bad is rated below 3 of 3 other bots." in words
+    pairs = {row[0]: row for row in cells(table_of(section, "differences"))}
+    assert len(pairs) == 6
+    assert pairs[f"{best} − bad"][1] == f"{means[best] - means['bad']:.2f}"
+    assert "coloured where the two can be put in order" in section.figures[0].method
+
+
+def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
+    (row,) = cells(planning_table(data, [1.0]).table)
+    values = frame()
+    sd = np.sqrt(
+        (values.groupby("bot")["quality"].var() * (N_RATERS - 1)).sum() / (4 * (N_RATERS - 1))
+    )
+    alpha = 0.10 / 3  # three pairs of bots that are no control
+    n = int(row[2].replace(",", ""))
+
+    def power(k: int) -> float:
+        limit = stats.t.ppf(1 - alpha / 2, 2 * (k - 1))
+        return stats.nct.sf(limit, 2 * (k - 1), np.sqrt(k / 2) / sd)
+
+    assert power(n) >= 0.8 > power(n - 1)
+    assert int(row[3]) < n  # raters who rate both need fewer
+
+
+def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> None:
+    section = models_section(data)
+    found = table_of(section, "anova")
+    values = frame()
+    values = values[values["bot"] != "bad"]
+    levels = {
+        "corpus": values["bot"].map({"alpha": "reddit", "beta": "reddit", "gamma": "cornell"}),
+        "EI": values["bot"].map({"alpha": "EI", "beta": "plain", "gamma": "plain"}),
+    }
+    expected = anova(
+        (values["quality"] + values["fluency"]).to_numpy(),
+        {name: list(column) for name, column in levels.items()},
+        max_order=1,
+    )
+    rows = {row[0].text: row for row in found.rows}
+    assert rows["corpus"][3].raw[0] == pytest.approx(expected.term("corpus").f)
+    assert rows["EI"][4].raw[0] == pytest.approx(expected.term("EI").p)
+    assert "main effects only" in section.tables[0].method
+    assert {table.id for table in section.tables} == {"anova", "marginals", "mixed", "ordinal"}
+    assert [row[0] for row in cells(table_of(section, "mixed"))] == data.rated_bots[:3]
+
+
+def test_without_factors_bots_are_compared_and_the_reason_is_told(study: Study) -> None:
+    data = study_data(
+        study, own=bot_columns_read(b"bot,corpus\nalpha,reddit\nbeta,cornell\n", list(BOTS))
+    )
+    assert data is not None
+    section = models_section(data)
+    assert cells(table_of(section, "anova"))[0][0] == "bot"
+    assert any("it is unknown for gamma and bad" in why for why in section.missing)
+    study.refresh_from_db()
+    assert BotColumns.from_json(study.bot_columns).source == "bots.csv"  # a report stores nothing
+
+
+def test_agreement_zscores_and_filters(data: StudyData) -> None:
+    section = raters_section(data)
+    rows = cells(table_of(section, "agreement"))
+    same = [row for row in rows if row[2] == "the same conversation"]
+    assert {row[3] for row in same} == {"–"}  # one rater each: undefined, not 0
+    about = [row for row in rows if row[:3] == ["Quality", "ICC(1), one rater", "the same bot"]]
+    assert 0 < float(about[0][3]) < 1
+    assert any("no rater has 10 ratings" in why for why in section.missing)
+    rules = {row[0].text: row for row in table_of(section, "filters").rows}
+    assert (
+        rules["Control not rated lower"][1].raw[0] + rules["Control not rated lower"][2].raw[0] > 0
+    )
+    assert rules["Faster than reading allows"][3].why == "no times given"
+
+
+def test_turn_values_are_by_exchange(data: StudyData) -> None:
+    chats = data.per_conversation
+    found = turn_values(data, list(chats.index), [VOTES, "words_user", "laughter_user"])
+    assert set(found) == {VOTES, "words_user"}  # nothing is known of laughter
+    good = chats.index[chats["quality"] == 7][0]
+    assert found["words_user"][good] == [7.0] * 4
+    assert all(vote in (0.0, 1.0) for vote in found[VOTES][good])
+
+
+def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
+    section = trajectories_section(data)
+    by_id = {figure.id: figure for figure in section.figures}
+    rows = by_id["best-worst"].table.rows
+    assert {row[1].text for row in rows if row[0].text == "Words, participant"} == {
+        "best 24",
+        "worst 24",
+    }
+    first = {
+        row[1].text: row[3].raw[0]
+        for row in rows
+        if row[0].text == "Words, participant" and row[2].raw == (1,)
+    }
+    assert first["best 24"] > first["worst 24"] + 1
+    assert "48 conversations are rated; 100 best and 100 worst need 200." in section.missing
+    missing = next(row for row in rows if row[0].text == "Sentiment, participant")
+    assert "not computed yet" in missing[1].why
+    assert {row[1].text for row in by_id["by-trait"].table.rows} >= {"plain", "EI"}
+    assert any(point.startswith("Words, participant:") for point in section.points)
+
+
+def test_the_three_matrices(data: StudyData) -> None:
+    section = correlations_section(data)
+    assert [figure.id for figure in section.figures] == [
+        "dimensions",
+        "metrics-dimensions",
+        "bots-dimensions",
+    ]
+    values = frame()
+    rho = stats.spearmanr(values["quality"], values["fluency"]).statistic
+    assert table_of(section, "dimensions").rows[0][2].raw[0] == pytest.approx(rho)
+    words = {
+        (row[0].text, row[1].text): row for row in table_of(section, "metrics-dimensions").rows
+    }
+    assert words["Words, participant", "Quality"][2].raw[0] > 0.5
+    assert words["Words, participant", "Quality"][6].text == "yes"
+    assert words["Question score, bot", "Quality"][2].why == "one side is constant"
+    bots = {(row[0].text, row[1].text): row for row in table_of(section, "bots-dimensions").rows}
+    means = values.groupby("bot")["quality"].mean()[["alpha", "beta", "gamma"]]
+    r = np.corrcoef([20, 25, 40], means)[0, 1]
+    assert bots["ppl (of the bot)", "Quality"][2].raw[0] == pytest.approx(r)
+    assert any("no finished self-play run" in why for why in section.missing)
+
+
+def test_without_a_fit_the_command_is_named(data: StudyData) -> None:
+    assert "manage.py fit_hybrid --study analysed" in hybrid_section(data).missing[0]
+
+
+def test_the_table_of_the_tests_marks_the_control() -> None:
+    assert bot_columns_read(TABLE, list(BOTS)).control == {"bad"}

@@ -1,0 +1,81 @@
+"""The pages of the statistics: every part, uploads and their refusals, the report to download."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from tests.builders import make_study
+from webapp.dashboard.views.analysis import PARTS
+from webapp.studies.models import Study
+
+
+def address(study: Study, part: str) -> str:
+    return reverse("dashboard:study_statistics_part", args=[study.key, part])
+
+
+def test_every_part_has_its_figures_and_tables(staff: Client, study: Study) -> None:
+    for part in PARTS:
+        html = staff.get(address(study, part)).content.decode()
+        assert html.count("<h1") == 1, part
+        assert 'style="' not in html, part
+        assert html.count("<table ") >= 1, part
+        if part != "raters" and part != "models":
+            assert 'class="mark" tabindex="0"' in html or "<a " in html, part
+    # A second look comes from the cache and says the same.
+    first = staff.get(address(study, "models")).content
+    assert staff.get(address(study, "models")).content.count(b"<td") == first.count(b"<td")
+
+
+def test_a_difference_is_planned_for(staff: Client, study: Study) -> None:
+    html = staff.get(address(study, "comparisons") + "?difference=0.5&power=0.9").content.decode()
+    assert "Raters per bot for a power of 0.9" in html
+    html = staff.get(address(study, "comparisons") + "?difference=-1").content.decode()
+    assert "greater than or equal to" in html
+
+
+def test_a_table_of_bots_is_uploaded_refused_and_taken_away(staff: Client, study: Study) -> None:
+    where = address(study, "correlations")
+    for content, message in (
+        (
+            b"bot,ppl\nalfa,1\n",
+            "line 2: the study has no bot &#x27;alfa&#x27;; did you mean alpha?",
+        ),
+        (b"", "The file is empty"),
+        (b"bot,ppl\n" + b"x" * 1_000_001, "a table of bots has at most 1,000,000"),
+    ):
+        answer = staff.post(where, {"file": SimpleUploadedFile("t.csv", content)})
+        assert answer.status_code == 400
+        assert message in answer.content.decode()
+    assert staff.post(where).status_code == 400
+    good = SimpleUploadedFile("new.csv", b"bot,size\nalpha,3\nbeta,2\ngamma,1\n")
+    assert staff.post(where, {"file": good}).status_code == 302
+    html = staff.get(where).content.decode()
+    assert "Stored: new.csv; numbers: size" in html
+    assert "size (of the bot)" in html
+    staff.post(where, {"clear": "1"})
+    study.refresh_from_db()
+    assert study.bot_columns == {}
+
+
+def test_the_report_is_a_download(staff: Client, study: Study) -> None:
+    assert (
+        b"analysed-report.html"
+        in staff.get(reverse("dashboard:study_report", args=[study.key])).content
+    )
+    answer = staff.get(reverse("dashboard:study_report_file", args=[study.key]))
+    assert answer["Content-Disposition"] == 'attachment; filename="analysed-report.html"'
+    assert answer.content.startswith(b"<!doctype html>")
+
+
+@pytest.mark.django_db
+def test_a_study_without_ratings_says_so(staff: Client, client: Client) -> None:
+    study = make_study("empty")
+    for part in PARTS:
+        assert b"No ratings yet" in staff.get(address(study, part)).content
+    assert b"No ratings yet" in staff.get(reverse("dashboard:study_report", args=["empty"])).content
+    assert staff.get(reverse("dashboard:study_report_file", args=["empty"])).status_code == 404
+    assert staff.get(address(study, "nothing")).status_code == 404
+    assert client.get(address(study, "models")).status_code == 302

@@ -1,0 +1,249 @@
+"""What moves together: people's answers, metrics of their chats, and what is known of the bots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from django.utils.translation import gettext as _
+
+from evaluation.metrics.registry import metric_list
+from evaluation.stats.compare import holm
+from evaluation.stats.correlation import Correlation, correlate, within_groups
+from webapp.dashboard.analysis.sections import Section, listed
+from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.plots.heatmap import heatmap_figure
+from webapp.dashboard.plots.matrix import Found, matrix_figure
+from webapp.dashboard.plots.words import share
+from webapp.runs.models import SelfPlayRun
+from webapp.runs.selectors.frames import metric_frame
+
+ALPHA = 0.05
+
+
+def correlations_section(data: StudyData, run: SelfPlayRun | None = None) -> Section:
+    """The three matrices of the paper.
+
+    Args:
+        run: self-play whose metrics are set against the bots' ratings; None: the newest that has
+            enough of the bots.
+    """
+    section = Section("correlations", _("What moves together"))
+    _among_dimensions(data, section)
+    _with_metrics(data, section)
+    _bot_level(data, section, run)
+    return section
+
+
+def _among_dimensions(data: StudyData, section: Section) -> None:
+    if len(data.dimensions) < 2:
+        section.missing.append(_("Dimensions among themselves: there is only one."))
+        return
+    frame = data.per_conversation
+    found: dict[tuple[int, int], Correlation] = {}
+    for i, a in enumerate(data.dimensions):
+        for j, b in enumerate(data.dimensions[i + 1 :], start=i + 1):
+            found[i, j] = correlate(
+                frame[a.key].to_numpy(), frame[b.key].to_numpy(), "spearman", interval="fisher"
+            )
+    best = max(found, key=lambda key: -2 if found[key].r is None else found[key].r or 0)
+    if found[best].r is not None:
+        section.lead.append(
+            _("{a} and {b} go together most closely, ρ = {r}.").format(
+                a=data.dimensions[best[0]].title,
+                b=data.dimensions[best[1]].title.lower(),
+                r=share(found[best].r),
+            )
+        )
+    section.figures.append(
+        heatmap_figure(
+            [d.title for d in data.dimensions],
+            found,
+            id="dimensions",
+            title=_("Which ratings move together"),
+            method=_("Spearman over {n} conversations, 95 % intervals by Fisher’s z.").format(
+                n=f"{len(frame):,}"
+            ),
+            note=_("Raters who like one thing tend to like all: part of this is halo."),
+        )
+    )
+
+
+def _titles() -> dict[str, str]:
+    """Titles of conversation-level columns."""
+    return {
+        column.name: column.title.removesuffix(", mean")
+        for metric in metric_list()
+        for column in metric.columns
+        if column.level == "conversation"
+    }
+
+
+def _with_metrics(data: StudyData, section: Section) -> None:
+    ratings = data.per_conversation
+    frame = data.metrics.reindex(ratings.index)
+    titles = _titles()
+    columns = [name for name in titles if name in frame and frame[name].notna().sum() > 2]
+    if not columns:
+        section.missing.append(
+            _(
+                "Ratings against metrics: none is computed yet; run `manage.py compute_metrics --study {key}`."
+            ).format(key=data.study.key)
+        )
+        return
+    keep = ~ratings["bot"].isin([bot for bot, info in data.bots.items() if info.is_control])
+    frame, ratings = frame[keep], ratings[keep]
+    dimensions = data.all_dimensions
+    found: Found = {}
+    within: Found = {}
+    for i, name in enumerate(columns):
+        x = frame[name].to_numpy(dtype=float)
+        for j, dimension in enumerate(dimensions):
+            y = ratings[dimension.key].to_numpy(dtype=float)
+            found[i, j] = correlate(x, y, "spearman", interval="fisher")
+            within[i, j] = within_groups(x, y, ratings["bot"].tolist())
+    shown = [titles[name] for name in columns]
+    sure = survivors(found)
+    section.lead.extend(_strongest(shown, found, sure, data.headline.title))
+    section.figures.append(
+        matrix_figure(
+            shown,
+            [d.title for d in dimensions],
+            found,
+            id="metrics-dimensions",
+            title=_("Which metrics go with which ratings?"),
+            method=_(
+                "Spearman over {n} conversations, controls left out; bold: p < .05 after Holm’s correction for {m} "
+                "correlations. The table has Pearson’s r within bots beside."
+            ).format(n=f"{len(ratings):,}", m=len(found)),
+            symbol="ρ",
+            sure=sure,
+            beside=(_("r within bots"), within),
+            note=_(
+                "A correlation over all bots may be a difference between bots alone; within bots it is about "
+                "single chats."
+            ),
+        )
+    )
+
+
+def survivors(found: Found) -> set[tuple[int, int]]:
+    """Cells whose p-value stays below 5 % after Holm's correction over the whole matrix."""
+    corrected = holm([value.p for value in found.values()])
+    return {key for key, p in zip(found, corrected, strict=True) if p is not None and p < ALPHA}
+
+
+def _strongest(
+    rows: Sequence[str], found: Found, sure: set[tuple[int, int]], headline: str
+) -> list[str]:
+    """The strongest relations with the headline, which is the first column."""
+    first = {i: value for (i, j), value in found.items() if j == 0 and (i, j) in sure}
+    if not first:
+        return [_("No metric is related to {name} beyond chance.").format(name=headline.lower())]
+    ranked = sorted(first, key=lambda i: -abs(first[i].r or 0))[:3]
+    named = [f"{rows[i].lower()} (ρ = {share(first[i].r)})" for i in ranked]
+    return [
+        _("Of single chats, {names} go most closely with {name}.").format(
+            names=listed(named), name=headline.lower()
+        )
+    ]
+
+
+def _bot_level(data: StudyData, section: Section, run: SelfPlayRun | None) -> None:
+    bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
+    means = {
+        d.key: {bot: _mean(data.table.answers[d.key][data.bot == bot]) for bot in bots}
+        for d in data.all_dimensions
+    }
+    titles = _titles()
+    rows: list[tuple[str, Mapping[str, float]]] = []
+    chosen = run or selfplay_of(bots)
+    if chosen is None:
+        section.missing.append(
+            _(
+                "Self-play against ratings: no finished self-play run has metrics for three of these bots."
+            )
+        )
+    else:
+        table = metric_frame(run=chosen)
+        grouped = table.groupby("bot")[[c for c in titles if c in table]].mean()
+        for name in grouped.columns:
+            rows.append(
+                (_("{title} (self-play)").format(title=titles[name]), grouped[name].to_dict())
+            )
+    for name, values in data.bot_columns.items():
+        rows.append((_("{name} (of the bot)").format(name=name), values))
+    chats = data.metrics.groupby("bot")[[c for c in titles if c in data.metrics]].mean()
+    for name in chats.columns:
+        rows.append((_("{title} (rated chats)").format(title=titles[name]), chats[name].to_dict()))
+    rows = [(title, values) for title, values in rows if sum(_there(values, bots)) > 2]
+    if not rows:
+        section.missing.append(_("Bots against bots: nothing is known of three rated bots."))
+        return
+    found: Found = {}
+    for i, (_title, values) in enumerate(rows):
+        x = [values.get(bot, np.nan) for bot in bots]
+        for j, dimension in enumerate(data.all_dimensions):
+            y = [means[dimension.key][bot] for bot in bots]
+            found[i, j] = correlate(x, y, "pearson", interval="fisher")
+    sure = survivors(found)
+    section.figures.append(
+        matrix_figure(
+            [title for title, _values in rows],
+            [d.title for d in data.all_dimensions],
+            found,
+            id="bots-dimensions",
+            title=_("Which figures of a bot go with its ratings?"),
+            method=_(
+                "Pearson over the means of {n} bots, controls left out{run}; bold: p < .05 after Holm’s correction "
+                "for {m} correlations."
+            ).format(
+                n=len(bots),
+                m=len(found),
+                run=_("; self-play run {pk}").format(pk=chosen.pk) if chosen else "",
+            ),
+            symbol="r",
+            sure=sure,
+            note_lead=_few(len(bots), len(found)),
+            note=_(
+                "Two families of bots make everything correlate, and of {m} correlations one in twenty passes p < .05 "
+                "by chance."
+            ).format(m=len(found)),
+        )
+    )
+    section.caution = _(
+        "Correlations over {n} bots say little alone: their intervals are wide, and what distinguishes the bots in "
+        "one way distinguishes them in others."
+    ).format(n=len(bots))
+
+
+def _few(n_bots: int, n_found: int) -> str:
+    from evaluation.stats.correlation import fisher_interval
+
+    low, high = fisher_interval(0.5, n_bots) if n_bots > 3 else (None, None)
+    if low is None or high is None:
+        return _("{n} bots are too few for an interval.").format(n=n_bots)
+    return _("With {n} bots an r of .50 may be anything from {low} to {high}.").format(
+        n=n_bots, low=share(low), high=share(high)
+    )
+
+
+def _there(values: Mapping[str, float], bots: Sequence[str]) -> list[bool]:
+    return [bot in values and bool(np.isfinite(values[bot])) for bot in bots]
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def selfplay_of(bots: Sequence[str]) -> SelfPlayRun | None:
+    """The newest finished self-play run with at least three of the bots and metrics computed."""
+    runs = (
+        SelfPlayRun.objects.filter(
+            state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False
+        )
+        .distinct()
+        .order_by("-pk")
+    )
+    return next((run for run in runs if len(set(run.plan.get("bots", ())) & set(bots)) > 2), None)

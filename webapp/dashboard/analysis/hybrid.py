@@ -1,0 +1,132 @@
+"""Stored hybrid fits of a study: how well each predicts bots that it has not seen, beside trivial predictors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from webapp.dashboard.analysis.sections import NamedTable, Section
+from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.hybrid_view import HybridView, Predictor, hybrid_view
+from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
+from webapp.runs.models import HybridFit, Job
+
+
+def fits_stored(data: StudyData) -> list[HybridFit]:
+    """The newest finished fit of each preset, target, intercept and choice of bots, newest first."""
+    fits = HybridFit.objects.filter(study=data.study, state=Job.State.DONE, result__isnull=False)
+    newest: dict[tuple[str, ...], HybridFit] = {}
+    for fit in fits.defer("kept", "predictions").order_by("-pk"):
+        asked = fit.request
+        newest.setdefault(
+            (
+                str(asked.get("preset")),
+                ",".join(asked.get("targets") or ()),
+                str(asked.get("intercept")),
+                ",".join(sorted(asked.get("exclude_bots") or ())),
+                str(fit.run_id),
+            ),
+            fit,
+        )
+    return list(newest.values())
+
+
+def hybrid_section(data: StudyData) -> Section:
+    """All stored fits, each with its figures; those with one intercept for all folds first."""
+    section = Section("hybrid", _("Hybrid metric"))
+    fits = fits_stored(data)
+    if not fits:
+        section.missing.append(
+            _(
+                "No hybrid metric has been fitted; run `manage.py fit_hybrid --study {key} --intercept common`."
+            ).format(key=data.study.key)
+        )
+        return section
+    # Of two fits alike in all else, the common intercept is the one whose chance level is near 0.
+    fits.sort(key=lambda fit: (fit.request.get("intercept") != "common", -fit.pk))
+    every = {dimension.key for dimension in data.dimensions}
+    drawn: set[tuple[str, str]] = set()
+    for fit in fits:
+        assert fit.result is not None
+        target = fit.result["target"]
+        if len(every) > 1 and set(target.split(",")) == every:
+            target = _("of all dimensions")
+        view = hybrid_view({**fit.result, "target": target}, data.bots, data.link)
+        name = _("fit {pk}: preset {preset}, target {target}, intercept {intercept}").format(
+            pk=fit.pk,
+            preset=fit.result["preset"],
+            target=target.replace(",", ", "),
+            intercept=_("common to all folds")
+            if fit.result["intercept"] == "common"
+            else _("of each fold, as the paper"),
+        )
+        same = (fit.result["preset"], target)
+        if fit is fits[0]:
+            section.caution = f"{view.caution_lead} {view.caution}"
+        section.lead.append(_sentence(name, view, fit.result))
+        # The slopes do not depend on the intercept, so they are drawn once.
+        section.figures.extend(_figures(view, fit.pk, name, with_weights=same not in drawn))
+        drawn.add(same)
+        section.tables.append(_predictors(view, fit.pk, name))
+    return section
+
+
+def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
+    found = next((row for row in view.predictors if row.is_metric), None)
+    said = name[0].upper() + name[1:]
+    if found is None or found.value is None:
+        why = view.no_correlation or (found.why if found else "")
+        return f"{said}: {why}"
+    return _(
+        "{name}: r = {r} {ends} over {n} bots; chance passes {null} once in twenty. {pairs}"
+    ).format(
+        name=said,
+        r=found.r,
+        ends=found.interval,
+        n=result["n_bots"],
+        null=found.chance,
+        pairs=view.pairs,
+    )
+
+
+def _figures(view: HybridView, pk: int, name: str, *, with_weights: bool) -> list[Figure]:
+    wanted = (view.scatter, view.selfplay, view.weights if with_weights else None)
+    found = [figure for figure in wanted if figure is not None]
+    return [_named(figure, f"{figure.id}-{pk}", name) for figure in found]
+
+
+def _named(figure: Figure, id: str, name: str) -> Figure:
+    return replace(figure, id=id, method=f"{figure.method} ({name[0].upper()}{name[1:]}.)")
+
+
+def _predictors(view: HybridView, pk: int, name: str) -> NamedTable:
+    def row(found: Predictor, unit: str) -> list[Cell]:
+        return [
+            Cell(found.title),
+            Cell(unit),
+            Cell(found.r, why=found.why if found.value is None else "", raw=(found.value,)),
+            Cell(found.interval),
+            Cell(found.chance),
+        ]
+
+    rows = [row(found, _("bots")) for found in view.predictors]
+    rows += [row(found, _("conversations")) for found in view.conversation_level]
+    return NamedTable(
+        f"predictors-{pk}",
+        _("Against trivial predictors"),
+        Table(
+            [
+                Header(_("Predictor")),
+                Header(_("Over")),
+                Header("r", numeric=True),
+                Header("95 %", numeric=True),
+                Header(_("null, 95 %"), numeric=True),
+            ],
+            rows,
+        ),
+        method=f"{name[0].upper()}{name[1:]}.",
+        note=" ".join([view.no_correlation, *view.notes]).strip(),
+    )

@@ -1,0 +1,206 @@
+"""How the numbers were made: the methods paragraph, versions and identities of everything used."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from evaluation.stats.compare import pairwise
+from evaluation.stats.trajectories import N_EXTREME
+from evaluation.stats.zscores import MIN_RATINGS
+from webapp.dashboard.analysis.hybrid import fits_stored
+from webapp.dashboard.analysis.sections import NamedTable, Section
+from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.analysis.trajectories import SEED
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.ratings.summary import LEVEL, MEAN_KEY, ORDER_ALPHA
+from webapp.runs.models import MetricResult, MetricVersion
+from webapp.runs.selectors.metrics import metrics_all, versions_current
+
+_PACKAGES = ("numpy", "scipy", "pandas", "django", "torch", "transformers")
+_DIGEST = 12
+_CUT = 60
+
+
+def methods_section(data: StudyData) -> Section:
+    """Sentences that can go into a paper, and the tables that make the numbers traceable."""
+    section = Section("methods", _("Data and methods"))
+    section.lead.extend([_data_sentence(data), _statistics_sentence(data)])
+    section.tables.extend([_bots(data), _metrics(data), _questions(data), _environment()])
+    fits = _fits(data)
+    if fits is not None:
+        section.tables.insert(2, fits)
+    return section
+
+
+def _data_sentence(data: StudyData) -> str:
+    n_raters = len({rater for rater in data.raters if rater is not None})
+    by = (
+        _("by {n} people").format(n=f"{n_raters:,}")
+        if n_raters
+        else _("by people who are not named in the data")
+    )
+    controls = [info.title for bot, info in data.bots.items() if info.is_control]
+    said = _(
+        "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} ratings of {chats} "
+        "conversations with {bots} bots {by}, on {dimensions} dimensions."
+    ).format(
+        key=data.study.key,
+        protocol=_("import") if data.study.is_imported else data.study.protocol,
+        rubric=data.study.rubric.name,
+        version=data.study.rubric.version,
+        ratings=f"{len(data.table.bot_ids):,}",
+        chats=f"{len(set(data.table.conversations)):,}",
+        bots=len(data.rated_bots),
+        by=by,
+        dimensions=len(data.dimensions),
+    )
+    if data.headline.key == MEAN_KEY:
+        said += " " + _(
+            "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings only)."
+        )
+    if controls:
+        said += " " + _(
+            "Controls made to be bad ({names}) are shown hollow and left out of rankings, models and correlations."
+        ).format(names=", ".join(controls))
+    if data.include_synthetic:
+        said += " " + _("Scripted participants are counted.")
+    return said
+
+
+def _statistics_sentence(data: StudyData) -> str:
+    n_resamples = (pairwise.__kwdefaults__ or {})["n"]
+    return _(
+        "Intervals of means are {level} % percentile intervals of {n} resamples of whole raters (of conversations "
+        "where raters are not named; Efron and Tibshirani, 1993). Pairs of bots are compared by Welch’s test, or by the "
+        "bootstrap’s error where people rate several bots, corrected by Holm (1979) for all pairs at p < {alpha}. The "
+        "mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, 2000); the "
+        "ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis of variance "
+        "uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of form 1 (Shrout "
+        "and Fleiss, 1979). Scores on a rater’s own scale take raters with at least {least} ratings. Trajectories "
+        "follow Ghandeharioun et al. (2019): the {extreme} best and worst conversations, ties drawn with seed {seed}. "
+        "Undefined values are left out of every mean, never counted as 0."
+    ).format(
+        level=round(LEVEL * 100),
+        n=f"{n_resamples:,}",
+        alpha=f"{ORDER_ALPHA:.2f}".replace("0.", "."),
+        least=MIN_RATINGS,
+        extreme=N_EXTREME,
+        seed=SEED,
+    )
+
+
+def _bots(data: StudyData) -> NamedTable:
+    rows = []
+    for found in data.versions:
+        info = data.bots.get(found.bot_id)
+        params = _told(found.params)
+        rows.append(
+            [
+                Cell(
+                    found.title,
+                    slot=info.slot if info else 0,
+                    hollow=bool(info and info.is_control),
+                ),
+                Cell(found.kind),
+                Cell(found.version),
+                Cell(found.key[:_DIGEST]),
+                Cell(params),
+            ]
+        )
+    headers = [Header(_(t)) for t in ("Bot", "Kind", "Version", "Identity", "Parameters")]
+    return NamedTable("bot-identities", _("Bots as they were"), Table(headers, rows))
+
+
+def _metrics(data: StudyData) -> NamedTable:
+    there = MetricVersion.objects.filter(
+        pk__in=MetricResult.objects.filter(conversation__in=data.conversations)
+        .order_by()
+        .values("metric")
+        .distinct()
+    )
+    current = {version.pk for version in versions_current(metrics_all()).values()}
+    rows = [
+        [
+            Cell(found.name),
+            Cell(found.version),
+            Cell(found.key[:_DIGEST]),
+            Cell(_("used here") if found.pk in current else _("an earlier version, not used")),
+            Cell(_told(found.params)),
+        ]
+        for found in there.order_by("name", "pk")
+    ]
+    if not rows:
+        rows = [[Cell("–", why=_("no metric is computed yet")), *[Cell("–")] * 4]]
+    headers = [Header(_(t)) for t in ("Metric", "Version", "Identity", "Use", "Parameters")]
+    return NamedTable("metric-identities", _("Metrics"), Table(headers, rows))
+
+
+def _told(params: Mapping[str, Any], before: str = "") -> str:
+    """Parameters in one line, long digests cut: the identity beside them covers all of it."""
+    parts = []
+    for key, value in sorted(params.items()):
+        name = f"{before}{key}"
+        if isinstance(value, Mapping):
+            parts.append(_told(value, f"{name}."))
+        else:
+            text = str(value)
+            parts.append(f"{name}={text if len(text) <= _CUT else text[:_DIGEST] + '…'}")
+    return ", ".join(part for part in parts if part)
+
+
+def _fits(data: StudyData) -> NamedTable | None:
+    rows = []
+    for fit in fits_stored(data):
+        identity = (fit.result or {}).get("identity", {})
+        asked = fit.request
+        rows.append(
+            [
+                Cell(str(fit.pk)),
+                Cell(str(asked.get("preset"))),
+                Cell(", ".join(asked.get("targets") or ())),
+                Cell(str(asked.get("intercept"))),
+                Cell(", ".join(asked.get("exclude_bots") or ()) or "–"),
+                Cell(str(identity.get("version", "–"))),
+                Cell(f"{fit.ended_at:%Y-%m-%d %H:%M} UTC" if fit.ended_at else "–"),
+            ]
+        )
+    if not rows:
+        return None
+    headers = [
+        Header(_(t))
+        for t in ("Fit", "Preset", "Target", "Intercept", "Bots left out", "Version", "Made")
+    ]
+    return NamedTable("fit-identities", _("Hybrid fits"), Table(headers, rows))
+
+
+def _questions(data: StudyData) -> NamedTable:
+    rows = [
+        [
+            Cell(dimension.title),
+            Cell(dimension.question),
+            Cell(f"{dimension.scale[0]:g} … {dimension.scale[1]:g}"),
+            Cell(" … ".join(filter(None, (dimension.low_label, dimension.high_label))) or "–"),
+        ]
+        for dimension in data.study.rubric.dimensions.all()
+    ]
+    headers = [Header(_(t)) for t in ("Dimension", "Question", "Scale", "Ends")]
+    return NamedTable("questions", _("What raters were asked"), Table(headers, rows))
+
+
+def _environment() -> NamedTable:
+    rows = [[Cell("Python"), Cell(platform.python_version())]]
+    for package in _PACKAGES:
+        try:
+            rows.append([Cell(package), Cell(version(package))])
+        except PackageNotFoundError:
+            rows.append([Cell(package), Cell("–", why=_("not installed"))])
+    rows.append([Cell(_("Made")), Cell(f"{timezone.now():%Y-%m-%d %H:%M} UTC")])
+    return NamedTable(
+        "environment", _("Software"), Table([Header(_("Package")), Header(_("Version"))], rows)
+    )

@@ -1,0 +1,459 @@
+"""The people who rated: whether they agree, how each uses the scale, and who may have paid no attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from evaluation.stats.agreement import (
+    Agreement,
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    pairwise_kappa,
+)
+from evaluation.stats.agreement import rating_table as items_by_raters
+from evaluation.stats.bootstrap import mean_interval
+from evaluation.stats.correlation import correlate
+from evaluation.stats.icc import icc
+from evaluation.stats.rater_filters import RULES, Thresholds, Verdict, screen_raters
+from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
+from webapp.conversations.models import Conversation
+from webapp.dashboard.analysis.sections import (
+    NamedTable,
+    Section,
+    count_cell,
+    digits_for,
+    number_cell,
+    share_cell,
+    span_cell,
+)
+from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.plots.words import share, span
+from webapp.ratings.summary import DimensionInfo
+
+MOST_CATEGORIES = 11
+"""Kappas treat every answer as a category of its own; a slider has too many."""
+_RULE_TITLES = {
+    "flat": gettext_lazy("The same answer to all questions"),
+    "narrow": gettext_lazy("Hardly any variation"),
+    "disagrees": gettext_lazy("Opposite to the other raters"),
+    "too_fast": gettext_lazy("Faster than reading allows"),
+    "contradicts": gettext_lazy("Affirms opposite statements"),
+    "control": gettext_lazy("Control not rated lower"),
+}
+
+
+def raters_section(data: StudyData, *, names: bool = True) -> Section:
+    """Agreement, scores on each rater's own scale, rater filters.
+
+    Args:
+        names: whether to list flagged raters one by one (a report gives their numbers only).
+    """
+    section = Section("raters", _("The raters"))
+    section.tables.append(agreement_table(data, section))
+    _zscores(data, section)
+    _filters(data, section, names)
+    return section
+
+
+def agreement_table(data: StudyData, section: Section) -> NamedTable:
+    """Each coefficient that fits, for each dimension; the others say why they do not."""
+    headers = [Header(_("Dimension")), Header(_("Coefficient")), Header(_("Agreement about"))]
+    headers += [Header(t, numeric=True) for t in (_("Value"), "95 %", _("Items"), _("Ratings"))]
+    rows = []
+    lead: Agreement | None = None
+    for dimension in data.all_dimensions:
+        found = list(_coefficients(data, dimension))
+        lead = lead or next((value for *_names, value in found if value.value is not None), None)
+        for name, about, value in found:
+            rows.append(
+                [
+                    Cell(dimension.title),
+                    Cell(name),
+                    Cell(about),
+                    share_cell(value.value, 2, value.reason),
+                    span_cell(value.low, value.high, shares=True, why=value.reason or ""),
+                    count_cell(value.n_items),
+                    count_cell(value.n_ratings),
+                ]
+            )
+    _say(data, section)
+    return NamedTable(
+        "agreement",
+        _("Do raters agree?"),
+        Table(headers, rows),
+        method=_(
+            "95 % intervals over resampled items; of intraclass correlations by the F distribution."
+        ),
+        note=_(
+            "0 is what chance gives, 1 is full agreement. The same bot is another chat for every rater, so "
+            "agreement about bots is lower than agreement about one and the same chat would be."
+        ),
+    )
+
+
+def _say(data: StudyData, section: Section) -> None:
+    same = alpha_same_conversation(data)
+    name = data.headline.title.lower()
+    if same.value is not None:
+        section.lead.append(
+            _(
+                "Raters of the same conversation agree on {name} by Krippendorff’s α = {value} {ends}."
+            ).format(
+                name=name, value=share(same.value), ends=span(same.low, same.high, shares=True)
+            )
+        )
+        return
+    section.lead.append(
+        _(
+            "Agreement on single conversations is undefined: hardly any is rated by more than one person."
+        )
+    )
+    single = _icc(_by_bot(data, data.headline), "icc1_1")
+    many = reliability_of_bots(data)
+    if single.value is not None and many.value is not None:
+        section.lead.append(
+            _(
+                "About the bots, one rater’s view of {name} has a reliability of {single} {ends}; the mean of all "
+                "raters of a bot has {many}."
+            ).format(
+                name=name,
+                single=share(single.value),
+                ends=span(single.low, single.high, shares=True),
+                many=share(many.value, 3),
+            )
+        )
+
+
+def alpha_same_conversation(data: StudyData) -> Agreement:
+    """Krippendorff's alpha of the headline over conversations that several people rated."""
+    return _alpha(_by_conversation(data, data.headline), data.headline)
+
+
+def reliability_of_bots(data: StudyData) -> Agreement:
+    """ICC(k): how far the bots' means of the headline would come out alike with other raters."""
+    return _icc(_by_bot(data, data.headline), "icc1_k")
+
+
+def _coefficients(data: StudyData, dimension: DimensionInfo) -> Any:
+    """(name, about what, value) of each."""
+    chat, bot = _("the same conversation"), _("the same bot")
+    table = _by_conversation(data, dimension)
+    alpha_name = _("Krippendorff’s α, {scale}").format(scale=_level(dimension, table))
+    shared = int((np.isfinite(table).sum(axis=1) > 1).sum())
+    if shared < 2:
+        n = len(table)
+        why = _("{shared} of {n} conversations are rated by more than one").format(
+            shared=shared, n=n
+        )
+        yield alpha_name, chat, Agreement(None, None, None, shared, 0, reason=why)
+    else:
+        yield alpha_name, chat, _alpha(table, dimension)
+        yield _("ICC(1), one rating"), chat, _icc(table, "icc1_1")
+        yield _("ICC(k), their mean"), chat, _icc(table, "icc1_k")
+        yield from _kappas(data, dimension, table, chat)
+    by_bot = _by_bot(data, dimension)
+    yield (
+        _("Krippendorff’s α, {scale}").format(scale=_level(dimension, by_bot)),
+        bot,
+        _alpha(by_bot, dimension),
+    )
+    yield _("ICC(1), one rater"), bot, _icc(by_bot, "icc1_1")
+    yield _("ICC(k), their mean"), bot, _icc(by_bot, "icc1_k")
+
+
+def _kappas(data: StudyData, dimension: DimensionInfo, table: np.ndarray, about: str) -> Any:
+    used = np.unique(table[np.isfinite(table)])
+    if len(used) > MOST_CATEGORIES:
+        why = _("{n} different answers: kappas need few categories").format(n=len(used))
+        yield _("Fleiss’ κ"), about, Agreement(None, None, None, 0, 0, reason=why)
+        return
+    yield _("Fleiss’ κ"), about, fleiss_kappa(table)
+    named = np.array([rater is not None for rater in data.raters], dtype=bool)
+    if not named.any():
+        return
+    values, chats = (
+        data.table.answers[dimension.key][named],
+        np.array(data.table.conversations)[named],
+    )
+    raters = [rater for rater in data.raters if rater is not None]
+    by_name = items_by_raters(values, chats.tolist(), raters)
+    if by_name.shape[1] == 2:
+        yield _("Cohen’s κ, linear weights"), about, cohen_kappa(*by_name.T, weights="linear")
+        return
+    pairs = pairwise_kappa(by_name, "linear")
+    n = int(np.isfinite(by_name).sum())
+    yield (
+        _("Cohen’s κ, linear weights, median of {n} pairs").format(n=len(pairs.kappas)),
+        about,
+        Agreement(pairs.median, pairs.low, pairs.high, len(by_name), n, reason=pairs.reason),
+    )
+
+
+def _level(dimension: DimensionInfo, table: np.ndarray) -> str:
+    return _("ordinal") if _is_ordinal(dimension, table) else _("interval")
+
+
+def _is_ordinal(dimension: DimensionInfo, table: np.ndarray) -> bool:
+    """Few points: their order is sure, their distances are not; a slider's distances are taken as they are."""
+    return len(np.unique(table[np.isfinite(table)])) <= MOST_CATEGORIES
+
+
+def _alpha(table: np.ndarray, dimension: DimensionInfo) -> Agreement:
+    return krippendorff_alpha(table, "ordinal" if _is_ordinal(dimension, table) else "interval")
+
+
+def _icc(table: np.ndarray, form: Any) -> Agreement:
+    return icc(table, form)
+
+
+def _by_conversation(data: StudyData, dimension: DimensionInfo) -> np.ndarray:
+    values = data.table.answers[dimension.key]
+    return items_by_raters(values, data.table.conversations)
+
+
+def _by_bot(data: StudyData, dimension: DimensionInfo) -> np.ndarray:
+    """Bots without controls × raters; a rater's several ratings of a bot count as their mean."""
+    import pandas as pd
+
+    keep = data.ranked & np.isfinite(data.table.answers[dimension.key])
+    frame = pd.DataFrame(
+        {
+            "bot": data.bot[keep],
+            "unit": np.array(data.table.units, dtype=object)[keep],
+            "value": data.table.answers[dimension.key][keep],
+        }
+    )
+    means = frame.groupby(["bot", "unit"], sort=True)["value"].mean().reset_index()
+    return items_by_raters(means["value"].to_numpy(), means["bot"].tolist())
+
+
+def _zscores(data: StudyData, section: Section) -> None:
+    scores = rater_zscores(data.answers, data.raters, pooled=_one_scale(data))
+    if not scores.n_used:
+        why = _("no rater has {n} ratings").format(n=MIN_RATINGS)
+        if not any(data.raters):
+            why = _("nobody is named in the data")
+        section.missing.append(_("Scores on each rater’s own scale: {why}.").format(why=why))
+        return
+    means = np.array(
+        [
+            row[np.isfinite(row)].mean() if np.isfinite(row).any() else np.nan
+            for row in scores.values
+        ]
+    )
+    digits = digits_for(data.headline.low, data.headline.high)
+    rows, plain, own = [], [], []
+    for bot in data.rated_bots:
+        mine = data.bot == bot
+        found = mean_interval(
+            means[mine], [u for u, m in zip(data.table.units, mine, strict=True) if m]
+        )
+        raw = float(np.nanmean(data.values[mine]))
+        info = data.bots[bot]
+        rows.append(
+            [
+                Cell(info.title, slot=info.slot, hollow=info.is_control),
+                number_cell(raw, digits),
+                number_cell(found.mean, 2, found.reason),
+                span_cell(found.low, found.high, why=found.reason or ""),
+                count_cell(found.n),
+            ]
+        )
+        if found.mean is not None and not info.is_control:
+            plain.append(raw)
+            own.append(found.mean)
+    same = correlate(plain, own, "spearman", interval="fisher")
+    headers = [Header(_("Bot"))] + [
+        Header(text, numeric=True) for text in (_("Mean"), _("z-score"), "90 %", "n")
+    ]
+    section.lead.append(
+        _(
+            "{raters} raters gave at least {least} ratings, {used} of {all} in all; on their own scales the bots "
+            "come out in {order}."
+        ).format(
+            raters=len(scores.raters),
+            least=MIN_RATINGS,
+            used=f"{scores.n_used:,}",
+            all=f"{scores.n_ratings:,}",
+            order=_order(same.r),
+        )
+    )
+    section.tables.append(
+        NamedTable(
+            "zscores",
+            _("On each rater’s own scale"),
+            Table(headers, rows),
+            method=_(
+                "Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least {n} "
+                "ratings. Mean over the dimensions."
+            ).format(n=MIN_RATINGS),
+            note=_("{n} raters are left out, most for having rated less.").format(
+                n=len([name for name in scores.left_out if name])
+            ),
+        )
+    )
+
+
+def _order(rho: float | None) -> str:
+    if rho is None:
+        return _("an order that cannot be compared")
+    return (
+        _("the same order")
+        if rho > 0.9999
+        else _("nearly the same order (ρ = {rho})").format(rho=share(rho))
+        if rho > 0.8
+        else _("another order (ρ = {rho})").format(rho=share(rho))
+    )
+
+
+def _one_scale(data: StudyData) -> bool:
+    return len({(d.low, d.high) for d in data.dimensions}) == 1
+
+
+def screened(data: StudyData) -> list[Verdict]:
+    """Every named rater by every rule that fits the data; needs one scale for all dimensions."""
+    low, high = data.dimensions[0].low, data.dimensions[0].high
+    control = [not ranked for ranked in data.ranked]
+    return screen_raters(
+        data.answers,
+        data.raters,
+        scale=(low, high),
+        bots=data.table.bot_ids,
+        control=control if any(control) else None,
+        seconds=_seconds(data),
+        turned=[d.key in data.turned for d in data.dimensions] if data.turned else None,
+        rules=None if len(data.dimensions) > 1 else [rule for rule in RULES if rule != "flat"],
+    )
+
+
+def _seconds(data: StudyData) -> np.ndarray | None:
+    """How long each chat took; None where none was held here."""
+    rows = data.conversations.filter(source=Conversation.Source.CHAT, ended_at__isnull=False)
+    took = {
+        str(pk): (end - begin).total_seconds()
+        for pk, begin, end in rows.values_list("pk", "created_at", "ended_at")
+    }
+    if not took:
+        return None
+    return np.array([took.get(pk, np.nan) for pk in data.table.conversations])
+
+
+def _filters(data: StudyData, section: Section, names: bool) -> None:
+    if not any(data.raters):
+        section.missing.append(_("Rater filters: nobody is named in the data."))
+        return
+    if not _one_scale(data):
+        section.missing.append(_("Rater filters: the questions have different scales."))
+        return
+    verdicts = screened(data)
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    section.lead.append(
+        ngettext(
+            "Rater filters would flag %(failed)d of %(n)d rater",
+            "Rater filters would flag %(failed)d of %(n)d raters",
+            len(verdicts),
+        )
+        % {"failed": len(failed), "n": len(verdicts)}
+        + _("; nobody has been left out of any number here.")
+    )
+    section.tables.append(_rules_table(verdicts))
+    if failed:
+        section.tables.append(_without(data, {verdict.rater for verdict in failed}))
+    if names and failed:
+        section.tables.append(_flagged(failed))
+
+
+def _rules_table(verdicts: Sequence[Verdict]) -> NamedTable:
+    headers = [Header(_("Rule"))]
+    headers += [
+        Header(t, numeric=True)
+        for t in (_("Flagged"), _("Passed"), _("Cannot judge"), _("Threshold"))
+    ]
+    rows = []
+    for i, finding in enumerate(verdicts[0].findings):
+        results = [verdict.findings[i].failed for verdict in verdicts]
+        no_judge = next(
+            (v.findings[i].reason for v in verdicts if v.findings[i].failed is None), ""
+        )
+        rows.append(
+            [
+                Cell(str(_RULE_TITLES.get(finding.rule, finding.rule))),
+                count_cell(sum(r is True for r in results)),
+                count_cell(sum(r is False for r in results)),
+                Cell(
+                    str(sum(r is None for r in results)),
+                    why=no_judge.removeprefix("cannot judge: "),
+                    raw=(sum(r is None for r in results),),
+                ),
+                Cell(f"{finding.threshold:.2g}", raw=(finding.threshold,)),
+            ]
+        )
+    least = Thresholds()
+    return NamedTable(
+        "filters",
+        _("What rater filters would flag"),
+        Table(headers, rows),
+        method=_(
+            "One rule is enough to be flagged. Judged from {chats} conversations or {bots} bots on."
+        ).format(chats=least.min_conversations, bots=least.min_bots),
+        note=_(
+            "Decide on the rules before looking at results: leaving raters out for what they say of the bots "
+            "makes any result come true."
+        ),
+    )
+
+
+def _without(data: StudyData, flagged: set[str]) -> NamedTable:
+    """Bot means with and without the flagged raters."""
+    digits = digits_for(data.headline.low, data.headline.high)
+    kept = np.array([rater not in flagged for rater in data.raters], dtype=bool)
+    units = np.array(data.table.units, dtype=object)
+    headers = [Header(_("Bot"))]
+    headers += [
+        Header(t, numeric=True)
+        for t in (
+            _("All raters"),
+            "n",
+            _("Without the flagged"),
+            "90 %",
+            "n",
+            _("Flagged only"),
+            "n",
+        )
+    ]
+    rows = []
+    for bot in data.rated_bots:
+        mine = (data.bot == bot) & np.isfinite(data.values)
+        good, bad = mine & kept, mine & ~kept
+        found = mean_interval(data.values[good], list(units[good]))
+        only = float(data.values[bad].mean()) if bad.any() else None
+        info = data.bots[bot]
+        rows.append(
+            [
+                Cell(info.title, slot=info.slot, hollow=info.is_control),
+                number_cell(float(data.values[mine].mean()), digits),
+                count_cell(int(mine.sum())),
+                number_cell(found.mean, digits, found.reason),
+                span_cell(found.low, found.high, digits, why=found.reason or ""),
+                count_cell(int(good.sum())),
+                number_cell(only, digits, _("none of them rated it")),
+                count_cell(int(bad.sum())),
+            ]
+        )
+    return NamedTable("unflagged", _("What leaving them out would change"), Table(headers, rows))
+
+
+def _flagged(failed: Sequence[Verdict]) -> NamedTable:
+    headers = [Header(_("Rater")), Header(_("Ratings"), numeric=True), Header(_("Why"))]
+    rows = [
+        [Cell(verdict.rater[2:10]), count_cell(verdict.n), Cell("; ".join(verdict.reasons))]
+        for verdict in failed
+    ]
+    return NamedTable("flagged", _("Raters who would be flagged"), Table(headers, rows))

@@ -1,0 +1,220 @@
+"""The whole analysis of a study, part by part, for a page of its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from django.contrib.staticfiles import finders
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from evaluation.stats.agreement import Agreement
+from webapp.dashboard.analysis.comparisons import (
+    comparisons_section,
+    headline_sentence,
+    ratings_section,
+)
+from webapp.dashboard.analysis.correlations import correlations_section
+from webapp.dashboard.analysis.csvs import table_csv
+from webapp.dashboard.analysis.hybrid import fits_stored, hybrid_section
+from webapp.dashboard.analysis.methods import methods_section
+from webapp.dashboard.analysis.models import models_section
+from webapp.dashboard.analysis.raters import (
+    alpha_same_conversation,
+    raters_section,
+    reliability_of_bots,
+)
+from webapp.dashboard.analysis.sections import NamedTable, Section
+from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.analysis.trajectories import trajectories_section
+from webapp.dashboard.plots.figure import Figure, Table
+from webapp.dashboard.plots.words import share
+from webapp.dashboard.selectors import study_cards
+from webapp.ratings.summary import StudySummary, bot_summary
+from webapp.runs.models import SelfPlayRun
+
+_STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
+_SCRIPT = "dashboard/report.js"
+LONG = 80
+"""Tables with more rows stay folded in print; their CSV is in the file."""
+SHORT = 16
+"""Tables with at most so many rows stand open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A figure or table as the report lays it out."""
+
+    id: str
+    title: str
+    method: str
+    note_lead: str
+    note: str
+    table: Table
+    csv: str
+    figure: Figure | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the table stands without being asked for."""
+        return self.figure is None and len(self.table.rows) <= SHORT
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it stays folded in print."""
+        return len(self.table.rows) > LONG
+
+    @property
+    def wide(self) -> SafeString:
+        """The drawing for wide columns, as a picture."""
+        return _still(self.figure.wide if self.figure else "")
+
+    @property
+    def narrow(self) -> list[tuple[str, SafeString]]:
+        """The drawings for narrow columns with their titles."""
+        found = self.figure.narrow if self.figure else []
+        return [(variant.title, _still(variant.svg)) for variant in found]
+
+
+@dataclass(slots=True)
+class Report:
+    """What the page shows."""
+
+    data: StudyData
+    made: datetime
+    summary: list[str] = field(default_factory=list)
+    numbers: list[tuple[str, str]] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+
+
+Step = tuple[str, Callable[[], Section]]
+
+
+def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[Step]:
+    """Titles and makers of the sections, in order: whoever calls them can show how far it is."""
+    summary = bot_summary(data.study, include_synthetic=data.include_synthetic)
+    yield _("ratings"), lambda: ratings_section(data, summary)
+    yield _("comparisons"), lambda: comparisons_section(data, summary)
+    yield _("models"), lambda: models_section(data)
+    yield _("raters"), lambda: raters_section(data, names=False)
+    yield _("hybrid metric"), lambda: hybrid_section(data)
+    yield _("trajectories"), lambda: trajectories_section(data)
+    yield _("correlations"), lambda: correlations_section(data, run)
+    yield _("methods"), lambda: methods_section(data)
+
+
+def report_of(data: StudyData, sections: list[Section]) -> Report:
+    """Put the sections under a summary in words and four numbers."""
+    summary = bot_summary(data.study, include_synthetic=data.include_synthetic)
+    found = Report(data, timezone.now(), sections=sections)
+    found.summary = _summary(data, summary, sections)
+    found.numbers = _numbers(data)
+    return found
+
+
+def _summary(data: StudyData, summary: StudySummary, sections: list[Section]) -> list[str]:
+    n_people = len({rater for rater in data.raters if rater is not None})
+    chats = f"{len(set(data.table.conversations)):,}"
+    bots = len(data.rated_bots)
+    first = (
+        _("{people} people rated {chats} conversations with {bots} bots on {dims} dimensions.")
+        if n_people
+        else _("{chats} conversations with {bots} bots were rated on {dims} dimensions.")
+    ).format(people=f"{n_people:,}", chats=chats, bots=bots, dims=len(data.dimensions))
+    compared = next((section for section in sections if section.id == "comparisons"), None)
+    lead = compared.lead if compared else []
+    return [first, headline_sentence(data, summary), *lead]
+
+
+def _numbers(data: StudyData) -> list[tuple[str, str]]:
+    """Four numbers and what each is."""
+    cards = study_cards(data.study, include_synthetic=data.include_synthetic)
+    numbers = [(f"{len(set(data.table.conversations)):,}", _("rated conversations"))]
+    numbers.append(_agreement(data))
+    fit = next(
+        iter(sorted(fits_stored(data), key=lambda f: f.request.get("intercept") != "common")), None
+    )
+    r = ((fit.result or {}).get("bot_level", {}).get("pearson") or {}).get("r") if fit else None
+    if fit is not None and r is not None:
+        n = (fit.result or {})["n_bots"]
+        numbers.append((share(r), _("hybrid metric, r over {n} bots").format(n=n)))
+    else:
+        numbers.append(("–", _("hybrid metric: not fitted")))
+    if cards.left_early is not None:
+        numbers.append((f"{cards.left_early:.0%}".replace("%", " %"), _("left before rating")))
+    else:
+        n = len({rater for rater in data.raters if rater is not None})
+        numbers.append((f"{n:,}" if n else "–", _("raters") if n else _("raters: not named")))
+    return numbers
+
+
+def _agreement(data: StudyData) -> tuple[str, str]:
+    alpha: Agreement = alpha_same_conversation(data)
+    if alpha.value is not None:
+        return share(alpha.value), _("agreement, Krippendorff’s α")
+    return share(reliability_of_bots(data).value), _("reliability of the bots’ means, ICC(k)")
+
+
+def report_html(report: Report) -> str:
+    """The page: one file, nothing from outside."""
+    style = "\n".join(_read(name) for name in _STYLES)
+    script = _read(_SCRIPT)
+    return render_to_string(
+        "dashboard/report_file.html",
+        {
+            "report": report,
+            "study": report.data.study,
+            "sections": [
+                (section, [_part(found) for found in [*section.figures, *section.tables]])
+                for section in report.sections
+            ],
+            "style": mark_safe(style),  # noqa: S308 - our own file
+            "script": mark_safe(script),  # noqa: S308 - our own file
+            "policy": f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+            "img-src data:",
+        },
+    )
+
+
+def _part(found: Figure | NamedTable) -> Part:
+    is_figure = isinstance(found, Figure)
+    return Part(
+        id=found.id,
+        title=found.title,
+        method=found.method,
+        note_lead=found.note_lead if isinstance(found, Figure) else "",
+        note=found.note,
+        table=found.table,
+        csv=base64.b64encode(table_csv(found.table).encode("utf-8-sig")).decode(),
+        figure=found if is_figure else None,  # type: ignore[arg-type]
+    )
+
+
+_MARK = re.compile(r' (?:tabindex="0"|role="img"|aria-label="[^"]*")')
+
+
+def _still(svg: str) -> SafeString:
+    """A drawing for a page without a script: one picture with a name, its marks out of the tab order."""
+    head, found, rest = svg.partition(">")
+    head = head.replace('role="group"', 'role="img"').replace(' aria-roledescription="plot"', "")
+    rest = _MARK.sub("", rest)
+    return mark_safe(head + found + rest)  # noqa: S308 - made by the plots, which escape
+
+
+def _read(name: str) -> str:
+    path = finders.find(name)
+    if not isinstance(path, str):
+        raise FileNotFoundError(f"the static file {name} is missing from this installation")
+    return Path(path).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,103 @@
+"""What a part of the analysis is made of, and how its numbers become cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from webapp.dashboard.plots.figure import Cell, Figure, Table
+from webapp.dashboard.plots.words import figure, probability, share, span
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table without a plot.
+
+    Attributes:
+        id: unique on its page, and the name of its CSV.
+        title, method, note: as a figure's.
+    """
+
+    id: str
+    title: str
+    table: Table
+    method: str = ""
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Section:
+    """One part of the analysis.
+
+    Attributes:
+        id: its anchor.
+        title: its heading.
+        lead: what was found, in sentences; the first is the most important.
+        points: single findings, as a list.
+        figures, tables: in order, figures first.
+        missing: what could not be computed, each with its reason.
+        caution: what to know before quoting any of it.
+    """
+
+    id: str
+    title: str
+    lead: list[str] = field(default_factory=list)
+    points: list[str] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[NamedTable] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    caution: str = ""
+
+
+def number_cell(value: float | None, digits: int = 2, why: str | None = "") -> Cell:
+    """A number; without one a dash and the reason."""
+    undefined = value is None or not math.isfinite(value)
+    return Cell(figure(value, digits), why=(why or "") if undefined else "", raw=(value,))
+
+
+def share_cell(value: float | None, digits: int = 2, why: str | None = "") -> Cell:
+    """A number between −1 and 1."""
+    undefined = value is None or not math.isfinite(value)
+    return Cell(share(value, digits), why=(why or "") if undefined else "", raw=(value,))
+
+
+def span_cell(
+    low: float | None, high: float | None, digits: int = 2, *, shares: bool = False, why: str = ""
+) -> Cell:
+    """An interval."""
+    return Cell(
+        span(low, high, digits, shares=shares), why=why if low is None else "", raw=(low, high)
+    )
+
+
+def count_cell(n: int | None, why: str = "") -> Cell:
+    """A whole number."""
+    return Cell("–" if n is None else f"{n:,}", why=why if n is None else "", raw=(n,))
+
+
+def p_cell(p: float | None, why: str | None = "") -> Cell:
+    """A p-value."""
+    shown = probability(p).removeprefix("p ").removeprefix("= ")
+    return Cell(shown, why=(why or "") if p is None else "", raw=(p,))
+
+
+def digits_for(low: float, high: float) -> int:
+    """Decimals that make sense on a scale: two up to 1 … 10, one on 0 … 100."""
+    return 1 if high - low > 20 else 2
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """`A, B and C`."""
+    names = list(names)
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def two_digits(n: int) -> str:
+    """A planned number, rounded up to two figures: more digits would promise too much."""
+    if n < 100:
+        return str(n)
+    power = 10 ** (len(str(n)) - 2)
+    return f"{-(-n // power) * power:,}"

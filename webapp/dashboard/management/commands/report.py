@@ -1,0 +1,72 @@
+"""`report --study KEY --output FILE.html`: the whole analysis of a study as one self-contained page."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from webapp.core.management.base import ConfabCommand
+from webapp.dashboard.analysis.report import report_html, report_of, report_steps
+from webapp.dashboard.analysis.study_data import study_data
+from webapp.ratings.summary import study_bots
+from webapp.runs.management.studies import study_named
+from webapp.runs.selectors.selfplay import run_by_id
+from webapp.studies.bot_columns import bot_columns_read
+
+
+class Command(ConfabCommand):
+    help = "Write the whole analysis of a study as one self-contained page."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--study", required=True, metavar="KEY")
+        parser.add_argument("--output", required=True, type=Path, metavar="FILE.html")
+        parser.add_argument(
+            "--bots",
+            type=Path,
+            metavar="FILE.csv",
+            help="what is known of the bots (bot,perplexity,corpus,control …) instead of the stored table",
+        )
+        parser.add_argument(
+            "--run", type=int, metavar="ID", help="self-play run to set against the ratings"
+        )
+        parser.add_argument(
+            "--turned",
+            default="",
+            metavar="a,b",
+            help="dimensions worded negatively and turned round, for the rater filters",
+        )
+        parser.add_argument("--include-synthetic", action="store_true")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        study = study_named(options["study"])
+        output: Path = options["output"]
+        if not output.resolve().parent.is_dir():
+            raise LookupError(f"there is no folder {output.resolve().parent}")
+        if output.is_dir():
+            raise LookupError(
+                f"{output} is a folder; name a file, such as {output / 'report.html'}"
+            )
+        run = run_by_id(options["run"]) if options["run"] is not None else None
+        table: Path | None = options["bots"]
+        own = None
+        if table is not None:
+            own = bot_columns_read(table.read_bytes(), list(study_bots(study)), table.name)
+        data = study_data(
+            study,
+            include_synthetic=options["include_synthetic"],
+            own=own,
+            turned=[name.strip() for name in options["turned"].split(",") if name.strip()],
+        )
+        if data is None:
+            raise LookupError(
+                f"study {study.key} has no ratings yet, so there is nothing to report"
+            )
+        steps = list(report_steps(data, run))
+        sections = [make() for _title, make in self.progress(steps, what="Report")]
+        page = report_html(report_of(data, sections))
+        output.write_text(page, encoding="utf-8")
+        return {"file": str(output)}
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(f"The report is in {result['file']}")

@@ -1,0 +1,222 @@
+"""Courses over turns: a panel for each measure, two or more groups with bands, and how many each point stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from evaluation.stats.trajectories import Course
+from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+from webapp.dashboard.plots.marks import mark_link
+from webapp.dashboard.plots.scale import Scale, padded, ticks
+from webapp.dashboard.plots.svg import drawing, el, group, line, number, rect, text
+from webapp.dashboard.plots.words import figure, plain, shorten, span, text_width
+
+WIDE, NARROW = 958.0, 298.0
+GAP = 40.0
+FEWEST = 10
+"""A point that stands for fewer conversations is in the table only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One of the groups compared; its place among them gives its mark."""
+
+    title: str
+    course: Course
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One measure by turn. `missing` says why nothing is drawn."""
+
+    title: str
+    groups: list[Group]
+    missing: str = ""
+
+
+def lines_figure(
+    panels: Sequence[Panel],
+    *,
+    id: str,
+    title: str,
+    method: str,
+    note: str = "",
+    note_lead: str = "",
+    x_title: str,
+) -> Figure:
+    """Draw the panels, two side by side where there is room.
+
+    Turns are counted from 1. A group is drawn as far as `FEWEST` of its conversations reach.
+    """
+    drawn = [panel for panel in panels if not panel.missing]
+    names = list(dict.fromkeys(g.title for panel in drawn for g in panel.groups))
+    height = 214.0
+    wide_parts: list[object] = [_legend(names, 0, WIDE)]
+    half = (WIDE - GAP) / 2
+    for i, panel in enumerate(drawn):
+        left, top = (i % 2) * (half + GAP), 26 + (i // 2) * (height + 22)
+        wide_parts.append(_panel(panel, names, left, top, half, height, x_title))
+    rows = (len(drawn) + 1) // 2
+    said = _("{n} measures by turn for {groups}.").format(
+        n=len(drawn), groups=_(" and ").join(names) or "–"
+    )
+    wide = drawing(
+        WIDE,
+        26 + rows * (height + 22) if rows else 26,
+        *wide_parts,
+        name=said,
+        interactive=True,
+        class_="plot-wide",
+    )
+    narrow = [
+        Variant(
+            panel.title,
+            drawing(
+                NARROW,
+                height + 26,
+                _legend(names, 0, NARROW),
+                _panel(panel, names, 0, 26, NARROW, height, x_title),
+                name=f"{panel.title}. {said}",
+                interactive=True,
+            ),
+        )
+        for panel in drawn
+    ]
+    return Figure(id, title, method, wide, narrow, _table(panels, x_title), note, note_lead)
+
+
+def _mark(i: int, x: float, y: float) -> SafeString:
+    """The first group's points are discs, the second's squares, the third's rings."""
+    css = f"line-point line-{i + 1}"
+    if i == 1:
+        return rect(x - 3.4, y - 3.4, 6.8, 6.8, class_=css)
+    return el("circle", cx=x, cy=y, r=3.8, class_=css)
+
+
+def _legend(names: Sequence[str], left: float, width: float) -> SafeString:
+    parts: list[object] = []
+    x = left + 4
+    for i, name in enumerate(names):
+        shown = shorten(name, width / max(len(names), 1) - 26)
+        parts += [_mark(i, x, 9), text(x + 9, 13.5, shown, class_="name")]
+        x += text_width(shown) + 32
+    return group(*parts)
+
+
+def _reach(course: Course) -> int:
+    """How many turns are drawn."""
+    enough = np.flatnonzero(course.n >= FEWEST)
+    return int(enough[-1]) + 1 if len(enough) else 0
+
+
+def _panel(
+    panel: Panel,
+    names: Sequence[str],
+    left: float,
+    top: float,
+    width: float,
+    height: float,
+    x_title: str,
+) -> SafeString:
+    n_turns = max((_reach(g.course) for g in panel.groups), default=0)
+    values = [
+        float(v)
+        for g in panel.groups
+        for ends in (g.course.mean, g.course.low, g.course.high)
+        for v in ends[: _reach(g.course)]
+        if np.isfinite(v)
+    ]
+    parts: list[object] = [
+        text(left, top + 12, shorten(panel.title, width, bold=True), class_="head")
+    ]
+    if not values:
+        why = _("too few conversations for a course")
+        parts.append(text(left, top + 40, why, class_="tick"))
+        return group(*parts)
+    low, high = padded(values)
+    y_ticks = ticks(low, high, 5)
+    gutter = max(max(text_width(plain(tick), 12) for tick in y_ticks) + 8, 30)
+    bottom = top + height - 26 - 14 * len(names)
+    x = Scale(1, max(n_turns, 2), left + gutter + 8, left + width - text_width(x_title, 12) - 12)
+    y = Scale(low, high, bottom, top + 24)
+    for tick in y_ticks:
+        parts += [
+            line(left + gutter, y(tick), left + width, y(tick), class_="grid"),
+            text(left + gutter - 6, y(tick) + 4, plain(tick), class_="tick end"),
+        ]
+    shown = [t for t in ticks(1, max(n_turns, 2), 8 if width > 400 else 6) if float(t).is_integer()]
+    for tick in dict.fromkeys([1.0, *shown]):
+        parts.append(text(x(tick), bottom + 17, plain(tick), class_="tick middle"))
+        for i, found in enumerate(panel.groups):
+            turn = int(tick) - 1
+            n = int(found.course.n[turn]) if turn < len(found.course.n) else 0
+            row = bottom + 32 + 14 * names.index(found.title)
+            parts.append(text(x(tick), row, str(n), class_="tick middle small"))
+            if tick == 1.0:
+                parts.append(_mark(i, left + 6, row - 4))
+    parts.append(text(left + width, bottom + 17, x_title, class_="tick end"))
+    for found in panel.groups:
+        parts.append(_line(found, names.index(found.title), panel.title, x, y, x_title))
+    return group(*parts)
+
+
+def _line(found: Group, i: int, title: str, x: Scale, y: Scale, x_title: str) -> SafeString:
+    course, reach = found.course, _reach(found.course)
+    at = [t for t in range(reach) if np.isfinite(course.mean[t])]
+    band = [t for t in at if np.isfinite(course.low[t])]
+    parts: list[object] = []
+    if len(band) > 1:
+        there = [f"{number(x(t + 1))},{number(y(course.high[t]))}" for t in band]
+        back = [f"{number(x(t + 1))},{number(y(course.low[t]))}" for t in reversed(band)]
+        parts.append(el("polygon", points=" ".join(there + back), class_=f"line-band line-{i + 1}"))
+    path = " ".join(f"{number(x(t + 1))},{number(y(course.mean[t]))}" for t in at)
+    parts.append(el("polyline", points=path, class_=f"line-path line-{i + 1}"))
+    for t in at:
+        says = (
+            f"{found.title}\n{title}, {x_title} {t + 1}\n{figure(course.mean[t])} "
+            f"{span(course.low[t], course.high[t])}\n"
+            + _("{n} conversations").format(n=int(course.n[t]))
+        )
+        cx, cy = x(t + 1), y(course.mean[t])
+        parts.append(
+            mark_link(None, says, rect(cx - 8, cy - 8, 16, 16, class_="hit"), _mark(i, cx, cy))
+        )
+    return group(*parts)
+
+
+def _table(panels: Sequence[Panel], x_title: str) -> Table:
+    headers = [
+        Header(_("Measure")),
+        Header(_("Group")),
+        Header(x_title.capitalize(), numeric=True),
+        Header(_("Mean"), numeric=True),
+        Header("90 %", numeric=True),
+        Header("n", numeric=True),
+    ]
+    rows = []
+    for panel in panels:
+        if panel.missing:
+            rows.append([Cell(panel.title), Cell("–", why=panel.missing), *[Cell("–")] * 4])
+        for found in panel.groups:
+            course = found.course
+            for t in range(len(course.n)):
+                if not course.n[t]:
+                    continue
+                mean, ends = float(course.mean[t]), (float(course.low[t]), float(course.high[t]))
+                alone = _("one conversation has no spread") if course.n[t] < 2 else ""
+                rows.append(
+                    [
+                        Cell(panel.title),
+                        Cell(found.title),
+                        Cell(str(t + 1), raw=(t + 1,)),
+                        Cell(figure(mean), raw=(mean,)),
+                        Cell(span(*ends), why=alone, raw=ends),
+                        Cell(str(int(course.n[t])), raw=(int(course.n[t]),)),
+                    ]
+                )
+    return Table(headers, rows)

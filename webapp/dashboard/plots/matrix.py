@@ -1,0 +1,170 @@
+"""Correlations of one list of things with another: rows of numbers on the diverging colours."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from evaluation.stats.correlation import Correlation
+from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+from webapp.dashboard.plots.heatmap import correlation_class
+from webapp.dashboard.plots.marks import mark_link
+from webapp.dashboard.plots.svg import drawing, rect, text
+from webapp.dashboard.plots.words import probability, share, shorten, span, text_width
+
+WIDE, NARROW = 958.0, 298.0
+ROW = 27.0
+
+Found = dict[tuple[int, int], Correlation]
+
+
+def matrix_figure(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    found: Found,
+    *,
+    id: str,
+    title: str,
+    method: str,
+    symbol: str,
+    sure: Collection[tuple[int, int]] = (),
+    beside: tuple[str, Found] | None = None,
+    note: str = "",
+    note_lead: str = "",
+) -> Figure:
+    """Every row with every column.
+
+    Args:
+        rows, columns: titles.
+        found: by (row, column).
+        symbol: of the coefficient, "r" or "ρ".
+        sure: cells whose p-value survives correction: printed bold, marked in the table.
+        beside: another coefficient of the same pairs for the table, with its title.
+    """
+    return Figure(
+        id,
+        title,
+        method,
+        _draw(rows, columns, found, symbol, sure, WIDE, css="plot-wide"),
+        [Variant("", _draw(rows, columns, found, symbol, sure, NARROW, css=""))],
+        _table(rows, columns, found, symbol, sure, beside),
+        note,
+        note_lead,
+    )
+
+
+def _draw(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    found: Found,
+    symbol: str,
+    sure: Collection[tuple[int, int]],
+    width: float,
+    *,
+    css: str,
+) -> SafeString:
+    names = min(max((text_width(t) for t in rows), default=60) + 12, width * 0.42)
+    cell = min((width - names) / max(len(columns), 1), 104)
+    wrapped = [_wrapped(title, cell - 4) for title in columns]
+    spelled = all(text_width(line, 11) <= cell for lines in wrapped for line in lines)
+    printed = cell >= 30
+    parts: list[object] = []
+    n_lines = max((len(lines) for lines in wrapped), default=1) if spelled else 1
+    top = 8.0 + 14 * n_lines
+    for j, lines in enumerate(wrapped):
+        for k, shown in enumerate(lines if spelled else [str(j + 1)]):
+            at = 13 + 14 * (k + n_lines - (len(lines) if spelled else 1))
+            parts.append(text(names + (j + 0.5) * cell, at, shown, class_="tick middle small"))
+    for i, title in enumerate(rows):
+        y = top + i * ROW
+        parts.append(
+            text(names - 8, y + ROW / 2 + 4.5, shorten(title, names - 8), class_="name end")
+        )
+        for j, column in enumerate(columns):
+            value = found[i, j]
+            css_class = correlation_class(value.r)
+            bold = " sure" if (i, j) in sure else ""
+            says = f"{title} · {column}\n{symbol} {share(value.r)} " + (
+                f"{span(value.low, value.high, shares=True)}\n{probability(value.p)}, n = {value.n}"
+                if value.r is not None
+                else value.reason or ""
+            )
+            x = names + j * cell
+            parts.append(
+                mark_link(
+                    None,
+                    says,
+                    rect(x + 1, y + 1, cell - 2, ROW - 2, rx=5, class_=f"step {css_class}"),
+                    text(
+                        x + cell / 2,
+                        y + ROW / 2 + 4.5,
+                        share(value.r),
+                        class_=f"step-text {css_class}{bold}",
+                    )
+                    if printed
+                    else None,
+                )
+            )
+    y = top + len(rows) * ROW + 10
+    if not spelled:
+        for j, title in enumerate(columns):
+            parts.append(
+                text(2, y + 12 + 17 * j, shorten(f"{j + 1}  {title}", width), class_="tick")
+            )
+        y += 17 * len(columns) + 6
+    name = _("{symbol} of {n} rows with {m} columns.").format(
+        symbol=symbol, n=len(rows), m=len(columns)
+    )
+    return drawing(width, y + 4, *parts, name=name, interactive=True, class_=css or None)
+
+
+def _wrapped(title: str, width: float) -> list[str]:
+    """The words of a title on as few lines as fit."""
+    lines: list[str] = []
+    for word in title.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and text_width(longer, 11) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
+
+
+def _table(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    found: Found,
+    symbol: str,
+    sure: Collection[tuple[int, int]],
+    beside: tuple[str, Found] | None,
+) -> Table:
+    headers = [
+        Header(_("Measure")),
+        Header(_("With")),
+        Header(symbol, numeric=True),
+        Header("95 %", numeric=True),
+        Header("p", numeric=True),
+        Header("n", numeric=True),
+        Header(_("Survives Holm")),
+    ]
+    if beside is not None:
+        headers.append(Header(beside[0], numeric=True))
+    lines = []
+    for (i, j), value in found.items():
+        cells = [
+            Cell(rows[i]),
+            Cell(columns[j]),
+            Cell(share(value.r), why=value.reason or "" if value.r is None else "", raw=(value.r,)),
+            Cell(span(value.low, value.high, shares=True), raw=(value.low, value.high)),
+            Cell(probability(value.p).removeprefix("p ").removeprefix("= "), raw=(value.p,)),
+            Cell(str(value.n), raw=(value.n,)),
+            Cell(_("yes") if (i, j) in sure else _("no") if value.p is not None else "–"),
+        ]
+        if beside is not None:
+            other = beside[1][i, j]
+            why = other.reason or "" if other.r is None else ""
+            cells.append(Cell(share(other.r), why=why, raw=(other.r,)))
+        lines.append(cells)
+    return Table(headers, lines)

@@ -1,0 +1,197 @@
+"""A study's statistics, a page for each part of the analysis, and the report of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.core.cache import cache
+from django.db.models import Count, Max
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_safe
+
+from webapp.core.errors import Refused
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.analysis.comparisons import comparisons_section, planning_table
+from webapp.dashboard.analysis.correlations import correlations_section
+from webapp.dashboard.analysis.models import models_section
+from webapp.dashboard.analysis.raters import raters_section
+from webapp.dashboard.analysis.report import report_html, report_of, report_steps
+from webapp.dashboard.analysis.sections import NamedTable, Section
+from webapp.dashboard.analysis.study_data import StudyData, study_data
+from webapp.dashboard.analysis.trajectories import trajectories_section
+from webapp.dashboard.forms import BotColumnsForm, PlanForm
+from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
+from webapp.ratings.models import Rating
+from webapp.ratings.summary import bot_summary, study_bots, study_conversations
+from webapp.runs.models import MetricResult, SelfPlayRun
+from webapp.studies.bot_columns import BotColumns, bot_columns_read
+from webapp.studies.models import Study
+from webapp.studies.services import bot_columns_store
+
+_CACHE_S = 3600
+
+PARTS: dict[str, tuple[Any, Callable[[StudyData], Section]]] = {
+    "comparisons": (
+        gettext_lazy("Comparisons"),
+        lambda data: comparisons_section(
+            data, bot_summary(data.study, include_synthetic=data.include_synthetic)
+        ),
+    ),
+    "models": (gettext_lazy("Models"), models_section),
+    "raters": (gettext_lazy("Raters"), raters_section),
+    "trajectories": (gettext_lazy("Trajectories"), trajectories_section),
+    "correlations": (gettext_lazy("Correlations"), correlations_section),
+}
+
+
+def _stamp(study: Study, synthetic: bool) -> str:
+    """Changes with anything that the analysis reads."""
+    chats = study_conversations(study, include_synthetic=synthetic)
+    rated = Rating.objects.filter(conversation__in=chats).aggregate(
+        n=Count("pk"), newest=Max("updated_at"), changed=Max("conversation__updated_at")
+    )
+    measured = MetricResult.objects.filter(conversation__in=chats).aggregate(
+        n=Count("pk"), newest=Max("updated_at")
+    )
+    run = SelfPlayRun.objects.aggregate(newest=Max("updated_at"))["newest"]
+    parts = [study.pk, study.updated_at, *rated.values(), *measured.values(), run, synthetic]
+    return ":".join(str(part).replace(" ", "T") for part in parts)
+
+
+def _data(request: HttpRequest, study: Study) -> StudyData | None:
+    synthetic = synthetic_asked(request)
+    return study_data(
+        study,
+        include_synthetic=synthetic,
+        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic),
+    )
+
+
+def _section(request: HttpRequest, study: Study, part: str) -> Section | None:
+    """The part, from the cache where nothing it is made of has changed; None without a rating."""
+    key = f"analysis:{part}:{_stamp(study, synthetic_asked(request))}"
+    found: Section | None = cache.get(key)
+    if found is None:
+        data = _data(request, study)
+        if data is None:
+            return None
+        found = PARTS[part][1](data)
+        cache.set(key, found, _CACHE_S)
+    return found
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@staff_only
+def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> HttpResponse:
+    """One part of the analysis; POST on "correlations" takes a table of bots."""
+    if part not in PARTS:
+        raise Http404
+    study = study_of(key)
+    form, problem = BotColumnsForm(), ""
+    if request.method == "POST" and part == "correlations":
+        problem = _store(request, study)
+        if not problem:
+            return redirect("dashboard:study_statistics_part", key, part)
+    section = _section(request, study, part)
+    plan_form, plan = PlanForm(request.GET or None), None
+    if section is not None and part == "comparisons" and plan_form.is_valid():
+        plan = _plan(request, study, plan_form)
+    suffix = "?synthetic=1" if synthetic_asked(request) else ""
+    return study_page(
+        request,
+        "statistics.html",
+        study,
+        "statistics",
+        part=part,
+        parts=[
+            (name, title, reverse("dashboard:study_statistics_part", args=[key, name]) + suffix)
+            for name, (title, _make) in PARTS.items()
+        ],
+        analysis=section,
+        plan_form=plan_form,
+        plan=plan,
+        form=form,
+        problem=problem,
+        own=BotColumns.from_json(study.bot_columns),
+        n_synthetic=study.conversations.filter(is_synthetic=True).count(),
+        status=400 if problem else 200,
+    )
+
+
+def _plan(request: HttpRequest, study: Study, form: PlanForm) -> NamedTable | None:
+    asked = form.cleaned_data
+    if asked.get("difference") is None:
+        return None
+    data = _data(request, study)
+    assert data is not None
+    return planning_table(data, [asked["difference"]], power=asked["power"] or 0.8)
+
+
+def _store(request: HttpRequest, study: Study) -> str:
+    """Take the table of bots that was sent, or take the stored one away; why not, if it is refused."""
+    if request.POST.get("clear"):
+        bot_columns_store(study=study, columns=BotColumns())
+        messages.success(request, _("The table of bots is taken away."))
+        return ""
+    form = BotColumnsForm(request.POST, request.FILES)
+    if not form.is_valid():
+        return " ".join(str(error) for errors in form.errors.values() for error in errors)
+    file = form.cleaned_data["file"]
+    try:
+        columns = bot_columns_read(file.read(), list(study_bots(study)), file.name)
+    except Refused as error:
+        return error.message
+    bot_columns_store(study=study, columns=columns)
+    messages.success(
+        request,
+        _(
+            "{file} is stored: {numbers} columns of numbers, {factors} of words, {controls} controls."
+        ).format(
+            file=file.name,
+            numbers=len(columns.metrics),
+            factors=len(columns.factors),
+            controls=len(columns.control),
+        ),
+    )
+    return ""
+
+
+@require_safe
+@staff_only
+def report(request: HttpRequest, key: str) -> HttpResponse:
+    """What the report holds, and the button that makes it."""
+    study = study_of(key)
+    synthetic = synthetic_asked(request)
+    chats = study_conversations(study, include_synthetic=synthetic)
+    return study_page(
+        request,
+        "report.html",
+        study,
+        "report",
+        n_ratings=Rating.objects.filter(conversation__in=chats).count(),
+        n_measured=MetricResult.objects.filter(conversation__in=chats).count(),
+        n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
+    )
+
+
+@require_safe
+@staff_only
+def report_file(request: HttpRequest, key: str) -> HttpResponse:
+    """The report as `manage.py report` writes it."""
+    study = study_of(key)
+    data = study_data(study, include_synthetic=synthetic_asked(request))
+    if data is None:
+        raise Http404
+    page = report_html(report_of(data, [make() for _title, make in report_steps(data)]))
+    # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
+    return HttpResponse(
+        page,
+        content_type="text/html; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{key}-report.html"'},
+    )
