@@ -18,7 +18,7 @@ from evaluation.stats.correlation import Correlation, rowwise, within_groups
 if TYPE_CHECKING:
     from evaluation.hybrid.results import BotLevel, Pairs
 
-N_SPLITS = 1000
+N_SPLITS = 400
 N_DRAWS = 2000
 
 

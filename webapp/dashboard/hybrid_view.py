@@ -36,6 +36,15 @@ class Predictor:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the table of checks: what was looked at, and what was found."""
+
+    title: str
+    found: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HybridView:
     """What the page shows of a fit."""
 
@@ -51,6 +60,8 @@ class HybridView:
     conversation_level: list[Predictor]
     pairs: str
     no_correlation: str
+    verdict: str
+    checks: list[Check]
 
 
 def hybrid_view(
@@ -105,6 +116,8 @@ def hybrid_view(
             n_bots,
         )
         % {"n": n_bots, "few": FEW_BOTS},
+        verdict=result.get("verdict", ""),
+        checks=_checks(result, bots) if enough else _choices(result),
     )
 
 
@@ -195,6 +208,61 @@ def _predictors(result: Mapping[str, Any]) -> list[Predictor]:
         title = str(_BASELINES.get(name, name.replace("_", " ").capitalize()))
         rows.append(_predictor(title, found["bot_level"].get("pearson", {}), False))
     return rows
+
+
+def _checks(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Check]:
+    """Both intercepts, the ceiling, the bot on which most hangs, and what was chosen."""
+    rows = []
+    titles = {
+        "fold": _("r, intercept of each fold"),
+        "common": _("r, one intercept for all folds"),
+    }
+    for kind, found in result.get("intercepts", {}).items():
+        pearson = found["bot_level"]["pearson"]
+        null95 = pearson.get("null95")
+        why = _("Chance passes {r} once in twenty.").format(r=share(null95))
+        rows.append(Check(titles[kind], share(pearson.get("r")), "" if null95 is None else why))
+    ceiling = result.get("ceiling") or {}
+    if ceiling:
+        why = ceiling.get("reason") or _("Two halves of the ratings agree that well.")
+        rows.append(
+            Check(_("r that perfect predictions would reach"), share(ceiling["best_r"]), why)
+        )
+    over = result.get("bot_level_ci95_over_conversations")
+    if over:
+        why = _("95 %, over bots: see above.")
+        rows.append(Check(_("r, other conversations of these bots"), span(*over, shares=True), why))
+    within = result.get("within_group")
+    if within:
+        rows.append(
+            Check(_("r within groups of bots"), share(within.get("r")), within.get("reason") or "")
+        )
+    r = result["bot_level"].get("pearson", {}).get("r")
+    changes = {
+        bot: change for bot, change in result.get("influence", {}).items() if change is not None
+    }
+    if changes and r is not None:
+        bot = max(changes, key=lambda name: abs(changes[name]))
+        title = bots[bot].title if bot in bots else bot
+        rows.append(
+            Check(
+                _("r without {bot}").format(bot=title),
+                share(r + changes[bot]),
+                _("The bot whose leaving changes r most."),
+            )
+        )
+    return [*rows, *_choices(result)]
+
+
+def _choices(result: Mapping[str, Any]) -> list[Check]:
+    """The penalties that nested leave-bot-out chose, over the folds."""
+    penalties = [fold["penalty"] for fold in result["folds"] if "penalty" in fold]
+    if not penalties:
+        return []
+    low, high = min(penalties), max(penalties)
+    found = f"{low:g}" if low == high else f"{low:g} – {high:g}"
+    why = _("Per conversation; chosen in each fold without its bot.")
+    return [Check(_("Penalty"), found, why)]
 
 
 def _pair(value: Any) -> tuple[float, float] | None:

@@ -1,0 +1,107 @@
+"""Leave-bot-out and its intervals, against refits by statsmodels and resamples one by one.
+
+Prints ratios, each of two times taken in the same run: least squares without each of 30 bots over 100,000
+conversations (and how far the coefficients are from statsmodels'), and 10,000 bootstrap resamples of twelve
+bots' mean ratings. Then the seconds that a nested ridge of the preset `strong` takes.
+
+    python -m tests.benchmarks.bench_hybrid
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from evaluation.hybrid.leastsquares import Factors
+from evaluation.hybrid.presets import METRICS, preset_get
+from evaluation.hybrid.ratings import Ratings
+from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
+from evaluation.stats.bootstrap import mean_interval
+
+REPEATS = 5
+"""The shortest of so many runs counts, as with `timeit`: the rest is what else the machine did."""
+
+
+def bench_leave_bot_out(n: int = 100_000, n_bots: int = 30, p: int = 20) -> None:
+    """Time of refits by statsmodels to time of one triangular factor per bot."""
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(0)
+    bots = rng.choice([f"bot{k:02}" for k in range(n_bots)], size=n).astype(object)
+    x = rng.normal(size=(n, p))
+    y = x @ rng.normal(size=p) + rng.normal(size=n)
+    Factors(x[:1000], y[:1000], bots[:1000])  # imports what it needs
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        factors = Factors(x, y, bots)
+        lines = [factors.line(factors.without(k)) for k in range(n_bots)]
+        times.append(time.perf_counter() - start)
+    own_s = min(times)
+    difference, refit_s = 0.0, 0.0
+    for k, bot in enumerate(factors.bots):
+        start = time.perf_counter()
+        others = bots != bot
+        params = sm.OLS(y[others], sm.add_constant(x[others])).fit().params
+        refit_s += time.perf_counter() - start
+        difference = max(
+            difference, float(np.abs([lines[k].intercept, *lines[k].slopes] - params).max())
+        )
+    print(
+        f"leave-bot-out: {n_bots} bots, {n} conversations, {p} features: {own_s:.3f} s, statsmodels "
+        f"{refit_s:.2f} s, ratio {refit_s / own_s:.0f} (aim: at least 30), coefficients within "
+        f"{difference:.0e}"
+    )
+
+
+def bench_bootstrap(n_resamples: int = 10_000) -> None:
+    """Time of resamples one by one to time of all at once, for twelve bots' mean ratings."""
+    rng = np.random.default_rng(0)
+    ratings = [rng.integers(1, 8, size=50) for _ in range(12)]
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        for values in ratings:
+            mean_interval(values, n=n_resamples)
+        times.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    for _ in range(n_resamples // 10):
+        rng.choice(ratings[0], size=50).mean()
+    one_by_one_s = (time.perf_counter() - start) * 10 * len(ratings)
+    print(
+        f"bootstrap: 12 bots, 50 ratings each, {n_resamples} resamples: {min(times):.3f} s (aim: under a "
+        f"second), one by one {one_by_one_s:.1f} s, ratio {one_by_one_s / min(times):.0f}"
+    )
+
+
+def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
+    """Seconds for all nested fits of a study of the usual size."""
+    rng = np.random.default_rng(0)
+    preset = preset_get("strong")
+    codes = np.repeat(np.arange(n_bots), n_each)
+    x = rng.normal(size=(len(codes), 11 + p))
+    y = rng.normal(size=len(codes))
+    start = time.perf_counter()
+    RidgeFolds(
+        x,
+        y,
+        codes,
+        [f"bot{k}" for k in range(n_bots)],
+        [
+            Block(METRICS, np.arange(11), False),
+            Block(preset.blocks[0], np.arange(11, 11 + p), True),
+        ],
+        [Candidate(choice, penalty) for choice in preset.choices for penalty in preset.penalties],
+        Ratings.of(None, ["quality"], np.arange(len(y)).astype(str), codes, y),
+    )
+    print(
+        f"nested ridge: {n_bots} bots, {len(y)} conversations, {11 + p} columns: "
+        f"{time.perf_counter() - start:.1f} s"
+    )
+
+
+if __name__ == "__main__":
+    bench_bootstrap()
+    bench_leave_bot_out()
+    bench_ridge()

@@ -1,0 +1,116 @@
+"""Ceiling, influence and intervals against what they estimate, and the paragraph made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evaluation.hybrid.frame import (
+    Ceiling,
+    Frame,
+    ceiling_of,
+    influence_of,
+    interval_over_conversations,
+    within_groups_of,
+)
+from evaluation.hybrid.results import BotLevel, Pairs
+from evaluation.hybrid.verdict import verdict_of
+from evaluation.stats.correlation import Correlation
+
+
+def test_the_ceiling_is_the_reliability_of_the_means():
+    rng = np.random.default_rng(0)
+    n, n_bots = 40, 60
+    ratings = {f"b{k}": rng.normal() * 0.5 + rng.normal(size=n) * 2 for k in range(n_bots)}
+    found = ceiling_of(ratings, seed=0)
+    true = 0.25 / (0.25 + 4 / n)  # variance of the true means over that of the observed ones
+    assert found.reliability == pytest.approx(true, abs=0.12)
+    assert found.low < true < found.high
+    assert found.best_r == pytest.approx(np.sqrt(found.reliability))
+
+
+def test_without_true_differences_there_is_nothing_to_predict():
+    rng = np.random.default_rng(1)
+    ratings = {f"b{k}": rng.normal(size=30) for k in range(40)}
+    assert ceiling_of(ratings, seed=0).reliability < 0.5
+    few = ceiling_of({"a": np.arange(4.0), "b": np.arange(1.0)}, seed=0)
+    assert few.reliability is None
+    assert "1 bots have two" in few.reason
+
+
+def test_influence_is_r_without_the_bot_minus_r():
+    x, y = [1.0, 2.0, 3.0, 9.0], [1.0, 3.0, 2.0, 9.0]
+    found = influence_of(x, y, ["a", "b", "c", "d"])
+    whole = np.corrcoef(x, y)[0, 1]
+    for k, bot in enumerate("abcd"):
+        rest = np.corrcoef(np.delete(x, k), np.delete(y, k))[0, 1]
+        assert found[bot] == pytest.approx(rest - whole)
+    assert influence_of([1, 2, 3], [1, 2, 3], ["a", "b", "c"]) == dict.fromkeys("abc")
+
+
+def test_the_interval_over_conversations_is_that_of_drawing_them():
+    rng = np.random.default_rng(2)
+    bots = []
+    for k in range(6):
+        predicted = k * 0.3 + rng.normal(size=40)
+        bots.append((predicted, k * 0.3 + 0.4 * predicted + rng.normal(size=40)))
+    low, high = interval_over_conversations(bots, seed=0)
+    draws = []
+    for _ in range(2000):
+        rows = [rng.integers(0, 40, 40) for _ in bots]
+        means = [(p[r].mean(), t[r].mean()) for (p, t), r in zip(bots, rows, strict=True)]
+        draws.append(np.corrcoef(np.array(means).T)[0, 1])
+    assert [low, high] == pytest.approx(list(np.quantile(draws, [0.025, 0.975])), abs=0.04)
+
+
+def test_a_difference_between_groups_alone_vanishes_within_them():
+    predicted = {"a": 1.0, "b": 1.1, "c": 5.0, "d": 5.1, "e": 1.05}
+    human = {"a": 2.1, "b": 2.0, "c": 6.1, "d": 6.0, "e": 2.05}
+    groups = {"a": "x", "b": "x", "c": "y", "d": "y", "e": "x"}
+    assert np.corrcoef(list(predicted.values()), list(human.values()))[0, 1] > 0.99
+    assert within_groups_of(predicted, human, groups).r < -0.9
+    assert within_groups_of(predicted, human, {}) is None
+
+
+def level(r, null95=0.5):
+    return BotLevel(Correlation(r, 0.01, r - 0.2, r + 0.05, 8), null95)
+
+
+def frame(r, **changed):
+    found = {
+        "intercepts": {
+            "fold": (level(r - 0.3), Pairs(28, 20, 10, 8)),
+            "common": (level(r), Pairs(28, 24, 10, 9)),
+        },
+        "ceiling": Ceiling(0.81, 0.5, 0.9, 0.9),
+        "influence": {"a": -0.3, "b": 0.01},
+        "over_conversations": (r - 0.1, r + 0.02),
+        "within_group": None,
+    }
+    return Frame(**{**found, **changed})
+
+
+@pytest.mark.parametrize(
+    ("r", "rival", "says", "ends"),
+    [
+        (0.9, 0.4, "so this is more than chance", "support ranking further bots"),
+        (0.3, 0.1, "so this could be chance", "do not support using"),
+        (0.8, 0.93, "the fit adds nothing to it", "no more than the simple count"),
+    ],
+)
+def test_the_verdict_follows_the_numbers(r, rival, says, ends):
+    said = verdict_of(frame(r), {"number_of_turns": {"pearson": level(rival)}}, 8)
+    assert says in said
+    assert ends in said
+    assert f"the number of turns alone gives {rival:.2f}" in said
+    assert f"without a, r is {r - 0.3:.2f}" in said.replace("−", "-")
+    assert "Of 10 pairs of bots that people can tell apart, 9 are" in said
+
+
+def test_the_verdict_on_few_bots_and_without_a_correlation():
+    assert "4 bots are rated" in verdict_of(frame(0.9), {}, 4)
+    none = BotLevel(Correlation(None, None, None, None, 2, reason="only 2 of 3"), None)
+    nothing = frame(
+        0.9, intercepts={"fold": (none, Pairs(1, 0, 0, 0)), "common": (none, Pairs(1, 0, 0, 0))}
+    )
+    assert "only 2 of 3" in verdict_of(nothing, {}, 8)
