@@ -20,7 +20,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -222,7 +222,7 @@ class EndpointBot(BotDefaults):
 
     async def _once(
         self, messages: list[dict[str, str]], context: Conversation, spent: list[ReplyCost]
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """One call, between the meter's two doors; what it took is added to `spent`."""
         meter = meter_get()
         receipt = await meter.reserve(self, context, self._bound(messages))

@@ -1,4 +1,9 @@
-"""`selfplay --bots A,B [--pairs self|all] [--conversations N] [--turns N] [--seed N] [--inline]`."""
+"""`selfplay --bots A,B [--pairs self|all] [--conversations N] [--turns N] [--seed N] [--inline]`.
+
+`--json` prints `{"run", "bots": {ID: {"conversations", "turns"}}}`. With `--pairs all` a bot's numbers are those of
+all conversations in which it answers, and `"pairs": [{"first", "bot", "conversations", "turns"}]` beside them has a
+row per pair: who begins, and who answers.
+"""
 
 from __future__ import annotations
 
