@@ -148,7 +148,7 @@ class InferSentEncoder:
         return [self._is.begin, *tokens, self._is.end]
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Encode texts, equal ones once.
+        """Encode texts, equal ones once (but with `compat`).
 
         Words without a vector are left out; with none left a text is its end marker.
 
@@ -162,8 +162,10 @@ class InferSentEncoder:
 
         with self._lock:
             self.load()
-            place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-            table = self._table(tokens := [self.words(text) for text in place])
+            # A batch of the 2019 code holds repeated texts too, and here the batch counts.
+            kept = list(texts) if self.compat else list(dict.fromkeys(texts))
+            place = {text: i for i, text in enumerate(kept)}
+            table = self._table(tokens := [self.words(text) for text in kept])
             known = [[word for word in words if word in table] for words in tokens]
             lengths = np.array([max(1, len(words)) for words in known])
             found = np.zeros((len(known), 2 * self._model.enc_lstm.hidden_size), dtype=np.float32)
@@ -184,7 +186,7 @@ class InferSentEncoder:
             found /= np.maximum(
                 np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny
             )
-        return found[[place[text] for text in texts]]
+        return found if self.compat else found[[place[text] for text in texts]]
 
     def _table(self, tokens: Sequence[Sequence[str]]) -> VectorTable:
         """Vectors of the words that may count."""

@@ -123,6 +123,8 @@ def test_compat_lets_padding_into_the_maximum(files: dict[str, Path]) -> None:
     padded[longest] = alone[longest]
     assert (alone < 0).any(axis=1).all()
     np.testing.assert_allclose(found, padded, atol=1e-5)
+    again = made.encode([*TEXTS, TEXTS[0]])  # repeated texts take part in their batch
+    np.testing.assert_allclose(again, padded[[*range(len(TEXTS)), 0]], atol=1e-5)
     assert made.identity.name == "infersent1_compat"
     assert made.identity.key != encoder(files).identity.key
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from chatbots.encoders.emotion import HEAD
 from chatbots.encoders.emotion_training import CONFIG, emotion_train
+from chatbots.encoders.sentence import EncoderError
+from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
 
 
@@ -28,9 +30,12 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        manifest = emotion_train(
-            options["data"], options["config"], options["output"], options["measure"]
-        )
+        try:
+            manifest = emotion_train(
+                options["data"], options["config"], options["output"], options["measure"]
+            )
+        except EncoderError as error:
+            raise Refused(str(error)) from error
         return {
             "checkpoint": str(options["output"]),
             "epochs": manifest["training"]["epochs"],
