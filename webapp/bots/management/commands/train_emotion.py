@@ -6,10 +6,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from chatbots.encoders.emotion import HEAD
 from chatbots.encoders.emotion_training import CONFIG, emotion_train
 from chatbots.encoders.sentence import EncoderError
-from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
 
 
@@ -35,7 +36,7 @@ class Command(ConfabCommand):
                 options["data"], options["config"], options["output"], options["measure"]
             )
         except EncoderError as error:
-            raise Refused(str(error)) from error
+            raise CommandError(str(error)) from error
         return {
             "checkpoint": str(options["output"]),
             "epochs": manifest["training"]["epochs"],
