@@ -7,9 +7,14 @@ released code says 0).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from chatbots.encoders.words import WordVectors
 
 _CHUNK = 1_000_000  # entries of one block of cosines: 10,000-word turns must not need a gigabyte
 
@@ -89,6 +94,38 @@ def word_similarity(x: TextWords | None, y: TextWords | None) -> WordSimilarity:
     forth, back = greedy_both(x.rows, y.rows)
     values = (x.average @ y.average, x.extrema @ y.extrema, (forth + back) / 2, forth)
     return WordSimilarity(*(float(np.clip(value, -1.0, 1.0)) for value in values))
+
+
+KINDS = ("average", "extrema", "greedy", "greedy_ref")
+"""The measures, in the order of `WordSimilarity`."""
+
+
+def pair_similarities(
+    pairs: Sequence[tuple[str, str]],
+    vectors: WordVectors,
+    tokenise: Callable[[str], Sequence[str]],
+) -> np.ndarray:
+    """The four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""
+    texts = dict.fromkeys(text for pair in pairs for text in pair)
+    tokens = {text: tokenise(text) for text in texts}
+    vocabulary = list(dict.fromkeys(token for found in tokens.values() for token in found))
+    # One look-up per distinct token; a text then is a choice of rows.
+    found = vectors.vectors(vocabulary)
+    row = {
+        token: k
+        for k, token in enumerate(
+            t for t, v in zip(vocabulary, found, strict=True) if v is not None
+        )
+    }
+    table = np.stack([v for v in found if v is not None]) if row else np.zeros((0, 1))
+    words = {
+        text: TextWords.of(table[[row[token] for token in tokens[text] if token in row]])
+        for text in texts
+    }
+    values = np.full((len(pairs), len(KINDS)), np.nan)
+    for k, (one, other) in enumerate(pairs):
+        values[k] = astuple(word_similarity(words[one], words[other]))
+    return values
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:

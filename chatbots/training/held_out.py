@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 import numpy as np
 import torch
 
 from chatbots.corpora.text import tokeniser_get
 from chatbots.decoding import sample
-from chatbots.encoders.word_similarity import TextWords, word_similarity
+from chatbots.encoders.word_similarity import KINDS, pair_similarities
 from chatbots.encoders.words import word_vectors
 from chatbots.identity import derive_seed
 from chatbots.models.batch import DialogueBatch
@@ -119,18 +118,15 @@ def embedding_metrics(
     pairs = data.first_exchanges(config.held_out.max_replies)
     words = tokeniser_get(config.data.tokeniser)
     replies = first_replies(model, data, config, [first for first, _ in pairs])
-    vectors = word_vectors()
-    found = []
-    for (_, truth), reply in zip(pairs, replies, strict=True):
-        true_words = TextWords.of(vectors.matrix(words.tokenise(truth)))
-        one = word_similarity(true_words, TextWords.of(vectors.matrix(reply)))
-        if not math.isnan(one.greedy):
-            found.append(asdict(one))
-    means = {
-        name: float(np.mean([f[name] for f in found])) if found else math.nan
-        for name in ("average", "extrema", "greedy", "greedy_ref")
-    }
-    return {**means, "replies": len(found)}
+    said = {" ".join(reply): reply for reply in replies}  # a reply's words are cut already
+    values = pair_similarities(
+        [(truth, " ".join(reply)) for (_, truth), reply in zip(pairs, replies, strict=True)],
+        word_vectors(),
+        lambda text: said[text] if text in said else words.tokenise(text),
+    )  # (n, 4)
+    defined = values[~np.isnan(values).any(axis=1)]
+    means = defined.mean(axis=0) if len(defined) else np.full(len(KINDS), math.nan)
+    return {**dict(zip(KINDS, means.tolist(), strict=True)), "replies": len(defined)}
 
 
 def first_replies(

@@ -21,6 +21,7 @@ import numpy as np
 import regex
 
 from chatbots import Conversation
+from chatbots.encoders.word_similarity import pair_similarities
 from evaluation.metrics.content_words import content_words
 from evaluation.metrics.feelings import EncoderFeelings, Feelings
 from evaluation.metrics.laughter import laughs_substring
@@ -35,7 +36,6 @@ from evaluation.metrics.repetition import (
 )
 from evaluation.metrics.sentiment import cosine, default_emotions, slope_min_max
 from evaluation.metrics.shared import Shared, blank
-from evaluation.metrics.word_coherence import pair_coherences
 from evaluation.metrics.words import n_words_spoken
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _coherences(
     tokenise: Callable[[str], Sequence[str]],
 ) -> dict[str, np.ndarray]:
     """Average, extrema and one-directional greedy; 0 where a side has no known word."""
-    found = pair_coherences(list(zip(references, samples, strict=True)), vectors, tokenise)
+    found = pair_similarities(list(zip(references, samples, strict=True)), vectors, tokenise)
     found = np.nan_to_num(found)
     return {
         f"word_coherence_{kind}_{name}": found[:, column]

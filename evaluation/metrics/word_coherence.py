@@ -8,142 +8,15 @@ released code says 0).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
+from chatbots.encoders.word_similarity import KINDS, pair_similarities
 from evaluation.columns import Column, per_turn
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
-
-if TYPE_CHECKING:
-    from chatbots.encoders.words import WordVectors
-
-_CHUNK = 1_000_000  # entries of one block of cosines: 10,000-word turns must not need a gigabyte
-
-
-def average(x: np.ndarray) -> np.ndarray:
-    """Mean of the word vectors: (n, D) to (D,)."""
-    return x.mean(axis=0)
-
-
-def extrema(x: np.ndarray) -> np.ndarray:
-    """Per dimension the largest value, or the smallest where its size is greater: (n, D) to (D,)."""
-    high, low = x.max(axis=0), x.min(axis=0)
-    return np.where(np.abs(low) <= high, high, low)
-
-
-def unit_rows(x: np.ndarray) -> np.ndarray:
-    """(n, D) with rows of length 1; rows without length are left out."""
-    norms = np.linalg.norm(x, axis=1)
-    return x[norms > 0] / norms[norms > 0, None]
-
-
-def greedy_both(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """G(X→Y) and G(Y→X): each word's best cosine on the other side, averaged over the words.
-
-    Args:
-        x: (n, D) rows of length 1, n > 0.
-        y: (m, D) rows of length 1, m > 0.
-    """
-    step = max(1, _CHUNK // len(y))
-    total = 0.0
-    best_y = np.full(len(y), -np.inf)
-    for start in range(0, len(x), step):
-        block = x[start : start + step] @ y.T  # (step, m)
-        total += float(block.max(axis=1).sum(dtype=float))
-        np.maximum(best_y, block.max(axis=0), out=best_y)
-    return total / len(x), float(best_y.mean(dtype=float))
-
-
-@dataclass(frozen=True, slots=True)
-class Coherence:
-    """The four word coherences of one pair; NaN where undefined."""
-
-    average: float
-    extrema: float
-    greedy: float
-    greedy_ref: float
-
-
-UNDEFINED = Coherence(float("nan"), float("nan"), float("nan"), float("nan"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What one text needs in all its pairs."""
-
-    average: np.ndarray
-    extrema: np.ndarray
-    rows: np.ndarray
-
-    @classmethod
-    def of(cls, x: np.ndarray) -> _Words | None:
-        rows = unit_rows(x)
-        if not len(rows):
-            return None
-        return cls(_unit(average(x)), _unit(extrema(x)), rows)
-
-
-def word_coherence(x: np.ndarray, y: np.ndarray) -> Coherence:
-    """All four measures of a message with vectors (n, D) and a reply with vectors (m, D).
-
-    greedy is symmetric, ½ (G(X→Y) + G(Y→X)); greedy_ref, as the released code has it, is G(X→Y): the
-    message's words look for their best match in the reply.
-    """
-    return _pair(_Words.of(x), _Words.of(y))
-
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    """Length 1, or NaN throughout for a vector without length: no direction, no cosine."""
-    wide = vector.astype(float)
-    norm = float(np.linalg.norm(wide))
-    return wide / norm if norm > 0 else np.full(len(wide), np.nan)
-
-
-def _pair(x: _Words | None, y: _Words | None) -> Coherence:
-    if x is None or y is None:
-        return UNDEFINED
-    forth, back = greedy_both(x.rows, y.rows)
-    values = (x.average @ y.average, x.extrema @ y.extrema, (forth + back) / 2, forth)
-    return Coherence(*(float(np.clip(value, -1.0, 1.0)) for value in values))
-
-
-KINDS = ("average", "extrema", "greedy", "greedy_ref")
-"""The measures, in the order of `Coherence`."""
-
-
-def pair_coherences(
-    pairs: Sequence[tuple[str, str]],
-    vectors: WordVectors,
-    tokenise: Callable[[str], Sequence[str]],
-) -> np.ndarray:
-    """The four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""
-    texts = dict.fromkeys(text for pair in pairs for text in pair)
-    tokens = {text: tokenise(text) for text in texts}
-    vocabulary = list(dict.fromkeys(token for found in tokens.values() for token in found))
-    # One look-up per distinct token; a text then is a choice of rows.
-    found = vectors.vectors(vocabulary)
-    row = {
-        token: k
-        for k, token in enumerate(
-            t for t, v in zip(vocabulary, found, strict=True) if v is not None
-        )
-    }
-    table = np.stack([v for v in found if v is not None]) if row else np.zeros((0, 1))
-    words = {
-        text: _Words.of(table[[row[token] for token in tokens[text] if token in row]])
-        for text in texts
-    }
-    values = np.full((len(pairs), len(KINDS)), np.nan)
-    for k, (one, other) in enumerate(pairs):
-        values[k] = astuple(_pair(words[one], words[other]))
-    return values
 
 
 def _columns(kind: str, title: str, formula: str) -> tuple[Column, Column]:
@@ -203,7 +76,7 @@ class WordCoherence(MetricDefaults):
 
         texts = layout.texts
         pairs = [(texts[message], texts[reply]) for message, reply in layout.exchanges.tolist()]
-        values = pair_coherences(pairs, word_vectors(), shared.tokens)
+        values = pair_similarities(pairs, word_vectors(), shared.tokens)
         columns = [f"word_coherence_{kind}_user_bot" for kind in KINDS]
         reason = missing(values, "no word of a text has a vector")
         reply = layout.exchanges[:, 1]
