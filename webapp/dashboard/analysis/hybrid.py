@@ -71,6 +71,10 @@ def hybrid_section(data: StudyData) -> Section:
         section.figures.extend(_figures(view, fit.pk, name, with_weights=same not in drawn))
         drawn.add(same)
         section.tables.append(_predictors(view, fit.pk, name))
+        if view.verdict and not section.points:
+            section.points.append(view.verdict)
+        if view.checks:
+            section.tables.append(_checks(view, fit.pk, name))
     return section
 
 
@@ -100,6 +104,18 @@ def _figures(view: HybridView, pk: int, name: str, *, with_weights: bool) -> lis
 
 def _named(figure: Figure, id: str, name: str) -> Figure:
     return replace(figure, id=id, method=f"{figure.method} ({name[0].upper()}{name[1:]}.)")
+
+
+def _checks(view: HybridView, pk: int, name: str) -> NamedTable:
+    rows = [[Cell(check.title), Cell(check.found), Cell(check.why)] for check in view.checks]
+    return NamedTable(
+        f"checks-{pk}",
+        _("What to hold it against"),
+        Table(
+            [Header(_("Check")), Header(_("Found"), numeric=True), Header(_("What it says"))], rows
+        ),
+        method=f"{name[0].upper()}{name[1:]}.",
+    )
 
 
 def _predictors(view: HybridView, pk: int, name: str) -> NamedTable:

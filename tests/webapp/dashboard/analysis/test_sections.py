@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import numpy as np
 import pandas as pd
 import pytest
+from django.core.management import call_command
 from scipy import stats
 
 from evaluation.stats.anova import anova
@@ -19,6 +22,7 @@ from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.analysis.trajectories import VOTES, trajectories_section, turn_values
 from webapp.dashboard.plots.figure import Table
 from webapp.ratings.summary import bot_summary
+from webapp.runs.models import HybridFit
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 
@@ -177,6 +181,25 @@ def test_the_three_matrices(data: StudyData) -> None:
 
 def test_without_a_fit_the_command_is_named(data: StudyData) -> None:
     assert "manage.py fit_hybrid --study analysed" in hybrid_section(data).missing[0]
+
+
+def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> None:
+    call_command(
+        "fit_hybrid",
+        *("--study=analysed", "--features=words_user", "--intercept=common", "--json"),
+        stdout=StringIO(),
+    )
+    section = hybrid_section(data)
+    assert not section.missing
+    fit = HybridFit.objects.get(study=data.study)
+    found = {part.id: part.table for part in [*section.figures, *section.tables]}
+    assert {f"scatter-{fit.pk}", f"weights-{fit.pk}", f"predictors-{fit.pk}"} <= set(found)
+    assert fit.result is not None
+    by_title = {row[0].text: row for row in found[f"scatter-{fit.pk}"].rows}
+    assert by_title["gamma"][2].text == f"{fit.result['bots']['gamma']['human_mean']:.2f}"
+    assert "4 bots are rated, and 5 are the fewest" in section.caution.replace("Four", "4").replace(
+        "Five", "5"
+    )
 
 
 def test_the_table_of_the_tests_marks_the_control() -> None:
