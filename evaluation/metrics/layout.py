@@ -132,7 +132,8 @@ class Layout:
     def by_conversation(self, turns: np.ndarray) -> list[np.ndarray]:
         """These turns (K,), in order, cut into C parts: each conversation's own."""
         first = np.arange(1, len(self.conversations))
-        return np.split(turns, np.searchsorted(self.conversation_of[turns], first))
+        parts = np.split(turns, np.searchsorted(self.conversation_of[turns], first))
+        return parts[: len(self.conversations)]  # of no conversation there is still one empty part
 
     def spread(self, turns: np.ndarray, values: np.ndarray | Sequence[float]) -> np.ndarray:
         """(N,) array with the values at these turns and NaN elsewhere."""

@@ -425,6 +425,7 @@ class MetricProgress:
     n_old: int
     reason: str
     columns: int
+    on_request: bool
 
 
 def metrics_progress(study: Study) -> list[MetricProgress]:
@@ -454,6 +455,7 @@ def metrics_progress(study: Study) -> list[MetricProgress]:
             old.get(metric.name, 0),
             metric.unavailable_reason() or "",
             len(metric.columns),
+            not getattr(metric, "default", True),
         )
         for metric in metrics
     ]

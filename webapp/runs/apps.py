@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 
 
 class RunsConfig(AppConfig):
@@ -20,4 +19,4 @@ class RunsConfig(AppConfig):
             # Here, so that every process and command knows the same metrics.
             configured_register(settings.CONFAB_METRICS)
         except MetricsFileError as error:
-            raise ImproperlyConfigured(str(error)) from error
+            raise SystemExit(str(error)) from error  # one clear line, for every command

@@ -37,10 +37,36 @@ def test_suffixes_of_human_bot_conversations(pattern, bot, user, exchanges, tran
     assert [tuple(pair) for pair in layout.transitions.tolist()] == transitions
 
 
+@pytest.mark.parametrize(
+    ("pattern", "answers"),
+    [
+        ("hbhbh", [(1, 2), (3, 4)]),
+        ("bhbh", [(0, 1), (2, 3)]),
+        ("hhbbhh", [(3, 5)]),  # of a run the last turn
+        ("hb", []),
+        ("", []),
+    ],
+)
+def test_answers_pair_the_bots_turn_with_what_follows_it(pattern, answers):
+    layout = Layout.of([speaking(pattern)])
+    assert [tuple(pair) for pair in layout.answers.tolist()] == answers
+    assert layout.said.tolist() == layout.bot.tolist()
+
+
+def test_by_conversation_cuts_turns_at_the_borders():
+    layout = Layout.of([speaking("hbhb", "a"), speaking("", "b"), speaking("hb", "c")])
+    assert [own.tolist() for own in layout.by_conversation(layout.bot)] == [[1, 3], [], [5]]
+    assert [own.tolist() for own in layout.by_conversation(layout.user)] == [[2], [], []]
+    assert Layout.of([]).by_conversation(np.zeros(0, dtype=int)) == []
+
+
 def test_self_play_takes_every_following_utterance():
     layout = Layout.of([speaking("hbhb"), speaking("h", "d")], self_play=True)
     assert layout.bot.tolist() == layout.user.tolist() == [1, 2, 3]
-    assert layout.exchanges.tolist() == layout.transitions.tolist() == [[0, 1], [1, 2], [2, 3]]
+    steps = [[0, 1], [1, 2], [2, 3]]
+    assert layout.exchanges.tolist() == layout.transitions.tolist() == steps
+    assert layout.answers.tolist() == steps
+    assert layout.said.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_indices_are_flat_over_the_batch():
