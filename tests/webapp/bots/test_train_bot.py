@@ -67,3 +67,17 @@ def test_another_config_in_the_same_folder_is_refused(config_file):
     with pytest.raises(CommandError, match=r"another config.*--restart"):
         train(config_file)
     assert "PPL" in train(config_file, "--restart")[0]
+
+
+def test_what_a_config_starts_from_is_trained_first_and_the_result_shipped(config_file):
+    values = yaml.safe_load(config_file.read_text())
+    then = config_file.parent / "then.yaml"
+    then.write_text(yaml.safe_dump(values | {"name": "then", "start": {"weights": "tiny"}}))
+    shipped = config_file.parent / "shipped"
+    _, err = train(then, "--ship", str(shipped))
+    assert "then starts from tiny, which is trained first" in err
+    assert "trained first" not in train(then)[1]
+    assert checkpoint_load(shipped / "then")[2].dtype == "float16"
+    card = (shipped / "then" / "CARD.md").read_text()
+    assert "from the weights of `tiny`" in card
+    assert f"train_bot {then} --data FOLDER --ship {shipped}" in card
