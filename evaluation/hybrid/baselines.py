@@ -16,6 +16,7 @@ from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
 from evaluation.hybrid.levels import bot_levels, refit_null
 from evaluation.hybrid.results import BotLevel, Intercept
+from evaluation.stats.correlation import METHODS, Method
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,20 +40,28 @@ def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def baselines_of(
-    rated: Design, groups: Sequence[str], intercept: Intercept, seed: int
+    rated: Design,
+    groups: Sequence[str],
+    intercept: Intercept,
+    seed: int,
+    methods: Sequence[Method] = METHODS,
 ) -> dict[str, dict[str, BotLevel]]:
     """Leave-bot-out by one trivial column each, on the same conversations."""
-    found = {"mean_of_the_other_bots": _baseline(rated, (), intercept, seed)}
+    found = {"mean_of_the_other_bots": _baseline(rated, (), intercept, seed, methods)}
     for name, column in BASELINES.items():
         if column in rated.extra:
-            found[name] = _baseline(rated, (column,), intercept, seed)
+            found[name] = _baseline(rated, (column,), intercept, seed, methods)
     if groups:
-        found[GROUP] = _baseline(rated, groups, intercept, seed)
+        found[GROUP] = _baseline(rated, groups, intercept, seed, methods)
     return found
 
 
 def _baseline(
-    rated: Design, columns: Sequence[str], intercept: Intercept, seed: int
+    rated: Design,
+    columns: Sequence[str],
+    intercept: Intercept,
+    seed: int,
+    methods: Sequence[Method],
 ) -> dict[str, BotLevel]:
     x = np.stack([rated.extra[name] for name in columns], axis=1) if columns else None
     if x is None:
@@ -60,7 +69,7 @@ def _baseline(
     keep = np.isfinite(x).all(axis=1)
     x, y, bots = x[keep], rated.y[keep], rated.bots[keep]
     if len(set(bots)) < MIN_BOTS:
-        return bot_levels([], [], seed=seed)
+        return bot_levels([], [], seed=seed, methods=methods)
     factors = Factors(x, y, bots)
     common = intercept == "common"
     means = {bot: x[bots == bot].mean(axis=0) for bot in factors.bots}
@@ -69,10 +78,10 @@ def _baseline(
         try:
             line = factors.line(factors.without(k))
         except HybridError:
-            return bot_levels([], [], seed=seed)
+            return bot_levels([], [], seed=seed, methods=methods)
         if common:
             predicted.append(factors.target_mean + (means[bot] - factors.centre) @ line.slopes)
         else:
             predicted.append(line.intercept + means[bot] @ line.slopes)
     null = partial(refit_null, factors, means, common=common, seed=seed)
-    return bot_levels(predicted, factors.bot_means, seed=seed, null=null)
+    return bot_levels(predicted, factors.bot_means, seed=seed, null=null, methods=methods)

@@ -51,7 +51,7 @@ from evaluation.hybrid.results import (
     KeptFit,
 )
 from evaluation.hybrid.verdict import verdict_of
-from evaluation.stats.correlation import Correlation, correlate_all
+from evaluation.stats.correlation import METHODS, Correlation, Method, correlate_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +129,14 @@ def fit_hybrid(
         None if selfplay is None else design_of(selfplay, names),
         seed=seed,
         null=null,
-        baselines={kind: baselines_of(rated, groups, kind, seed) for kind in INTERCEPTS},
+        baselines={
+            # The verdict argues from Pearson's r with the common intercept, whichever was asked for.
+            kind: baselines_of(
+                rated, groups, kind, seed, METHODS if kind == intercept else ["pearson"]
+            )
+            for kind in INTERCEPTS
+            if kind in (intercept, "common")
+        },
         dimensions=(*targets, *others) if len(targets) > 1 or others else (),
         groups=labels,
     )
@@ -214,13 +221,24 @@ def _assess(
         },
     }
 
-    def level(found: Mapping[str, float], of: Design | None, common: bool) -> dict[str, BotLevel]:
+    def level(
+        found: Mapping[str, float],
+        of: Design | None,
+        common: bool,
+        methods: Sequence[Method] = METHODS,
+    ) -> dict[str, BotLevel]:
         both = [bot for bot in found if bot in human]
         refit = None
         if null is not None and of is not None:
             at = {bot: mean for bot, mean in features_by_bot(of).items() if bot in both}
             refit = partial(null, at, common=common)
-        return bot_levels([found[b] for b in both], [human[b] for b in both], seed=seed, null=refit)
+        return bot_levels(
+            [found[b] for b in both],
+            [human[b] for b in both],
+            seed=seed,
+            null=refit,
+            methods=methods,
+        )
 
     common = fit.intercept == "common"
     bot_level = level(scores["predicted"], rated, common)
@@ -230,7 +248,7 @@ def _assess(
     for kind in INTERCEPTS:
         if kind != fit.intercept:
             other = _bot_scores(replace(fit, intercept=kind), design)
-            found = level(other, rated, kind == "common")["pearson"]
+            found = level(other, rated, kind == "common", ["pearson"])["pearson"]
             intercepts[kind] = (found, pairs_of(other, ratings_by_bot))
     both = [bot for bot in scores["predicted"] if bot in human]
     frame = Frame(

@@ -65,7 +65,7 @@ def fit_ridge(
     codes, names = _codes(rated.bots)
     kinds = [block_of(name) or METRICS for name in rated.features]
     blocks = [
-        Block(kind, np.array([i for i, k in enumerate(kinds) if k == kind]), kind != METRICS)
+        Block(kind, np.array([i for i, k in enumerate(kinds) if k == kind]))
         for kind in dict.fromkeys(kinds)
     ]
     engine = RidgeFolds(

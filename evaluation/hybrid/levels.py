@@ -15,6 +15,7 @@ from evaluation.hybrid.ridge import RidgeFolds
 from evaluation.stats.bootstrap import mean_interval
 from evaluation.stats.correlation import (
     METHODS,
+    Method,
     correlate,
     null_point,
     permutation_null,
@@ -25,7 +26,8 @@ from evaluation.stats.correlation import (
 
 N_PERMUTATIONS = 5_000
 
-Null = Callable[[], dict[str, float | None]]
+Null = Callable[[Sequence[Method]], dict[str, float | None]]
+"""Methods to the null's 95 % points."""
 
 
 def bot_levels(
@@ -34,8 +36,9 @@ def bot_levels(
     *,
     seed: int,
     null: Null | None = None,
+    methods: Sequence[Method] = METHODS,
 ) -> dict[str, BotLevel]:
-    """Correlate predicted with human bot means by all three methods, bots resampled.
+    """Correlate predicted with human bot means, bots resampled.
 
     Args:
         null: gives the null's 95 % points per method; by default the bots of `human` are permuted, which
@@ -43,18 +46,23 @@ def bot_levels(
     """
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
     if undefined_reason(x, y) is not None:
-        points: Mapping[str, float | None] = dict.fromkeys(METHODS)
+        points: Mapping[str, float | None] = dict.fromkeys(methods)
     elif null is not None:
-        points = null()
+        points = null(methods)
     else:
         points = {
-            m: permutation_null(x, y, m, n_permutations=N_PERMUTATIONS, seed=seed) for m in METHODS
+            m: permutation_null(x, y, m, n_permutations=N_PERMUTATIONS, seed=seed) for m in methods
         }
-    return {m: BotLevel(correlate(x, y, m, seed=seed), points[m]) for m in METHODS}
+    return {m: BotLevel(correlate(x, y, m, seed=seed), points[m]) for m in methods}
 
 
 def refit_null(
-    factors: Factors, means: Mapping[str, np.ndarray], *, common: bool, seed: int
+    factors: Factors,
+    means: Mapping[str, np.ndarray],
+    methods: Sequence[Method] = METHODS,
+    *,
+    common: bool,
+    seed: int,
 ) -> dict[str, float | None]:
     """95 % points of the bot-level r when the bots' mean ratings are permuted and all folds fitted anew.
 
@@ -68,22 +76,27 @@ def refit_null(
     """
     at = [k for k, bot in enumerate(factors.bots) if bot in means]
     if len(at) < 3:
-        return dict.fromkeys(METHODS)
+        return dict.fromkeys(methods)
     responses = [factors.response(k, means[factors.bots[k]], common=common) for k in at]
     weights = np.stack([weight for weight, _ in responses])  # (K', K)
     rest = np.array([value for _, value in responses])
     shuffled = factors.bot_means[permutations(len(factors.bots), N_PERMUTATIONS, seed)]  # (P, K)
     predicted = shuffled @ weights.T + rest
-    return {m: null_point(rowwise(predicted, shuffled[:, at], m)) for m in METHODS}
+    return {m: null_point(rowwise(predicted, shuffled[:, at], m)) for m in methods}
 
 
 def ridge_null(
-    engine: RidgeFolds, means: Mapping[str, np.ndarray], *, common: bool, seed: int
+    engine: RidgeFolds,
+    means: Mapping[str, np.ndarray],
+    methods: Sequence[Method] = METHODS,
+    *,
+    common: bool,
+    seed: int,
 ) -> dict[str, float | None]:
     """As `refit_null` for a ridge: with every permutation penalty and blocks are chosen anew, too."""
     points = {k: means[bot] for k, bot in enumerate(engine.bots) if bot in means}
     if len(points) < 3:
-        return dict.fromkeys(METHODS)
+        return dict.fromkeys(methods)
     shuffled = engine.bot_means[permutations(len(engine.bots), N_PERMUTATIONS, seed)]  # (P, K)
     predicted = np.concatenate(
         [
@@ -91,7 +104,7 @@ def ridge_null(
             for part in np.array_split(shuffled, max(1, len(shuffled) // 500))
         ]
     )
-    return {m: null_point(rowwise(predicted, shuffled[:, list(points)], m)) for m in METHODS}
+    return {m: null_point(rowwise(predicted, shuffled[:, list(points)], m)) for m in methods}
 
 
 def pairs_of(

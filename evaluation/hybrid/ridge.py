@@ -1,13 +1,13 @@
 """Ridge regression without one bot, for every bot, its penalty and blocks chosen without it too.
 
 Hoerl and Kennard (1970), with nested leave-bot-out: to predict bot k, every candidate is fitted without k and
-each other bot j in turn, and the one whose predictions come closest to the other bots' mean ratings is
-fitted without k. Standardising, rater effects and rating noise are learned inside each of these fits.
+each other bot j in turn, and the one with the smallest squared error over the conversations of the bots j is
+fitted without k. (Over conversations, not over the bots' means: a handful of means would choose by chance.)
+Standardising, rater effects and rating noise are learned inside each of these fits.
 
 A fit without any set of bots needs sums over its bots only: the rows of a bot are reduced once to their count,
 sums and cross-products, and a fit adds those of its bots. (Least squares would lose digits that way; the
-penalty keeps the system well-conditioned.) Where there are fewer conversations than columns, blocks are
-turned into the space that the conversations span, which changes no ridge prediction.
+penalty keeps the system well-conditioned.)
 """
 
 from __future__ import annotations
@@ -27,17 +27,10 @@ CONSTANT = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Columns that enter together.
-
-    Attributes:
-        columns: which of the design's.
-        together: one scale for all, as for the directions of an embedding, which mean something only
-            relative to each other; otherwise each column has its own.
-    """
+    """Columns, by number, that enter together."""
 
     name: str
     columns: np.ndarray
-    together: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +49,17 @@ class _Fit:
     to what is left of the ratings beside the bots' means.
 
     Attributes:
-        slopes: (C, q, K + 1) per unit of the inner columns.
-        centre: (q,) weighted mean of the inner columns.
+        slopes: (C, p, K + 1) per unit of the inner columns.
+        centre: (p,) weighted mean of the inner columns.
         level: (K + 1,) weighted mean rating.
-        varies: (q,) columns that are not constant.
-        spread: (q,) standard deviations by which columns were divided.
+        varies: (p,) columns that are not constant.
+        gram: (p, p) correlations of the columns.
     """
 
     slopes: np.ndarray
     centre: np.ndarray
     level: np.ndarray
     varies: np.ndarray
-    spread: np.ndarray
     gram: np.ndarray
 
 
@@ -106,49 +98,34 @@ class RidgeFolds:
         self._ratings = ratings
         self._cells = ratings.counts
         self._rest = y - self.bot_means[codes]
-        self._turn(x, blocks)
-        self._sums(codes)
-        members = {k: (k,) for k in range(len(names))}
-        self._singles = {k: self._fit(out) for k, out in members.items()}
-        self._inner = self._inner_responses()  # (K, K, C, K + 1)
+        self._blocks = {block.name: block.columns for block in blocks}
+        # Inside, columns are centred and of unit size: no fit notices, rounding errors do.
+        self._x = (x - self.centre) / self.scale
+        self._sums()
+        self._singles = [self._fit((k,)) for k in range(len(names))]
+        self._forms = self._error_forms()
 
     # --- sums
 
-    def _turn(self, x: np.ndarray, blocks: Sequence[Block]) -> None:
-        """Inner columns: centred, of unit size, blocks in the space that the conversations span."""
-        parts, self._blocks, self._bases = [], {}, []
-        start = 0
-        for block in blocks:
-            mine = x[:, block.columns] - self.centre[block.columns]
-            size = np.sqrt((mine**2).mean(axis=0))
-            size = np.full_like(size, np.sqrt((size**2).mean())) if block.together else size
-            mine = mine / _spread(size)
-            basis = None
-            if block.together and len(mine) < mine.shape[1]:
-                basis, triangle = np.linalg.qr(mine.T)  # (p_b, n), (n, n)
-                mine = triangle.T
-            parts.append(mine)
-            stop = start + mine.shape[1]
-            self._blocks[block.name] = slice(start, stop)
-            self._bases.append((block, slice(start, stop), basis, _spread(size)))
-            start = stop
-        self._x = np.ascontiguousarray(np.concatenate(parts, axis=1))  # (n, q)
-
-    def _sums(self, codes: np.ndarray) -> None:
+    def _sums(self) -> None:
         """Per bot and number of ratings: rows, sums and cross-products of the inner columns."""
-        n_bots, q = len(self.bots), self._x.shape[1]
+        n_bots, p = len(self.bots), self.n_features
         self._levels = np.unique(self._cells)
         shape = (n_bots, len(self._levels))
         self._number = np.zeros(shape)
-        self._total = np.zeros((*shape, q))
-        self._gram = np.zeros((*shape, q, q))
+        self._total = np.zeros((*shape, p))
+        self._gram = np.zeros((*shape, p, p))
+        self._with_rest = np.zeros((n_bots, p))
+        self._rest_squared = np.bincount(self._codes, weights=self._rest**2, minlength=n_bots)
         for k in range(n_bots):
+            mine = self._codes == k
+            self._with_rest[k] = self._x[mine].T @ self._rest[mine]
             for c, level in enumerate(self._levels):
-                rows = self._x[(codes == k) & (self._cells == level)]
+                rows = self._x[mine & (self._cells == level)]
                 self._number[k, c] = len(rows)
                 self._total[k, c] = rows.sum(axis=0)
                 self._gram[k, c] = rows.T @ rows
-        self.at = self._total.sum(axis=1) / self.counts[:, None]  # (K, q) bot means
+        self._at = self._total.sum(axis=1) / self.counts[:, None]  # (K, p) bot means
 
     # --- fits
 
@@ -173,14 +150,7 @@ class RidgeFolds:
 
         variance = np.diag(gram)
         varies = variance > CONSTANT
-        spread = np.ones(len(centre))
-        for block, columns, _, _ in self._bases:
-            inside = np.clip(variance[columns], 0.0, None)
-            if block.together:
-                # A column more or less (the turned space) must not matter, so the sum over the block's own.
-                inside = np.full_like(inside, inside.sum() / len(block.columns))
-            spread[columns] = np.sqrt(inside)
-        spread = np.where(varies, _spread(spread), 1.0)
+        spread = np.where(varies, np.sqrt(np.clip(variance, CONSTANT, None)), 1.0)
         scaled = gram / np.outer(spread, spread)
         slopes = np.zeros((len(self.candidates), len(centre), right.shape[1]))
         for c, candidate in enumerate(self.candidates):
@@ -192,45 +162,63 @@ class RidgeFolds:
             system[np.diag_indices(len(used))] += candidate.penalty
             solved = cho_solve(cho_factor(system, lower=True), right[used] / spread[used, None])
             slopes[c, used] = solved / spread[used, None]
-        return _Fit(slopes, centre, level, varies, spread, scaled)
+        return _Fit(slopes, centre, level, varies, scaled)
 
-    def _inner_responses(self) -> np.ndarray:
-        """(K, K, C, K + 1) answer of j's mean prediction without k and j, in the frame of all but k."""
+    def _error_forms(self) -> np.ndarray:
+        """(K + 1, C, K + 1, K + 1) squared errors as quadratic forms of the mean ratings (and 1).
+
+        Form k: of all conversations but bot k's, each predicted without k and its own bot, with one intercept
+        for them; form K: of all.
+        """
         n_bots = len(self.bots)
-        found = np.zeros((n_bots, n_bots, len(self.candidates), n_bots + 1))
-        for k in range(n_bots):
-            found[k, k] = self._common(self._singles[k], k, out=None)
+        found = np.zeros((n_bots + 1, len(self.candidates), n_bots + 1, n_bots + 1))
+        for j in range(n_bots):
+            found[n_bots] += self._form(self._singles[j], j, out=None)
         for pair in combinations(range(n_bots), 2):
             fit = self._fit(pair)
             for j, k in (pair, pair[::-1]):
-                found[k, j] = self._common(fit, j, out=k)
+                found[k] += self._form(fit, j, out=k)
         return found
 
-    def _common(self, fit: _Fit, j: int, out: int | None) -> np.ndarray:
-        """(C, K + 1) answer of the mean prediction of bot j with the intercept of all bots but `out`."""
+    def _form(self, fit: _Fit, j: int, out: int | None) -> np.ndarray:
+        """(C, K + 1, K + 1): Σ over j's conversations of the error's answers to the mean ratings, squared.
+
+        The error of conversation i is (a + Sᵀ(x_i − c) − rest_i e) · (means, 1): a says how the intercept less
+        j's own mean depends on the means, S are the slopes, c is the mean of all but `out`, e the last unit
+        vector. A bot's `rest` sums to 0.
+        """
         counts = self.counts.astype(float)
         if out is not None:
             counts[out] = 0.0
         share = counts / counts.sum()
-        point = self.at[j] - share @ self.at
-        return np.einsum("q,cqk->ck", point, fit.slopes) + np.append(share, 0.0)
+        n, at, centre = float(self.counts[j]), self._at[j], share @ self._at
+        a = np.append(share, 0.0)
+        a[j] -= 1.0
+        about_zero = self._gram[j].sum(axis=0)
+        spread = about_zero - n * (
+            np.outer(centre, at) + np.outer(at, centre) - np.outer(centre, centre)
+        )
+        crossed = np.outer(n * (at - centre), a)  # (p, K + 1)
+        crossed[:, -1] -= self._with_rest[j]
+        form = n * np.outer(a, a)
+        form[-1, -1] += self._rest_squared[j]
+        turned = np.swapaxes(fit.slopes, 1, 2)  # (C, K + 1, p)
+        mixed = turned @ crossed
+        return form + mixed + np.swapaxes(mixed, 1, 2) + turned @ (spread @ fit.slopes)
 
     # --- what is chosen, and what follows
 
     def _errors(self, means: np.ndarray, k: int | None) -> np.ndarray:
-        """(P, C) mean squared error over the bots but k of each candidate that saw neither them nor k.
+        """(P, C) mean squared error of each candidate, with bot k left out of everything.
 
         Args:
             means: (P, K) bots' mean ratings, real or permuted.
             k: None for the fit on all bots.
         """
         known = _with_one(means)
-        others = [j for j in range(len(self.bots)) if j != k]
-        error = np.zeros((len(means), len(self.candidates)))
-        for j in others:
-            predicted = known @ self._inner[j if k is None else k, j].T
-            error += (predicted - means[:, [j]]) ** 2
-        return error / len(others)
+        form = self._forms[len(self.bots) if k is None else k]
+        n = self.counts.sum() - (0 if k is None else self.counts[k])
+        return np.einsum("pa,cab,pb->pc", known, form, known, optimize=True) / n
 
     def chosen(self, k: int | None) -> tuple[Candidate, np.ndarray]:
         """The candidate for the fit without bot k (None: for all bots), and all candidates' (C,) errors."""
@@ -243,16 +231,11 @@ class RidgeFolds:
         candidate, _ = self.chosen(k)
         known = _with_one(self.bot_means[None])[0]
         inner = fit.slopes[self.candidates.index(candidate)] @ known
-        slopes, used = np.zeros(self.n_features), np.zeros(self.n_features, dtype=bool)
-        eigen = [np.zeros(0)]
-        for block, columns, basis, size in self._bases:
-            if block.name not in candidate.blocks:
-                continue
-            mine = inner[columns] if basis is None else basis @ inner[columns]
-            slopes[block.columns] = mine / size
-            used[block.columns] = fit.varies[columns] if basis is None else size > 0
-        columns = np.flatnonzero(fit.varies & (inner != 0))
-        eigen = np.linalg.eigvalsh(fit.gram[np.ix_(columns, columns)]) + candidate.penalty
+        slopes = inner / self.scale
+        used = np.zeros(self.n_features, dtype=bool)
+        used[np.concatenate([self._blocks[name] for name in candidate.blocks])] = True
+        used &= fit.varies
+        eigen = np.linalg.eigvalsh(fit.gram[np.ix_(used, used)]) + candidate.penalty
         level = float(fit.level @ known)
         intercept = level - float(fit.centre @ inner) - float(self.centre @ slopes)
         n = int(self.counts.sum() - (0 if k is None else self.counts[k]))
@@ -277,19 +260,11 @@ class RidgeFolds:
         found = np.empty((len(means), len(points)))
         for column, (k, point) in enumerate(points.items()):
             fit = self._singles[k]
-            at = self._inside(point)
+            at = (point - self.centre) / self.scale
             step, level = (at, share) if common else (at - fit.centre, fit.level)
             answers = np.einsum("q,cqk->ck", step, fit.slopes) + level  # (C, K + 1)
             best = self._errors(means, k).argmin(axis=1)
             found[:, column] = np.einsum("pk,pk->p", known, answers[best])
-        return found
-
-    def _inside(self, point: np.ndarray) -> np.ndarray:
-        """(p,) raw to (q,) inner columns."""
-        found = np.zeros(len(self.at[0]))
-        for block, columns, basis, size in self._bases:
-            mine = (point[block.columns] - self.centre[block.columns]) / size
-            found[columns] = mine if basis is None else mine @ basis
         return found
 
 

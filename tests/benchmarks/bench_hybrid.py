@@ -89,8 +89,8 @@ def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
         codes,
         [f"bot{k}" for k in range(n_bots)],
         [
-            Block(METRICS, np.arange(11), False),
-            Block(preset.blocks[0], np.arange(11, 11 + p), True),
+            Block(METRICS, np.arange(11)),
+            Block(preset.blocks[0], np.arange(11, 11 + p)),
         ],
         [Candidate(choice, penalty) for choice in preset.choices for penalty in preset.penalties],
         Ratings.of(None, ["quality"], np.arange(len(y)).astype(str), codes, y),

@@ -31,8 +31,8 @@ def study(seed=0, n_bots=5, n=14, p_embedding=6, raters=9):
 
 def engine_of(x, y, codes, table):
     blocks = [
-        Block("metrics", np.arange(2), False),
-        Block("embedding", np.arange(2, x.shape[1]), True),
+        Block("metrics", np.arange(2)),
+        Block("embedding", np.arange(2, x.shape[1])),
     ]
     candidates = [Candidate(b, a) for b, a in product(CHOICES, PENALTIES)]
     ids = np.arange(len(y)).astype(str)
@@ -54,7 +54,7 @@ def refit(x, y, codes, ratings, members, candidate):
     rows = x[mask]
     mean = w @ rows
     variance = w @ (rows - mean) ** 2
-    spread = np.sqrt(np.where(np.arange(x.shape[1]) < 2, variance, variance[2:].mean()))
+    spread = np.sqrt(variance)
     z = ((rows - mean) / spread)[:, columns]
     centred = target - w @ target
     solved = np.linalg.solve(
@@ -66,10 +66,9 @@ def refit(x, y, codes, ratings, members, candidate):
 
 
 def by_hand(x, y, codes, ratings, candidates, common):
-    """Every bot's mean prediction, the candidate chosen by the other bots' errors."""
+    """Every bot's mean prediction, the candidate chosen by the errors over other bots' conversations."""
     bots = range(codes.max() + 1)
     mean_x = np.stack([x[codes == k].mean(axis=0) for k in bots])
-    mean_y = np.array([y[codes == k].mean() for k in bots])
     predicted, chosen = [], []
     for k in bots:
         others = [j for j in bots if j != k]
@@ -79,8 +78,8 @@ def by_hand(x, y, codes, ratings, candidates, common):
             error = 0.0
             for j in others:
                 slopes, _ = refit(x, y, codes, ratings, [i for i in others if i != j], candidate)
-                guess = y[inside].mean() + (mean_x[j] - x[inside].mean(axis=0)) @ slopes
-                error += (guess - mean_y[j]) ** 2
+                guess = y[inside].mean() + (x[codes == j] - x[inside].mean(axis=0)) @ slopes
+                error += ((guess - y[codes == j]) ** 2).sum()
             errors.append(error)
         best = candidates[int(np.argmin(errors))]
         chosen.append(best)
