@@ -43,14 +43,27 @@ SIZES = {
 
 
 def tiny_checkpoint(
-    folder: Path, name: str, *, seed: int = 6, dtype: str = "float32", **changes
+    folder: Path,
+    name: str,
+    *,
+    seed: int = 6,
+    tables_seed: int | None = None,
+    dtype: str = "float32",
+    **changes,
 ) -> Path:
-    """A checkpoint of random weights, wide enough for a word more or less to change the reply."""
+    """A checkpoint of random weights, wide enough for a word more or less to change the reply.
+
+    Args:
+        tables_seed: the embedding depends on this alone, whatever the model; None: on `seed`.
+    """
     config = config_read(name, {"V": len(VOCABULARY), **SIZES[name], **changes})
     model = model_build(config, seed)
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             parameter.mul_(1.0 if name == "transformer" or "bias" in key else 2.5)
+        if tables_seed is not None:
+            table = model.encoder.embedding.weight
+            table.normal_(generator=torch.Generator().manual_seed(tables_seed))
     manifest = Manifest(tokeniser="words-1", corpus="none")
     checkpoint_write(folder, model, VOCABULARY, manifest, dtype)
     return folder

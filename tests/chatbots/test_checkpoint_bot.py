@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from chatbots.models.beam_search import BeamSettings, beam_search, pick_hypothes
 from chatbots.models.seeds import ReplySeeds
 from chatbots.models.tokens import EOS, PAD, SOS, UNK
 from chatbots.neural_generation import LoadedCheckpoint, RememberedUtterances
-from chatbots.serving import reply
+from chatbots.serving import BotHost, reply
 from tests.chatbots.neural_checkpoints import SIZES, VOCABULARY, tiny_checkpoint
 
 HOW: dict[str, dict] = {
@@ -366,3 +367,27 @@ def test_every_shipped_folder_is_a_bot(tmp_path):
     there.load("cpu")
     assert texts(there, contexts())
     assert len(VOCABULARY) == there._loaded.model.config.V
+
+
+async def test_many_bots_live_in_one_process_and_share_the_table_of_words(tmp_path):
+    """More than 30, each asked at the same moment; equal tables of words take memory once."""
+    made = {}
+    for i in range(32):
+        folder = tmp_path / str(i)
+        tiny_checkpoint(folder, ("hred", "vhred", "vhcr")[i % 3], seed=i, tables_seed=0)
+        made[str(i)] = CheckpointBot(
+            name=str(i), folder=str(folder), decoding="greedy", max_tokens=5
+        )
+    host = BotHost(get_bot=made.__getitem__, reply_timeout_s=120)
+
+    async def ask(name: str) -> str:
+        return "".join([piece async for piece in host.stream(name, contexts()[0])])
+
+    said = await asyncio.gather(*(ask(name) for name in made))
+    assert all(said)
+    assert host.totals()["loaded"] == 32
+    models = [bot._loaded.model for bot in made.values()]
+    assert len({m.decoder.embedding.weight.data_ptr() for m in models}) == 1
+    assert len({m.decoder.project.weight.data_ptr() for m in models}) == 32
+    await host.close()
+    assert all(bot._loaded is None for bot in made.values())

@@ -1,0 +1,110 @@
+"""Memory of 30 hosted bots of one vocabulary: `python -m tests.benchmarks.bench_bot_memory [--json] [--bots N]`.
+
+HRED of the demo's size (256, 8,000 words, half precision in the file), each with weights of its own but for the two
+tables of words (embedding and projection), which all have in common. Hosted by `BotHost`, each asked once, against
+the naive way: every checkpoint loaded for itself. Resident memory above that of a process that has asked one such
+bot; each way in a process of its own. To be reached: half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DEMO_HRED = {"V": 8000, "E": 256, "H_e": 256, "H_d": 256, "C": 256}
+MOST_SHARE = 0.5
+MB = 1e6
+
+
+def make(folder: Path, n: int) -> None:
+    """Checkpoints 0 … n; the first is only for warming up, and shares nothing."""
+    import torch
+
+    from chatbots.models.catalogue import config_read, model_build
+    from tests.benchmarks.neural import random_checkpoint
+
+    tables = model_build(config_read("hred", DEMO_HRED), seed=0)
+
+    def with_tables(model) -> None:
+        with torch.no_grad():
+            model.encoder.embedding.weight.copy_(tables.encoder.embedding.weight)
+            model.decoder.project.weight.copy_(tables.decoder.project.weight)
+
+    random_checkpoint(folder / "0", "hred", DEMO_HRED, seed=1, dtype="float16")
+    for i in range(1, n + 1):
+        random_checkpoint(
+            folder / f"{i}", "hred", DEMO_HRED, seed=i + 1, dtype="float16", change=with_tables
+        )
+
+
+def measure(folder: Path, n: int, way: str) -> int:
+    """Bytes that bots 1 … n take; to be called in a fresh process."""
+    import gc
+
+    from chatbots.checkpoints import checkpoint_load
+    from chatbots.serving import BotHost
+    from chatbots.serving.memory import resident_bytes
+    from tests.benchmarks.neural import random_bot, random_contexts
+
+    bots = {str(i): random_bot(folder / str(i)) for i in range(n + 1)}
+    context = random_contexts(1)[0]
+    kept = []
+
+    async def run() -> int:
+        host = BotHost(get_bot=bots.__getitem__, reply_timeout_s=600)
+
+        async def ask(bot: str) -> None:
+            async for _ in host.stream(bot, context):
+                pass
+
+        await ask("0")
+        gc.collect()
+        before = resident_bytes() or 0
+        for i in range(1, n + 1):
+            if way == "naive":
+                kept.append(checkpoint_load(folder / str(i))[0])
+            else:
+                await ask(str(i))
+        gc.collect()
+        after = resident_bytes() or 0
+        await host.close()
+        return after - before
+
+    return asyncio.run(run())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+    parser.add_argument("--bots", type=int, default=30)
+    parser.add_argument("--measure", nargs=2, metavar=("WAY", "FOLDER"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        way, folder = options.measure
+        print(measure(Path(folder), options.bots, way))
+        return
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        make(Path(temporary), options.bots)
+        for way in ("naive", "hosted"):
+            module = [sys.executable, "-m", "tests.benchmarks.bench_bot_memory"]
+            asked = ["--bots", str(options.bots), "--measure", way, temporary]
+            done = subprocess.run([*module, *asked], stdout=subprocess.PIPE, text=True, check=True)
+            found[f"{way}_bytes"] = int(done.stdout)
+    found["share"] = found["hosted_bytes"] / found["naive_bytes"]
+    if options.json:
+        print(json.dumps(found))
+        return
+    print(
+        f"{options.bots} bots: {found['hosted_bytes'] / MB:.0f} MB; loaded each for itself "
+        f"{found['naive_bytes'] / MB:.0f} MB; share {found['share']:.2f} (at most {MOST_SHARE:g})"
+    )
+
+
+if __name__ == "__main__":
+    main()
