@@ -154,7 +154,14 @@ class CheckpointBot(BotDefaults):
     def unavailable_reason(self) -> str | None:
         if find_spec("torch") is None:
             return "the package torch is not installed; see README, Installing PyTorch"
-        return missing_reason(self.folder)
+        reason = missing_reason(self.folder)
+        manifest = self._manifest()
+        if reason is None and manifest and (manifest.config.get("ei") or {}).get("input_only"):
+            return (
+                "it reads the emotion and embedding of every utterance (input_only), which only training and "
+                "its measurements compute; a model that distils them needs neither to chat"
+            )
+        return reason
 
     def load(self, device: str) -> None:
         """Load weights and vocabulary.

@@ -250,10 +250,7 @@ def test_z_conv_stays_for_the_conversation_or_not(folders):
 )
 def test_what_of_a_conversation_is_read(tmp_path, params, given, read):
     bot = CheckpointBot(name="tiny", folder=str(tmp_path), **params)
-    context = Conversation.from_texts(given)
-    if params.get("compat_empty_first") and given == [""]:
-        read = [""]
-    assert bot.heard(context) == (read if read != [""] or not given else [""])
+    assert bot.heard(Conversation.from_texts(given)) == read
 
 
 def test_unknown_words_are_said_only_where_allowed(folders):
@@ -333,6 +330,14 @@ def test_it_knows_who_it_is_without_weights(folders, tmp_path):
     assert bot.identity.key != key
     assert bot.params["model"] == "hred"
     assert json.loads(json.dumps(bot.identity.as_dict())) == bot.identity.as_dict()
+
+
+def test_a_model_that_reads_emotions_is_not_offered(tmp_path):
+    ei = {"K": 3, "D": 2, "e": 2, "s": 2, "input_only": True}
+    folder = tiny_checkpoint(tmp_path / "bot", "hred", ei=ei)
+    assert "input_only" in str(CheckpointBot(name="b", folder=str(folder)).unavailable_reason())
+    folder = tiny_checkpoint(tmp_path / "bot", "hred", ei={**ei, "input_only": False})
+    assert CheckpointBot(name="b", folder=str(folder)).unavailable_reason() is None
 
 
 @pytest.mark.parametrize(
