@@ -23,8 +23,10 @@ from evaluation.metrics.base import Metric
 from evaluation.metrics.pair_scores import Coherence, Contradiction
 from evaluation.metrics.perplexity import Perplexity
 from evaluation.metrics.registry import metrics
+from evaluation.metrics.semantic_similarity import InferSentSimilarity
 from evaluation.metrics.sentiment_deepmoji import DeepMojiSentiment
 from evaluation.metrics.toxicity import Toxicity
+from evaluation.metrics.word_coherence import FileWordCoherence
 
 KINDS: dict[str, Any] = {
     "perplexity": Perplexity,
@@ -32,9 +34,16 @@ KINDS: dict[str, Any] = {
     "contradiction": Contradiction,
     "coherence": Coherence,
     "deepmoji": DeepMojiSentiment,
+    "infersent": InferSentSimilarity,
+    "word2vec": FileWordCoherence,
+}
+_NEEDED = {
+    "deepmoji": ("weights", "vocabulary"),
+    "infersent": ("weights", "vectors"),
+    "word2vec": ("path",),
 }
 _KEYS = ["id", "kind", "name", "params"]
-_OBJECTS = {"name", "title", "replies", "classifier"}
+_OBJECTS = {"name", "title", "replies", "classifier", "encoder"}
 _ID = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 
@@ -118,7 +127,7 @@ def _make(entry: Any) -> Metric:
     for key in params:
         if key not in taken:
             raise ValueError(f"{kind} has no parameter {key!r}{_near(key, taken)}")
-    for needed in ("weights", "vocabulary") if kind == "deepmoji" else ("model",):
+    for needed in _NEEDED.get(kind, ("model",)):
         if needed not in params:
             raise ValueError(f"{kind} needs the parameter {needed}")
     title = {"title": str(entry["name"])} if "name" in entry else {}

@@ -6,28 +6,28 @@ code, for rewards, the Universal Sentence Encoder (section 1.6).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from evaluation.columns import per_turn
+from evaluation.columns import Column, per_turn
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import BLANK, Shared, blank
 
+if TYPE_CHECKING:
+    from chatbots.encoders.sentence import SentenceEncoder
 
-@register_metric
-class SemanticSimilarity(MetricDefaults):
-    """Semantic Similarity -U/B and -B/U by the default sentence encoder."""
 
-    name = "semantic_similarity"
-    title = "Semantic similarity"
-    version = "2"
-    columns = (
+def similarity_columns(prefix: str, by: str = "") -> tuple[Column, ...]:
+    """The columns of one sentence encoder; `by` is appended to titles, "" for the default one."""
+    more = f" ({by})" if by else ""
+    return (
         *per_turn(
-            "semantic_similarity_user_bot",
-            "Semantic similarity, participant and bot",
+            f"{prefix}_user_bot",
+            f"Semantic similarity{more}, participant and bot",
             unit="cosine",
             range=(-1, 1),
             direction="neither",
@@ -36,8 +36,8 @@ class SemanticSimilarity(MetricDefaults):
             "where a text is blank. In self-play: of consecutive utterances.",
         ),
         *per_turn(
-            "semantic_similarity_bot_user",
-            "Semantic similarity, bot and answer",
+            f"{prefix}_bot_user",
+            f"Semantic similarity{more}, bot and answer",
             unit="cosine",
             range=(-1, 1),
             direction="neither",
@@ -46,6 +46,44 @@ class SemanticSimilarity(MetricDefaults):
             "taken. Stored at the answer. In self-play: of consecutive utterances.",
         ),
     )
+
+
+class SimilarityFamily(MetricDefaults):
+    """Semantic Similarity -U/B and -B/U by some sentence encoder."""
+
+    prefix: str
+
+    def encode(self, texts: Sequence[str], shared: Shared) -> np.ndarray:
+        """(N, D) vectors of length 1."""
+        raise NotImplementedError
+
+    def measure(self, layout: Layout, shared: Shared) -> Measured:
+        told = ~np.array([blank(text) for text in layout.texts], dtype=bool)
+        turns, reasons = {}, {}
+        for name, pairs in (("user_bot", layout.exchanges), ("bot_user", layout.answers)):
+            defined = told[pairs].all(axis=1)
+            values = np.full(len(pairs), np.nan)
+            if defined.any():
+                used, place = np.unique(pairs[defined], return_inverse=True)
+                vectors = self.encode(layout.texts_at(used), shared)
+                one, other = vectors[place.reshape(-1, 2)].transpose(1, 0, 2)  # (K, D) each
+                # The rows have length 1, so the dot product is the cosine.
+                dots = np.einsum("kd,kd->k", one, other, dtype=float)
+                values[defined] = np.clip(dots, -1.0, 1.0)
+            turns[f"{self.prefix}_{name}"] = layout.spread(pairs[:, 1], values)
+            reasons[f"{self.prefix}_{name}"] = missing(values, BLANK)
+        return Measured(turns, reasons=reasons)
+
+
+@register_metric
+class SemanticSimilarity(SimilarityFamily):
+    """Semantic similarity by the default sentence encoder."""
+
+    name = "semantic_similarity"
+    title = "Semantic similarity"
+    version = "2"
+    prefix = "semantic_similarity"
+    columns = similarity_columns(prefix)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -58,25 +96,58 @@ class SemanticSimilarity(MetricDefaults):
 
         return sentence_encoder().unavailable_reason()
 
-    def measure(self, layout: Layout, shared: Shared) -> Measured:
-        turns, reasons = {}, {}
-        for name, pairs in (("user_bot", layout.exchanges), ("bot_user", layout.answers)):
-            values = cosines(layout, pairs, shared)
-            column = f"semantic_similarity_{name}"
-            turns[column] = layout.spread(pairs[:, 1], values)
-            reasons[column] = missing(values, BLANK)
-        return Measured(turns, reasons=reasons)
+    def encode(self, texts: Sequence[str], shared: Shared) -> np.ndarray:
+        return shared.encode(texts)
 
 
-def cosines(layout: Layout, pairs: np.ndarray, shared: Shared) -> np.ndarray:
-    """Cosine of both texts of each pair of turns (K, 2): (K,), NaN where one is blank."""
-    told = ~np.array([blank(text) for text in layout.texts], dtype=bool)
-    defined = told[pairs].all(axis=1)
-    values = np.full(len(pairs), np.nan)
-    if defined.any():
-        used, place = np.unique(pairs[defined], return_inverse=True)
-        vectors = shared.encode(layout.texts_at(used))
-        one, other = vectors[place.reshape(-1, 2)].transpose(1, 0, 2)  # (K', D) each
-        # The rows have length 1, so the dot product is the cosine.
-        values[defined] = np.clip(np.einsum("kd,kd->k", one, other, dtype=float), -1.0, 1.0)
-    return values
+@register_metric
+class InferSentSimilarity(SimilarityFamily):
+    """Semantic similarity by InferSent, as the paper has it; on request.
+
+    Args:
+        name: of the metric, and what its columns begin with.
+        title: for people.
+        weights: `infersent1.pkl` or `infersent2.pkl`.
+        vectors: GloVe's file for version 1, fastText's for version 2.
+        version: 1 or 2.
+        device: where it computes.
+        encoder: instead of the files: any sentence encoder.
+    """
+
+    default = False
+
+    def __init__(
+        self,
+        name: str = "infersent",
+        title: str = "InferSent",
+        weights: str | None = None,
+        vectors: str | None = None,
+        version: Literal[1, 2] = 1,
+        device: str = "cpu",
+        encoder: SentenceEncoder | None = None,
+    ) -> None:
+        self.name = self.prefix = name
+        self.title = f"Semantic similarity by {title}"
+        self.columns = similarity_columns(name, title)
+        self._encoder = encoder
+        if encoder is None and weights and vectors:
+            from chatbots.encoders.infersent import InferSentEncoder
+
+            self._encoder = InferSentEncoder(weights, vectors, version, device=device)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        here = self._encoder if self.unavailable_reason() is None else None
+        return {"encoder": here.identity.as_dict() if here else None}
+
+    def unavailable_reason(self) -> str | None:
+        if self._encoder is None:
+            return (
+                "its files are not named; name them in metrics.yaml (kind: infersent, params: {weights: "
+                "path, vectors: path})"
+            )
+        return self._encoder.unavailable_reason()
+
+    def encode(self, texts: Sequence[str], shared: Shared) -> np.ndarray:
+        assert self._encoder is not None, "asked although it is unavailable"
+        return shared.encode_by(self._encoder, texts)

@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from chatbots.encoders.emotion import EmotionEncoder
-    from chatbots.encoders.sentence import CachedEncoder
+    from chatbots.encoders.sentence import CachedEncoder, SentenceEncoder
 
 BLANK = "the text is blank"
 
@@ -24,6 +24,7 @@ class Shared:
 
     def __init__(self) -> None:
         self._encoder: CachedEncoder | None = None
+        self._encoders: dict[str, CachedEncoder] = {}
         self._vader: dict[str, np.ndarray] = {}
         self._emotions: dict[str, dict[str, np.ndarray]] = {}
         self._tokens: dict[str, tuple[str, ...]] = {}
@@ -42,6 +43,15 @@ class Shared:
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """(N, D) sentence vectors of length 1. New distinct texts are encoded, sorted by length."""
         return self.encoder.encode(texts)
+
+    def encode_by(self, encoder: SentenceEncoder, texts: Sequence[str]) -> np.ndarray:
+        """(N, D) vectors of another sentence encoder, each text once a run."""
+        key = encoder.identity.key
+        if key not in self._encoders:
+            from chatbots.encoders.sentence import CachedEncoder
+
+            self._encoders[key] = CachedEncoder(encoder)
+        return self._encoders[key].encode(texts)
 
     def emotions(self, encoder: EmotionEncoder, texts: Sequence[str]) -> np.ndarray:
         """(N, K) distributions over the encoder's emotions; each text goes through it once a run.

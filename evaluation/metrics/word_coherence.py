@@ -9,7 +9,7 @@ released code says 0).
 from __future__ import annotations
 
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chatbots.encoders.word_similarity import KINDS, pair_similarities
 from evaluation.columns import Column, per_turn
@@ -18,69 +18,141 @@ from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
 
+if TYPE_CHECKING:
+    from chatbots.encoders.vectors import VectorTable
+    from chatbots.encoders.words import WordVectors
 
-def _columns(kind: str, title: str, formula: str) -> tuple[Column, Column]:
-    return per_turn(
-        f"word_coherence_{kind}_user_bot",
-        f"Word coherence ({title}), participant and bot",
-        unit="cosine",
-        range=(-1, 1),
-        direction="neither",
-        description=f"{formula} Words of a message and of the bot's reply by static word vectors; of a run "
-        "of several turns the last is taken. Stored at the reply; undefined where a side has no known "
-        "word. In self-play: of consecutive utterances.",
+TOKENIZER = f"NLTKWordTokenizer {metadata.version('nltk')}"
+
+
+_FORMULAS = {
+    "average": ("average", "Cosine of the mean word vectors."),
+    "extrema": (
+        "extrema",
+        "Cosine of the vectors that have, in each dimension, the value of greatest size.",
+    ),
+    "greedy": (
+        "greedy",
+        "Each word's best cosine on the other side, averaged over words, then over both directions.",
+    ),
+    "greedy_ref": (
+        "greedy, 2019 code",
+        "Each word of the message: its best cosine in the reply, averaged (one direction only).",
+    ),
+}
+
+
+def coherence_columns(prefix: str, by: str = "") -> tuple[Column, ...]:
+    """The columns of one set of word vectors; `by` is appended to titles, "" for the default one."""
+    return tuple(
+        column
+        for kind, (title, formula) in _FORMULAS.items()
+        for column in per_turn(
+            f"{prefix}_{kind}_user_bot",
+            f"Word coherence ({title}{', ' + by if by else ''}), participant and bot",
+            unit="cosine",
+            range=(-1, 1),
+            direction="neither",
+            description=f"{formula} Words of a message and of the bot's reply by static word vectors; of a "
+            "run of several turns the last is taken. Stored at the reply; undefined where a side has no "
+            "known word. In self-play: of consecutive utterances.",
+        )
     )
 
 
-@register_metric
-class WordCoherence(MetricDefaults):
-    """Average, Extrema and Greedy Word Coherence -U/B."""
+class WordCoherenceFamily(MetricDefaults):
+    """Average, Extrema and Greedy Word Coherence -U/B by some word vectors."""
 
-    name = "word_coherence"
-    title = "Word coherence"
-    columns = (
-        *_columns("average", "average", "Cosine of the mean word vectors."),
-        *_columns(
-            "extrema",
-            "extrema",
-            "Cosine of the vectors that have, in each dimension, the value of greatest size.",
-        ),
-        *_columns(
-            "greedy",
-            "greedy",
-            "Each word's best cosine on the other side, averaged over words, then over both directions.",
-        ),
-        *_columns(
-            "greedy_ref",
-            "greedy, 2019 code",
-            "Each word of the message: its best cosine in the reply, averaged (one direction only).",
-        ),
-    )
+    prefix: str
 
-    @property
-    def params(self) -> dict[str, Any]:
-        from chatbots.encoders.words import word_vectors
-
-        return {
-            "vectors": word_vectors().identity.as_dict(),
-            "tokenizer": f"NLTKWordTokenizer {metadata.version('nltk')}",
-        }
-
-    def unavailable_reason(self) -> str | None:
-        from chatbots.encoders.words import word_vectors
-
-        return word_vectors().unavailable_reason()
+    def vectors(self) -> WordVectors | VectorTable:
+        """The word vectors, ready to be looked up."""
+        raise NotImplementedError
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:
-        from chatbots.encoders.words import word_vectors
-
         texts = layout.texts
         pairs = [(texts[message], texts[reply]) for message, reply in layout.exchanges.tolist()]
-        values = pair_similarities(pairs, word_vectors(), shared.tokens)
-        columns = [f"word_coherence_{kind}_user_bot" for kind in KINDS]
+        values = pair_similarities(pairs, self.vectors(), shared.tokens)
+        columns = [f"{self.prefix}_{kind}_user_bot" for kind in KINDS]
         reason = missing(values, "no word of a text has a vector")
         reply = layout.exchanges[:, 1]
         return Measured(
             turns={column: layout.spread(reply, values[:, k]) for k, column in enumerate(columns)},
             reasons=dict.fromkeys(columns, reason),
         )
+
+
+@register_metric
+class WordCoherence(WordCoherenceFamily):
+    """Average, Extrema and Greedy Word Coherence -U/B by the distilled word vectors."""
+
+    name = "word_coherence"
+    title = "Word coherence"
+    prefix = "word_coherence"
+    columns = coherence_columns(prefix)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"vectors": self.vectors().identity.as_dict(), "tokenizer": TOKENIZER}
+
+    def unavailable_reason(self) -> str | None:
+        return self.vectors().unavailable_reason()
+
+    def vectors(self) -> WordVectors:
+        from chatbots.encoders.words import word_vectors
+
+        return word_vectors()
+
+
+@register_metric
+class FileWordCoherence(WordCoherenceFamily):
+    """Word coherence by published vectors, as the paper has them; on request.
+
+    Args:
+        name: of the metric, and what its columns begin with.
+        title: for people.
+        path: a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked.
+        rows: how many of its most frequent words are used.
+    """
+
+    default = False
+
+    def __init__(
+        self,
+        name: str = "word2vec",
+        title: str = "word2vec",
+        path: str | None = None,
+        rows: int = 500_000,
+    ) -> None:
+        if rows < 1:
+            raise ValueError(f"rows is {rows}; it must be 1 or more words")
+        self.name = self.prefix = name
+        self.title = f"Word coherence by {title}"
+        self.columns = coherence_columns(name, title)
+        self.rows = rows
+        self._file = None
+        if path is not None:
+            from chatbots.encoders.vectors import FileVectors
+
+            self._file = FileVectors(path)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        here = self._file if self.unavailable_reason() is None else None
+        return {
+            "vectors": here.identity.as_dict() if here else None,
+            "rows": self.rows,
+            "tokenizer": TOKENIZER,
+        }
+
+    def unavailable_reason(self) -> str | None:
+        if self._file is None:
+            return (
+                "no file of word vectors is named; name one in metrics.yaml (kind: word2vec, params: {path: "
+                "file})"
+            )
+        return self._file.unavailable_reason()
+
+    def vectors(self) -> VectorTable:
+        assert self._file is not None, "asked although it is unavailable"
+        return self._file.table(first=self.rows)

@@ -156,7 +156,8 @@ def test_coherence_is_of_message_and_reply():
 
 
 @pytest.mark.parametrize(
-    "name", ["perplexity", "toxicity", "contradiction", "coherence", "deepmoji"]
+    "name",
+    ["perplexity", "toxicity", "contradiction", "coherence", "deepmoji", "infersent", "word2vec"],
 )
 def test_without_a_model_they_say_what_to_do_and_run_only_on_request(name):
     assert "metrics.yaml" in metric_get(name).unavailable_reason()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chatbots import Conversation
-from evaluation.metrics.word_coherence import WordCoherence
+from evaluation.metrics.word_coherence import FileWordCoherence, WordCoherence
 
 
 def test_real_vectors_find_the_related_reply():
@@ -29,3 +29,17 @@ def test_equal_texts_cohere_fully():
 @pytest.mark.parametrize("kind", ["average", "extrema", "greedy", "greedy_ref"])
 def test_columns_are_named_by_kind(kind):
     assert f"word_coherence_{kind}_user_bot" in {c.name for c in WordCoherence.columns}
+
+
+def test_published_vectors_are_read_from_their_file(tmp_path):
+    file = tmp_path / "tiny.vec"
+    file.write_text("3 2\ncat 1 0\ndog 1 1\nCat 0 1\n")
+    metric = FileWordCoherence(path=str(file), rows=2)
+    assert metric.unavailable_reason() is None
+    talk = [Conversation.from_texts(["cat Cat", "dog"], id="a")]
+    found = metric.compute(talk).conversations.loc["a"]
+    # Of two rows "Cat" is none, and case is kept: cos((1, 0), (1, 1)).
+    np.testing.assert_allclose(found.to_numpy(), 1 / np.sqrt(2), atol=1e-6)
+    missing = FileWordCoherence(path=str(tmp_path / "none.bin"))
+    assert "none.bin" in missing.unavailable_reason()
+    assert missing.identity.key != metric.identity.key
