@@ -14,13 +14,15 @@ from chatbots.checkpoints import (
     checkpoint_manifest,
     checkpoint_write,
 )
-from chatbots.training.config import EVERYDAY, WITH_LATENTS, TrainingConfig
+from chatbots.training.config import EVERYDAY, WITH_LATENTS, CorpusConfig, TrainingConfig
 from chatbots.training.held_out import table_3, version_name
 from chatbots.training.loop import BEST
 
 MAX_BYTES = 16_000_000
 """Weights and vocabulary together; a repository is no place for more."""
 CARD = "CARD.md"
+IGNORED_KL = 0.02
+"""Nats per token below which latent variables count as ignored in the card; Table 3 has .167 at the least."""
 
 _HEADS = {"ei": "the EI heads", "bow": "the bag-of-words head"}
 
@@ -50,13 +52,26 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
         raise CheckpointError(
             f"{folder} has {n_bytes:,} bytes, more than {MAX_BYTES:,}; lower data.max_words or the sizes"
         )
-    text = card(config, manifest, model.n_parameters, command)
+    begun = None
+    if config.start.weights:
+        begun = checkpoint_manifest(training.parent / config.start.weights / BEST)
+    text = card(config, manifest, model.n_parameters, command, begun)
     (folder / CARD).write_text(text, encoding="utf-8")
     return manifest
 
 
-def card(config: TrainingConfig, manifest: Manifest, n_parameters: int, command: str) -> str:
-    """The model card: what it is, what it was trained on and how, its figures and its limits."""
+def card(
+    config: TrainingConfig,
+    manifest: Manifest,
+    n_parameters: int,
+    command: str,
+    begun: Manifest | None = None,
+) -> str:
+    """The model card: what it is, what it was trained on and how, its figures and its limits.
+
+    Args:
+        begun: of the training whose weights this one started from.
+    """
     training, metrics = manifest.training, _figures(manifest.metrics)
     lines = [
         f"# {manifest.title}",
@@ -64,19 +79,19 @@ def card(config: TrainingConfig, manifest: Manifest, n_parameters: int, command:
         "Written by `manage.py train_bot --ship`; train it again instead of editing this file.",
         "",
         f"**What it is.** {_architecture(config)} {n_parameters:,} parameters in half precision, "
-        f"{manifest.config['V']:,} words, tokeniser `{manifest.tokeniser}`; it runs on a processor. "
+        f"{manifest.config['V']:,} words, tokeniser `{manifest.tokeniser}`; it runs on a processor."
         f"{_dropped(manifest)}",
         "",
         "**Data.** Learnt from nothing but:",
         "",
-        *(_corpus(c) for c in training["corpora"]),
+        *(_corpus(c) for c in config.data.corpora),
         *_encoders(config),
         "",
         f"{training['n_dialogues']['train']:,} dialogues to learn from, "
         f"{training['n_dialogues']['validation']:,} to validate, {training['n_dialogues']['test']:,} to "
         f"measure. Digest `{manifest.corpus}`.",
         "",
-        f"**Training.** {_how(config, training)}",
+        f"**Training.** {_how(config, training, begun)}",
         "",
         f"    {command}",
         "",
@@ -104,6 +119,7 @@ def card(config: TrainingConfig, manifest: Manifest, n_parameters: int, command:
         "whether it fits or not, and says things that are not so. Anything outside its vocabulary it does not hear. English only. It is here so that the "
         "comparison of the paper can be played through, not for anybody to rely on; it must not be used for "
         "advice of any kind, and people who talk with it should know that it is a program.",
+        *_latents(config, metrics),
         "",
     ]
     return "\n".join(lines)
@@ -132,13 +148,13 @@ def _dropped(manifest: Manifest) -> str:
     if not manifest.dropped_heads:
         return ""
     names = " and ".join(_HEADS[head] for head in manifest.dropped_heads)
-    return f"What only training needs, {names}, is left out."
+    return f" What only training needs, {names}, is left out."
 
 
-def _corpus(corpus: Mapping[str, Any]) -> str:
-    name = "the everyday corpus of this project" if corpus["path"] == EVERYDAY else corpus["path"]
-    licence = f", {corpus['licence']}" if corpus["licence"] else ""
-    times = f"; read {corpus['repeat']} times an epoch" if corpus["repeat"] > 1 else ""
+def _corpus(corpus: CorpusConfig) -> str:
+    name = "the everyday corpus of this project" if corpus.path == EVERYDAY else corpus.path
+    licence = f", {corpus.licence}" if corpus.licence else ""
+    times = f"; read {corpus.repeat} times an epoch" if corpus.repeat > 1 else ""
     return f"- {name}{licence}{times}"
 
 
@@ -151,15 +167,34 @@ def _encoders(config: TrainingConfig) -> Sequence[str]:
     )
 
 
-def _how(config: TrainingConfig, training: Mapping[str, Any]) -> str:
+def _how(config: TrainingConfig, training: Mapping[str, Any], begun: Manifest | None) -> str:
     o = config.optimiser
-    begun = f" from the weights of `{config.start.weights}`" if config.start.weights else ""
-    return (
+    text = (
         f"Adam, learning rate {o.lr:g} ({o.schedule}), {o.batch_size} windows of up to "
-        f"{config.data.n_utterances} utterances a batch, gradient clipped at {o.clip:g}; "
-        f"{training['best_step']:,} batches{begun}, {training['n_tokens']:,} target tokens in "
-        f"{training['seconds'] / 60:.0f} minutes on one {training['device'].upper()} core, "
+        f"{config.data.n_utterances} utterances a batch, gradient clipped at {o.clip:g}; {_amount(training)}, "
         f"{training['waiting_share']:.1%} of it waiting for data. Seed {config.seed}."
+    )
+    if begun is not None:
+        text += (
+            f" It started from the weights of `{config.start.weights}`, a plain {begun.model.upper()} of the "
+            f"same data: {_amount(begun.training)}."
+        )
+    return text
+
+
+def _amount(training: Mapping[str, Any]) -> str:
+    return (
+        f"{training['best_step']:,} batches, {training['n_tokens']:,} target tokens in "
+        f"{training['seconds'] / 60:.0f} minutes on one {training['device'].upper()}"
+    )
+
+
+def _latents(config: TrainingConfig, metrics: Mapping[str, float]) -> Sequence[str]:
+    if config.model not in WITH_LATENTS or metrics["kl"] >= IGNORED_KL:
+        return ()
+    return (
+        "",
+        "Its latent variables have come to tell next to nothing (KL above): replies hardly vary with them.",
     )
 
 

@@ -79,5 +79,5 @@ def test_what_a_config_starts_from_is_trained_first_and_the_result_shipped(confi
     assert "trained first" not in train(then)[1]
     assert checkpoint_load(shipped / "then")[2].dtype == "float16"
     card = (shipped / "then" / "CARD.md").read_text()
-    assert "from the weights of `tiny`" in card
+    assert "from the weights of `tiny`, a plain HRED" in card
     assert f"train_bot {then} --data FOLDER --ship {shipped}" in card
