@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from chatbots.encoders.words import WordVectors
-
 _CHUNK = 1_000_000  # entries of one block of cosines: 10,000-word turns must not need a gigabyte
+
+
+class Vectors(Protocol):
+    """Static word vectors: those distilled here, or a file's."""
+
+    def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
+        """The vector of each token, None for one that has none."""
+        ...
 
 
 def average(x: np.ndarray) -> np.ndarray:
@@ -102,7 +107,7 @@ KINDS = ("average", "extrema", "greedy", "greedy_ref")
 
 def pair_similarities(
     pairs: Sequence[tuple[str, str]],
-    vectors: WordVectors,
+    vectors: Vectors,
     tokenise: Callable[[str], Sequence[str]],
 ) -> np.ndarray:
     """The four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""

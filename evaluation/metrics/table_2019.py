@@ -41,7 +41,7 @@ from evaluation.metrics.words import n_words_spoken
 if TYPE_CHECKING:
     import pandas as pd
 
-    from chatbots.encoders.words import WordVectors
+    from chatbots.encoders.word_similarity import Vectors
 
 NOTHING = "_"
 """What stands for an empty text where one must be encoded."""
@@ -123,7 +123,7 @@ def row_values(
     shared: Shared,
     *,
     feelings: Feelings | None = None,
-    vectors: WordVectors | None = None,
+    vectors: Vectors | None = None,
 ) -> dict[str, np.ndarray]:
     """The raw quantities of every row, in the order of the fact sheet: name to (R,), never NaN.
 
@@ -229,7 +229,7 @@ def table_2019(
     *,
     self_play: bool = False,
     feelings: Feelings | None = None,
-    vectors: WordVectors | None = None,
+    vectors: Vectors | None = None,
     shared: Shared | None = None,
 ) -> pd.DataFrame:
     """The 2019 table of these conversations, normalised columns (`…_z`, `…_minmax`) over all its rows.
@@ -274,7 +274,7 @@ def _coherences(
     name: str,
     references: Sequence[str],
     samples: Sequence[str],
-    vectors: WordVectors,
+    vectors: Vectors,
     tokenise: Callable[[str], Sequence[str]],
 ) -> dict[str, np.ndarray]:
     """Average, extrema and one-directional greedy; 0 where a side has no known word."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from chatbots.encoders.word_similarity import KINDS, pair_similarities
+from chatbots.encoders.word_similarity import KINDS, Vectors, pair_similarities
 from evaluation.columns import Column, per_turn
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
@@ -65,7 +65,7 @@ class WordCoherenceFamily(MetricDefaults):
 
     prefix: str
 
-    def vectors(self) -> WordVectors | VectorTable:
+    def vectors(self) -> Vectors:
         """The word vectors, ready to be looked up."""
         raise NotImplementedError
 
