@@ -43,13 +43,14 @@ PRESETS: dict[str, Preset] = {
     "strong": Preset(
         "strong",
         "1",
-        "Ridge regression on the same features and the mean sentence embedding of the participant's "
-        "answers; penalty chosen by nested leave-bot-out, rater effects removed, weighted by rating noise",
+        "Ridge regression on the mean sentence embedding of the participant's answers, with the same features or "
+        "without: that and the penalty chosen by nested leave-bot-out, rater effects removed, weighted by "
+        "rating noise",
         PAPER_FEATURES,
         blocks=(USER_BLOCK,),
         # From nearly none to nearly nothing but the mean: a factor of about three between neighbours.
         penalties=(0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
-        choices=((METRICS, USER_BLOCK),),
+        choices=((USER_BLOCK,), (METRICS, USER_BLOCK)),
     ),
 }
 

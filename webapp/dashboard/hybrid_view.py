@@ -256,7 +256,7 @@ def _checks(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Chec
 
 def _choices(result: Mapping[str, Any]) -> list[Check]:
     """The penalties that nested leave-bot-out chose, over the folds."""
-    penalties = [fold["penalty"] for fold in result["folds"] if "penalty" in fold]
+    penalties = [fold["penalty"] for fold in result.get("folds", []) if "penalty" in fold]
     if not penalties:
         return []
     low, high = min(penalties), max(penalties)

@@ -14,6 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.presets import preset_get
 from webapp.ratings.models import Rating
 from webapp.runs import jobs
 from webapp.runs.models import HybridFit, MetricResult
@@ -164,3 +165,23 @@ def test_what_cannot_be_fitted_is_one_clear_line(rated_study: Callable[..., Stud
     with pytest.raises(CommandError, match="there is no preset 'papre'"):
         call_command("fit_hybrid", "--study", "k", "--preset", "papre", stdout=out, stderr=out)
     assert set(HybridFit.objects.values_list("state", flat=True)) == {"failed"}
+
+
+def test_strong_reads_embeddings_and_is_kept_without_them(
+    rated_study: Callable[..., Study], tmp_path: Path
+) -> None:
+    study = rated_study("s", n_bots=4, n_each=6)
+    compute(study=study)
+    kept = tmp_path / "fit.json"
+    found = fit("--study", "s", "--preset", "strong", "--output", str(kept))
+    assert found["features"] == [*FEATURES.split(","), "embedding_user"]
+    assert found["coefficients"]["embedding_user"]["mean"] is None
+    assert {fold["penalty"] for fold in found["folds"]} <= set(preset_get("strong").penalties)
+    assert set(found["intercepts"]) == {"fold", "common"}
+    assert found["verdict"]
+    again = fit("--study", "s", "--fit", str(kept))
+    for bot, result in found["bots"].items():
+        assert again["bots"][bot]["predicted"] == pytest.approx(result["predicted"])
+    stored = HybridFit.objects.order_by("pk").first()
+    assert stored is not None
+    assert stored.identities["metrics"]["embedding"]["name"] == "sentence_encoder"

@@ -1,0 +1,50 @@
+"""What the hybrid page makes of a stored fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluation.hybrid.fit import fit_hybrid
+from webapp.dashboard.hybrid_view import hybrid_view
+
+
+@pytest.fixture(scope="module")
+def result() -> dict:
+    """A small fit of the preset `strong`, as it is stored."""
+    rng = np.random.default_rng(0)
+    bots = np.repeat([f"bot{k}" for k in range(6)], 10)
+    mean = np.repeat(rng.normal(size=6), 10)
+    table = pd.DataFrame(
+        rng.normal(size=(60, 3)) + mean[:, None],
+        columns=["words_user", "embedding_user_000", "embedding_user_001"],
+    )
+    table = table.assign(
+        bot=bots, conversation_id=range(60), quality=mean + rng.normal(size=60), n_turns=8.0
+    )
+    fit = fit_hybrid(table, features=["words_user"], preset="strong", intercept="common")
+    return fit.to_json()
+
+
+def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
+    view = hybrid_view(result, {}, lambda bot: "")
+    assert view.verdict == result["verdict"]
+    rows = {row.title: row for row in view.checks}
+    common = result["intercepts"]["common"]["bot_level"]["pearson"]
+    assert rows["r, one intercept for all folds"].found == f"{common['r']:.2f}".replace("0.", ".")
+    assert "Chance passes" in rows["r, intercept of each fold"].why
+    assert "r that perfect predictions would reach" in rows
+    bot = max(result["influence"], key=lambda name: abs(result["influence"][name]))
+    assert f"r without {bot}" in rows
+    assert "without its bot" in rows["Penalty"].why
+
+
+def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:
+    new = ("verdict", "intercepts", "ceiling", "influence", "within_group")
+    old = {name: value for name, value in result.items() if name not in new}
+    old["bot_level_ci95_over_conversations"] = None
+    old["folds"] = [{"bot": "bot0", "n": 50, "condition": 2.0}]
+    view = hybrid_view(old, {}, lambda bot: "")
+    assert view.verdict == ""
+    assert view.checks == []
