@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+BOOTSTRAP_LIMIT = 2_500
+"""With more units than this the interval is the normal distribution's: the two then agree, and resampling
+takes long."""
 _BLOCK = 4_000_000  # draws held at once: 32 MB
 
 
@@ -60,6 +63,11 @@ def mean_interval(
     if len(counts) < 2:
         what = "one value" if len(array) == 1 else "all values of one group"
         return Interval(mean, None, None, len(array), f"{what}: no interval")
+    if len(counts) > BOOTSTRAP_LIMIT:
+        from scipy.special import ndtri
+
+        half = float(ndtri(0.5 + level / 2) * np.sqrt(unit_covariance(sums, counts)[0, 0]))
+        return Interval(mean, mean - half, mean + half, len(array))
     draws = mean_draws(sums, counts, n, np.random.default_rng(seed))
     low, high = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2])
     return Interval(mean, float(low), float(high), len(array))
@@ -71,6 +79,24 @@ def unit_sums(values: np.ndarray, units: np.ndarray | None) -> tuple[np.ndarray,
         return values, np.ones(len(values))
     _, codes = np.unique(units.astype(str), return_inverse=True)
     return np.bincount(codes, weights=values), np.bincount(codes).astype(float)
+
+
+def unit_covariance(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Covariance of means whose units are drawn whole, for many units: what resampling tends to.
+
+    A mean is a ratio of sums over units, so its error is that of the units' residuals (Cochran, 1977,
+    Sampling Techniques, section 6.4, on ratio estimators).
+
+    Args:
+        sums, counts: (n_units,) or (n_units, m) of m means over the same units.
+
+    Returns:
+        (m, m).
+    """
+    sums, counts = sums.reshape(len(sums), -1), counts.reshape(len(counts), -1)
+    number = counts.sum(axis=0)
+    apart = sums - counts * (sums.sum(axis=0) / number)
+    return len(sums) / (len(sums) - 1) * (apart.T @ apart) / np.outer(number, number)
 
 
 def mean_draws(

@@ -2,7 +2,7 @@
 
 Welch's t-test where every rating comes from another participant; where participants rate several bots,
 or one bot several times, participants are resampled whole and the standard error of each difference
-is the bootstrap's. p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
+is the bootstrap's, or its limit where there are many. p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+
+from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT, unit_covariance
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,24 +180,14 @@ def _by_participant(
     counts = np.zeros((len(person), len(labels)))
     np.add.at(sums, (who, column), array)
     np.add.at(counts, (who, column), 1.0)
-    rng = np.random.default_rng(seed)
-    draws = np.empty((n, len(labels)))
-    for k in range(n):
-        # How often each participant is drawn: the same as picking rows, and one product does the sums.
-        times = np.bincount(
-            rng.integers(0, len(person), size=len(person)), minlength=len(person)
-        ).astype(float)
-        number = times @ counts
-        draws[k] = np.divide(
-            times @ sums, number, out=np.full(len(labels), np.nan), where=number > 0
-        )
+    errors = _errors(sums, counts, n, seed)
     found = []
     for a, b in combinations(labels, 2):
         pair = _difference(array, names, a, b)
         if pair is None:
             i, j = labels.index(a), labels.index(b)
             gap = float(array[names == a].mean() - array[names == b].mean())
-            error = float(np.nanstd(draws[:, i] - draws[:, j], ddof=1))
+            error = float(errors[i, j])
             n_people = int(min((counts[:, i] > 0).sum(), (counts[:, j] > 0).sum()))
             if n_people < 2:
                 pair = _Pair(a, b, gap, reason="a bot was rated by one participant only")
@@ -207,3 +199,31 @@ def _by_participant(
                 pair = _Pair(a, b, gap, gap - half, gap + half, p)
         found.append(pair)
     return found
+
+
+def _errors(sums: np.ndarray, counts: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Standard errors of the differences of every two columns' means: (bots, bots).
+
+    Args:
+        sums, counts: (participants, bots).
+    """
+    n_people, n_bots = sums.shape
+    if n_people > BOOTSTRAP_LIMIT:
+        covariance = unit_covariance(sums, counts)
+        own = np.diag(covariance)
+        return np.sqrt(np.maximum(own[:, None] + own[None] - 2 * covariance, 0.0))
+    rng = np.random.default_rng(seed)
+    draws = np.empty((n, n_bots))
+    for k in range(n):
+        # How often each participant is drawn: the same as picking rows, and one product does the sums.
+        times = np.bincount(rng.integers(0, n_people, size=n_people), minlength=n_people)
+        times = times.astype(float)
+        number = times @ counts
+        draws[k] = np.divide(times @ sums, number, out=np.full(n_bots, np.nan), where=number > 0)
+    errors = np.full((n_bots, n_bots), np.nan)  # stays so for a bot without a rating
+    for i, j in combinations(range(n_bots), 2):
+        gaps = draws[:, i] - draws[:, j]
+        gaps = gaps[np.isfinite(gaps)]
+        if len(gaps) > 1:
+            errors[i, j] = errors[j, i] = gaps.std(ddof=1)
+    return errors

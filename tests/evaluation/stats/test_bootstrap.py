@@ -67,3 +67,16 @@ def test_same_seed_same_interval():
     values = rng.normal(size=20)
     assert mean_interval(values, seed=1) == mean_interval(values, seed=1)
     assert mean_interval(values, seed=1) != mean_interval(values, seed=2)
+
+
+def test_with_many_units_the_interval_is_what_resampling_gives(monkeypatch):
+    rng = np.random.default_rng(4)
+    groups = np.repeat(np.arange(2_600), rng.integers(1, 4, 2_600))
+    values = rng.normal(size=2_600)[groups] + rng.normal(size=len(groups)) + 0.3 * (groups % 3)
+    quick = mean_interval(values, groups.tolist())
+    monkeypatch.setattr("evaluation.stats.bootstrap.BOOTSTRAP_LIMIT", 10_000)
+    resampled = mean_interval(values, groups.tolist(), n=4000)
+    assert quick.mean == resampled.mean
+    width = resampled.high - resampled.low
+    assert quick.low == pytest.approx(resampled.low, abs=0.05 * width)
+    assert quick.high == pytest.approx(resampled.high, abs=0.05 * width)

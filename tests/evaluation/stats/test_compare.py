@@ -86,3 +86,16 @@ def test_undefined_has_a_reason(values, bots, why):
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match="2 values for 1 bots"):
         pairwise([1.0, 2.0], ["a"])
+
+
+def test_with_many_participants_the_errors_are_what_resampling_gives(monkeypatch):
+    rng = np.random.default_rng(5)
+    people = np.repeat(np.arange(2_600), 2)
+    bots = [("a", "b", "c")[i] for i in rng.integers(0, 3, len(people))]
+    values = rng.normal(size=2_600)[people] + rng.normal(size=len(people))
+    quick = pairwise(values, bots, people.tolist())
+    monkeypatch.setattr("evaluation.stats.compare.BOOTSTRAP_LIMIT", 10_000)
+    resampled = pairwise(values, bots, people.tolist(), n=1500)
+    for one, other in zip(quick, resampled, strict=True):
+        assert one.difference == other.difference
+        assert one.high - one.low == pytest.approx(other.high - other.low, rel=0.08)

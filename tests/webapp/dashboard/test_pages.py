@@ -28,11 +28,13 @@ STUDY_PAGES = [
     "study",
     "study_bots",
     "study_agreement",
+    "study_statistics",
     "study_hybrid",
     "study_selfplay",
     "study_conversations",
     "study_metrics",
     "study_export",
+    "study_report",
 ]
 PAGES = ["studies", "bots", "runs", "imports", "metrics"]
 

@@ -248,13 +248,13 @@ def planning_table(
     note = ""
     counts = [int((data.bot == bot).sum()) for bot in data.rated_bots]
     if sd is not None and min(counts) > 1:
-        shown = detectable_difference(
+        least = detectable_difference(
             min(counts), sd, power=power, alpha=ORDER_ALPHA, n_comparisons=compared
         )
         note = _(
             "With {n} ratings per bot, the fewest here, a difference of {gap} points is shown with a "
             "chance of {power}."
-        ).format(n=min(counts), gap=figure(shown, digits), power=f"{power:.0%}".replace("%", " %"))
+        ).format(n=min(counts), gap=figure(least, digits), power=f"{power:.0%}".replace("%", " %"))
     return NamedTable(
         "planning",
         _("How many raters for a difference that matters?"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -17,6 +18,9 @@ from webapp.dashboard.plots.matrix import Found, matrix_figure
 from webapp.dashboard.plots.words import share
 from webapp.runs.models import SelfPlayRun
 from webapp.runs.selectors.frames import metric_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ALPHA = 0.05
 
@@ -169,13 +173,12 @@ def _bot_level(data: StudyData, section: Section, run: SelfPlayRun | None) -> No
         grouped = table.groupby("bot")[[c for c in titles if c in table]].mean()
         for name in grouped.columns:
             rows.append(
-                (_("{title} (self-play)").format(title=titles[name]), grouped[name].to_dict())
+                (_("{title} (self-play)").format(title=titles[name]), _by_bot(grouped[name]))
             )
-    for name, values in data.bot_columns.items():
-        rows.append((_("{name} (of the bot)").format(name=name), values))
+    rows += [(_("{name} (of the bot)").format(name=n), v) for n, v in data.bot_columns.items()]
     chats = data.metrics.groupby("bot")[[c for c in titles if c in data.metrics]].mean()
     for name in chats.columns:
-        rows.append((_("{title} (rated chats)").format(title=titles[name]), chats[name].to_dict()))
+        rows.append((_("{title} (rated chats)").format(title=titles[name]), _by_bot(chats[name])))
     rows = [(title, values) for title, values in rows if sum(_there(values, bots)) > 2]
     if not rows:
         section.missing.append(_("Bots against bots: nothing is known of three rated bots."))
@@ -215,6 +218,10 @@ def _bot_level(data: StudyData, section: Section, run: SelfPlayRun | None) -> No
         "Correlations over {n} bots say little alone: their intervals are wide, and what distinguishes the bots in "
         "one way distinguishes them in others."
     ).format(n=len(bots))
+
+
+def _by_bot(column: pd.Series) -> dict[str, float]:
+    return {str(bot): float(value) for bot, value in column.items()}
 
 
 def _few(n_bots: int, n_found: int) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
 from evaluation.stats.compare import pairwise
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
@@ -77,7 +78,7 @@ def _statistics_sentence(data: StudyData) -> str:
     n_resamples = (pairwise.__kwdefaults__ or {})["n"]
     return _(
         "Intervals of means are {level} % percentile intervals of {n} resamples of whole raters (of conversations "
-        "where raters are not named; Efron and Tibshirani, 1993). Pairs of bots are compared by Welch’s test, or by the "
+        "where raters are not named; Efron and Tibshirani, 1993), or their normal limit from {many} raters on. Pairs of bots are compared by Welch’s test, or by the "
         "bootstrap’s error where people rate several bots, corrected by Holm (1979) for all pairs at p < {alpha}. The "
         "mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, 2000); the "
         "ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis of variance "
@@ -87,6 +88,7 @@ def _statistics_sentence(data: StudyData) -> str:
         "Undefined values are left out of every mean, never counted as 0."
     ).format(
         level=round(LEVEL * 100),
+        many=f"{BOOTSTRAP_LIMIT:,}",
         n=f"{n_resamples:,}",
         alpha=f"{ORDER_ALPHA:.2f}".replace("0.", "."),
         least=MIN_RATINGS,

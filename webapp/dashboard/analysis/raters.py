@@ -185,7 +185,11 @@ def _kappas(data: StudyData, dimension: DimensionInfo, table: np.ndarray, about:
     raters = [rater for rater in data.raters if rater is not None]
     by_name = items_by_raters(values, chats.tolist(), raters)
     if by_name.shape[1] == 2:
-        yield _("Cohen’s κ, linear weights"), about, cohen_kappa(*by_name.T, weights="linear")
+        yield (
+            _("Cohen’s κ, linear weights"),
+            about,
+            cohen_kappa(by_name[:, 0], by_name[:, 1], "linear"),
+        )
         return
     pairs = pairwise_kappa(by_name, "linear")
     n = int(np.isfinite(by_name).sum())
@@ -339,6 +343,7 @@ def _seconds(data: StudyData) -> np.ndarray | None:
     took = {
         str(pk): (end - begin).total_seconds()
         for pk, begin, end in rows.values_list("pk", "created_at", "ended_at")
+        if end is not None
     }
     if not took:
         return None

@@ -173,7 +173,7 @@ def report_html(report: Report) -> str:
             "report": report,
             "study": report.data.study,
             "sections": [
-                (section, [_part(found) for found in [*section.figures, *section.tables]])
+                (section, [*map(_part, section.figures), *map(_part, section.tables)])
                 for section in report.sections
             ],
             "style": mark_safe(style),  # noqa: S308 - our own file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from django.utils.translation import gettext as _
@@ -217,7 +218,7 @@ def _statements(
                 b=figure(means[1].mean(), digits),
                 first=panel.groups[0].title,
                 second=panel.groups[1].title,
-                gap=_gap(*means, digits),
+                gap=_gap(means[0], means[1], digits),
                 n=int(apart.sum()),
                 all=int(both.sum()),
             )
@@ -254,7 +255,7 @@ def turn_values(data: StudyData, ids: Sequence[str], columns: Sequence[str]) -> 
     """
     wanted = set(ids)
     # Many ids do not fit into one query, and several queries would grow with the study.
-    which = list(ids) if len(ids) <= _MOST_IDS else data.conversations.values("pk")
+    which: Any = list(ids) if len(ids) <= _MOST_IDS else data.conversations.values("pk")
     found: dict[str, Rows] = {name: {} for name in columns}
     places: dict[str, list[int]] = {}
     spoke: dict[str, str] = {}
