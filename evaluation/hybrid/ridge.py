@@ -158,6 +158,8 @@ class RidgeFolds:
             for name in candidate.blocks:
                 used[self._blocks[name]] = True
             used = np.flatnonzero(used & varies)
+            if not len(used):
+                continue  # nothing varies: the prediction is the mean
             system = scaled[np.ix_(used, used)]
             system[np.diag_indices(len(used))] += candidate.penalty
             solved = cho_solve(cho_factor(system, lower=True), right[used] / spread[used, None])

@@ -373,3 +373,54 @@ def test_a_damaged_fit_file_is_refused(tmp_path, content):
         KeptFit.load(path)
     with pytest.raises(HybridError, match="nothing to apply"):
         apply_fit(fit_hybrid(study(), features=FEATURES).fit)
+
+
+def with_embedding(table, seed=3, size=5):
+    rng = np.random.default_rng(seed)
+    names = [f"embedding_user_{d:03}" for d in range(size)]
+    return table.assign(**dict(zip(names, rng.normal(size=(size, len(table))), strict=True)))
+
+
+def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_interval():
+    human, played = with_embedding(study(n_bots=3, n=8)), with_embedding(selfplay(n_bots=4))
+    found = fit_hybrid(
+        human, features=FEATURES, preset="strong", intercept="common", selfplay=played
+    )
+    document = found.to_json()
+    json.dumps(document, allow_nan=False)
+    assert document["features"] == [*FEATURES, "embedding_user"]
+    assert "5 directions" in document["coefficients"]["embedding_user"]["reason"]
+    assert all(fold["penalty"] > 0 and fold["condition"] >= 1 for fold in document["folds"])
+    low, high = found.bots["bot3"].selfplay_interval
+    assert low < found.bots["bot3"].predicted_selfplay < high
+    kept = KeptFit.from_json(json.loads(json.dumps(found.fit.to_json())))
+    again = apply_fit(kept, human=human, selfplay=played)
+    assert again.bots == found.bots
+    assert again.folds == found.folds
+
+
+def test_strong_without_embeddings_says_how_to_make_them():
+    with pytest.raises(HybridError, match="pooled_embeddings makes them"):
+        fit_hybrid(study(), features=FEATURES, preset="strong")
+
+
+def test_both_intercepts_are_told_whichever_is_asked_for():
+    human = study(n_bots=4, n=10)
+    told = {
+        kind: fit_hybrid(human, features=FEATURES, intercept=kind).to_json()
+        for kind in ("fold", "common")
+    }
+    assert told["fold"]["intercepts"] == told["common"]["intercepts"]
+    for kind, document in told.items():
+        inside = document["intercepts"][kind]
+        assert inside["bot_level"]["pearson"] == document["bot_level"]["pearson"]
+        assert inside["pairs"] == document["pairs"]
+    assert told["fold"]["verdict"] == told["common"]["verdict"]
+
+
+def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():
+    human = study(n_bots=4, n=10)
+    human.loc[[0, 1], "fluency"] = np.nan
+    found = fit_hybrid(human, features=FEATURES, targets=["quality", "fluency"])
+    assert found.n_conversations == 38
+    assert any(caution.startswith("2 conversations lack") for caution in found.cautions)
