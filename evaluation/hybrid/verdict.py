@@ -60,7 +60,7 @@ def verdict_of(frame: Frame, baselines: Mapping[str, Mapping[str, BotLevel]], n_
         beats_rivals = r > value
         said.append(
             f"Predicting from {NAMES.get(best, best)} alone gives {_two(value)}, "
-            + ("which is less" if beats_rivals else "which is as good: the fit adds nothing to it")
+            + ("which is less" if beats_rivals else "which is no less: the fit adds nothing to it")
         )
     if pairs.resolvable:
         said.append(
