@@ -152,7 +152,7 @@ def study_headline(study: Study, dimensions: Sequence[DimensionInfo]) -> Dimensi
     scales = {(dimension.low, dimension.high) for dimension in dimensions}
     if not study.is_imported or first.key in _OVERALL or len(dimensions) == 1 or len(scales) > 1:
         return first
-    return DimensionInfo(MEAN_KEY, _("Mean of all"), first.low, first.high)
+    return DimensionInfo(MEAN_KEY, _("Mean of all dimensions"), first.low, first.high)
 
 
 def with_headline(study: Study, dimensions: list[DimensionInfo]) -> list[DimensionInfo]:
