@@ -55,9 +55,9 @@ def _with_n(plan: PairPlan | None) -> str:
 
 def _need(plan: PairPlan | None) -> str:
     """How many would do, for the difference observed."""
-    if plan is None or plan.needed is None:
+    if plan is None or plan.sd is None:
         return _("how many would do is unknown")
-    if plan.needed > TOO_MANY:
+    if plan.needed is None or plan.needed > TOO_MANY:
         return _("it would take more than {n} each, so take them as alike").format(
             n=f"{TOO_MANY:,}"
         )

@@ -1,0 +1,85 @@
+"""Verdicts on pairs of bots, word for word."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.stats.compare import Comparison
+from evaluation.stats.sample_size import PairPlan
+from webapp.dashboard.analysis.verdicts import overall_verdict, pair_verdict, ranking_verdicts
+
+TITLES = {"a": "Ann", "b": "Bob", "c": "Cy"}
+
+
+def pair(a: str, b: str, gap: float | None, *, ordered: bool, p: float | None = 0.5) -> Comparison:
+    low, high = (None, None) if gap is None else (gap - 0.3, gap + 0.3)
+    return Comparison(a, b, gap, low, high, p, p, ordered, None if p is not None else "no rating")
+
+
+def plan(needed: int | None, n_a: int = 40, n_b: int = 40, sd: float | None = 1.0) -> PairPlan:
+    return PairPlan("a", "b", 0.1, -0.2, 0.4, sd, n_a, n_b, needed, 50, None, "open")
+
+
+@pytest.mark.parametrize(
+    ("found", "planned", "said"),
+    [
+        (
+            pair("a", "b", 0.4, ordered=True),
+            None,
+            "Ann is rated higher than Bob, difference 0.40 [0.10, 0.70].",
+        ),
+        (
+            pair("a", "b", -0.4, ordered=True),
+            None,
+            "Bob is rated higher than Ann, difference 0.40 [0.10, 0.70].",
+        ),
+        (
+            pair("a", "b", 0.1, ordered=False),
+            plan(107),
+            "Ann and Bob cannot be told apart with 40 raters each; about 110 each would do.",
+        ),
+        (
+            pair("a", "b", 0.1, ordered=False),
+            plan(20_000, 40, 38),
+            "Ann and Bob cannot be told apart with 38 and 40 raters; it would take more than 5,000 each, so "
+            "take them as alike.",
+        ),
+        (
+            pair("a", "b", 0.0, ordered=False),
+            plan(None),
+            "Ann and Bob cannot be told apart with 40 raters each; it would take more than 5,000 each, so "
+            "take them as alike.",
+        ),
+        (
+            pair("a", "b", 0.4, ordered=False),
+            plan(30),
+            "Ann and Bob cannot be told apart with 40 raters each; the difference is at the border, a few more "
+            "ratings may decide.",
+        ),
+        (
+            pair("a", "b", None, ordered=False, p=None),
+            None,
+            "Ann and Bob cannot be compared: no rating.",
+        ),
+    ],
+)
+def test_pairs(found: Comparison, planned: PairPlan | None, said: str) -> None:
+    assert pair_verdict(found, planned, TITLES, 2) == said
+
+
+def test_the_whole_and_neighbours() -> None:
+    pairs = {
+        ("a", "b"): pair("a", "b", 0.1, ordered=False),
+        ("a", "c"): pair("a", "c", 0.9, ordered=True),
+        ("b", "c"): pair("b", "c", 0.8, ordered=True),
+    }
+    assert overall_verdict(["a", "b", "c"], pairs, TITLES) == "Bob cannot be told apart from Ann."
+    assert (
+        overall_verdict(["a", "c"], pairs, TITLES)
+        == "Ann is rated higher than each of the other bots."
+    )
+    assert overall_verdict(["a", "b"], pairs, TITLES) == "No other bot can be told apart from Ann."
+    assert "nothing to compare" in overall_verdict(["a"], pairs, TITLES)
+    said = ranking_verdicts(["a", "b", "c"], pairs, {}, TITLES, 1)
+    assert said[0].startswith("Ann and Bob cannot")
+    assert said[1] == "Bob is rated higher than Cy, difference 0.8 [0.5, 1.1]."
