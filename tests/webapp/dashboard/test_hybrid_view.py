@@ -8,6 +8,7 @@ import pytest
 
 from evaluation.hybrid.fit import fit_hybrid
 from webapp.dashboard.hybrid_view import hybrid_view
+from webapp.dashboard.plots.words import share
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def result() -> dict:
     """A small fit of the preset `strong`, as it is stored."""
     rng = np.random.default_rng(0)
     bots = np.repeat([f"bot{k}" for k in range(6)], 10)
-    mean = np.repeat(rng.normal(size=6), 10)
+    mean = np.repeat(np.arange(6.0), 10)
     table = pd.DataFrame(
         rng.normal(size=(60, 3)) + mean[:, None],
         columns=["words_user", "embedding_user_000", "embedding_user_001"],
@@ -30,9 +31,10 @@ def result() -> dict:
 def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
     view = hybrid_view(result, {}, lambda bot: "")
     assert view.verdict == result["verdict"]
+    assert "more than chance" in view.verdict
     rows = {row.title: row for row in view.checks}
     common = result["intercepts"]["common"]["bot_level"]["pearson"]
-    assert rows["r, one intercept for all folds"].found == f"{common['r']:.2f}".replace("0.", ".")
+    assert rows["r, one intercept for all folds"].found == share(common["r"])
     assert "Chance passes" in rows["r, intercept of each fold"].why
     assert "r that perfect predictions would reach" in rows
     bot = max(result["influence"], key=lambda name: abs(result["influence"][name]))
