@@ -45,7 +45,7 @@ def test_numbers_words_and_controls() -> None:
         (b"bot,control\neliza,perhaps\n", "control of eliza is 'perhaps'; it must be yes or no"),
         (b"bot,ppl\neliza,\xff\n", "not UTF-8"),
         (b"PK\x03\x04\x00\x00", "the file is no text"),
-        (b'bot,ppl\n"eliza,1\n', "line 3: unexpected end of data"),
+        (b'bot,ppl\n"eliza,1\n', "line 2: unexpected end of data"),
         (b"bot,ppl\n" + b" " * 1_000_000, "at most 1,000,000"),
     ],
 )
