@@ -137,7 +137,9 @@ def _metrics(root: Path) -> str:
         (
             [
                 f"`{metric.name}`",
-                metric.title if getattr(metric, "default", True) else f"{metric.title} (on request)",
+                metric.title
+                if getattr(metric, "default", True)
+                else f"{metric.title} (on request)",
                 ", ".join(f"`{name}`" for name in dict.fromkeys(c.name for c in metric.columns)),
             ]
             for metric in _shipped_metrics()

@@ -22,7 +22,9 @@ class Command(ConfabCommand):
         where = parser.add_mutually_exclusive_group(required=True)
         where.add_argument("--study", metavar="KEY")
         where.add_argument("--run", type=int, metavar="ID", help="a self-play run")
-        parser.add_argument("--metrics", default="", metavar="a,b", help="without it: all but those on request")
+        parser.add_argument(
+            "--metrics", default="", metavar="a,b", help="without it: all but those on request"
+        )
         parser.add_argument("--inline", action="store_true", help="without Celery")
 
     def run(self, **options: Any) -> dict[str, Any]:
