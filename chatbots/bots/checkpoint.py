@@ -122,8 +122,15 @@ class CheckpointBot(BotDefaults):
         manifest = self._manifest()
         if manifest is None:
             return "A neural model whose checkpoint is not here."
-        ei = manifest.config.get("ei")
-        return f"{manifest.model.upper()}{' with EI' if ei else ''}, decoded by {self.decoding}."
+        ei = " with EI" if manifest.config.get("ei") else ""
+        bytes_each = 4 if manifest.dtype == "float32" else 2
+        size = f"{manifest.weights_bytes / bytes_each / 1e6:.1f} million parameters"
+        read = [str(c["path"]).partition(".")[0] for c in manifest.training.get("corpora", ())]
+        source = f", trained on {', '.join(read)}" if read else ""
+        return (
+            f"{manifest.model.upper()}{ei}, {size} ({manifest.weights_bytes / 1e6:.1f} MB){source}; "
+            f"decoded by {self.decoding}."
+        )
 
     @property
     def params(self) -> dict[str, Any]:

@@ -68,13 +68,14 @@ def fit_ridge(
         Block(kind, np.array([i for i, k in enumerate(kinds) if k == kind]))
         for kind in dict.fromkeys(kinds)
     ]
+    choices = [choice for choice in preset.choices if METRICS not in choice or METRICS in kinds]
     engine = RidgeFolds(
         rated.x,
         rated.y,
         codes,
         names,
         blocks,
-        [Candidate(choice, penalty) for choice in preset.choices for penalty in preset.penalties],
+        [Candidate(choice, penalty) for choice in choices for penalty in preset.penalties],
         Ratings.of(ratings, targets, rated.ids, codes, rated.y),
     )
     kept = KeptFit(

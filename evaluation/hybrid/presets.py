@@ -18,10 +18,11 @@ class Preset:
 
     Attributes:
         version: raised when its numbers could change; part of every fit's identity.
-        features: metric columns, taken where the caller chooses none.
+        features: metric columns, taken where the caller chooses none; there may be none.
         blocks: embeddings that it reads beside them (`evaluation.hybrid.embeddings`).
         penalties: of the ridge, per conversation; none for ordinary least squares.
-        choices: sets of blocks to choose from, with every penalty; `metrics` is that of the features.
+        choices: sets of blocks to choose from, with every penalty; `metrics` is that of the features, and a
+            choice with it is offered where there are features.
     """
 
     name: str
@@ -42,11 +43,10 @@ PRESETS: dict[str, Preset] = {
     ),
     "strong": Preset(
         "strong",
-        "1",
-        "Ridge regression on the mean sentence embedding of the participant's answers, with the same features or "
-        "without: that and the penalty chosen by nested leave-bot-out, rater effects removed, weighted by "
-        "rating noise",
-        PAPER_FEATURES,
+        "2",
+        "Ridge regression on the mean sentence embedding of the participant's answers, the penalty chosen by nested "
+        "leave-bot-out, rater effects removed, weighted by rating noise",
+        (),
         blocks=(USER_BLOCK,),
         # From nearly none to nearly nothing but the mean: a factor of about three between neighbours.
         penalties=(0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
