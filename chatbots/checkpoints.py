@@ -3,6 +3,7 @@
     manifest.json        format, model, config, tokeniser, digests, corpus, code version, metrics, training
     vocabulary.txt       the words, in the order of their ids
     model.safetensors    the weights, in single or half precision; no pickled code anywhere
+    ei_pca.safetensors   only of models that read sentence embeddings (EI, input only): what reduces them
 
     checkpoint_write(folder, model, vocabulary, Manifest(tokeniser="words", corpus="9f…", metrics={"ppl": 41.7}))
     model, vocabulary, manifest = checkpoint_load(folder, "cpu")
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from chatbots.corpora.vocabulary import Vocabulary
+    from chatbots.encoders.pca import PCA
     from chatbots.models.dialogue_model import DialogueModel
 
 FORMAT = 1
@@ -100,6 +102,7 @@ def checkpoint_write(
     manifest: Manifest,
     dtype: str = "float32",
     drop_heads: bool = False,
+    ei_pca: PCA | None = None,
 ) -> Manifest:
     """Write a checkpoint, in place of one that is there: beside it first, then renamed, so never a half.
 
@@ -107,6 +110,7 @@ def checkpoint_write(
         model: on any device, in any mode.
         dtype: precision of the stored weights: "float32" or "float16".
         drop_heads: leave out what only training needs (EI heads, bag of words).
+        ei_pca: of a model that reads sentence embeddings; kept in the folder.
 
     Returns:
         The manifest as written.
@@ -132,6 +136,8 @@ def checkpoint_write(
         beside.chmod(0o755)  # mkdtemp lets nobody else in
         save_file(_stored(model, dtype, dropped), beside / WEIGHTS)
         vocabulary.write(beside / VOCABULARY)
+        if ei_pca is not None:
+            ei_pca.write(beside)
         manifest = replace(
             manifest,
             model=catalogue.model_name(model.config),

@@ -19,6 +19,7 @@ from chatbots.conversation import Conversation
 from chatbots.corpora.text import tokeniser_get
 from chatbots.decoding import NgramBan, choose, forbid, uniform_numbers
 from chatbots.detokenise import GrowingText
+from chatbots.ei_inputs import EIInputs, reads_encoders
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.beam_search import BeamSearch, BeamSettings, Hypothesis, pick_hypothesis
 from chatbots.models.layers import UtteranceEncoder
@@ -90,15 +91,30 @@ class LoadedCheckpoint:
         if z_conv is not None and hasattr(self.model.config, "infer_z_conv"):
             self.model.config = bot.with_z_conv(self.model.config)
         self.forbidden = (PAD, SOS, UNK) if bot.forbid_unknown else (PAD, SOS)
+        self.ei_inputs = EIInputs(bot.folder, manifest) if reads_encoders(manifest) else None
 
     def encode(self, contexts: Sequence[Conversation]) -> DecoderState:
         """The state the replies are decoded from, a row for each."""
+        heard = [self.bot.heard(context) for context in contexts]
         ids = [
-            [self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in self.bot.heard(context)]
-            for context in contexts
+            [self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts]
+            for texts in heard
         ]
-        batch = DialogueBatch.from_ids(ids).to(self.model.device)
+        emotion, sentence = self._read(heard)
+        batch = DialogueBatch.from_ids(ids, emotion=emotion, sentence=sentence).to(
+            self.model.device
+        )
         return self.model.encode_context(batch, [ReplySeeds.of(context) for context in contexts])
+
+    def _read(
+        self, heard: list[list[str]]
+    ) -> tuple[list[Tensor], list[Tensor]] | tuple[None, None]:
+        """Emotions and embeddings, by conversation: what an input-only EI model reads beside the words."""
+        if self.ei_inputs is None:
+            return None, None
+        both = [self.ei_inputs(texts) for texts in heard]
+        emotions = [torch.from_numpy(emotion) for emotion, _ in both]
+        return emotions, [torch.from_numpy(sentence) for _, sentence in both]
 
     def text(self, ids: Sequence[int]) -> str:
         """Readable text of a reply's ids."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from chatbots.base import BotDefaults, BotError, Generation
 from chatbots.checkpoints import CheckpointError, Manifest, checkpoint_manifest, missing_reason
 from chatbots.conversation import Conversation
+from chatbots.ei_inputs import encoders_missing, reads_encoders
+from chatbots.encoders.pca import PCA_FILE
 from chatbots.imports import import_lock
 
 if TYPE_CHECKING:
@@ -163,11 +165,10 @@ class CheckpointBot(BotDefaults):
             return "the package torch is not installed; see README, Installing PyTorch"
         reason = missing_reason(self.folder)
         manifest = self._manifest()
-        if reason is None and manifest and (manifest.config.get("ei") or {}).get("input_only"):
-            return (
-                "it reads the emotion and embedding of every utterance (input_only), which only training and "
-                "its measurements compute; a model that distils them needs neither to chat"
-            )
+        if reason is None and manifest and reads_encoders(manifest):
+            if not (self.folder / PCA_FILE).is_file():
+                return f"{self.folder} has no {PCA_FILE}, which a model trained as input_only needs"
+            return encoders_missing(manifest)
         return reason
 
     def load(self, device: str) -> None:

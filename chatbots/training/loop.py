@@ -138,8 +138,8 @@ class _Training:
         self.progress = found or Progress()
         if found:
             log.info("%s goes on after batch %d", config.name, found.step)
-        if self.data.targets:
-            self.data.targets.pca.write(output)
+        targets = self.data.targets
+        self.ei_pca = targets.pca if targets and self.data.reads_targets else None
         self.per_epoch = self.data.train.n_batches(config.optimiser.batch_size)
         planned = config.optimiser.epochs * self.per_epoch
         self.n_planned = min(planned, config.optimiser.max_batches or planned)
@@ -255,7 +255,11 @@ class _Training:
                 0,
             )
             checkpoint_write(
-                self.output / BEST, self.model, self.data.vocabulary, self._manifest({})
+                self.output / BEST,
+                self.model,
+                self.data.vocabulary,
+                self._manifest({}),
+                ei_pca=self.ei_pca,
             )
         else:
             progress.worse += 1
@@ -306,7 +310,9 @@ class _Training:
                 "step": progress.best_step,
                 **held_out_measure(model, self.data, config, self.device),
             }
-            stored = checkpoint_write(folder, model, vocabulary, self._manifest(best))
+            stored = checkpoint_write(
+                folder, model, vocabulary, self._manifest(best), ei_pca=self.ei_pca
+            )
         return TrainingResult(
             checkpoint=folder,
             epochs=progress.epoch + 1,

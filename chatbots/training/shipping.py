@@ -14,6 +14,8 @@ from chatbots.checkpoints import (
     checkpoint_manifest,
     checkpoint_write,
 )
+from chatbots.ei_inputs import reads_encoders
+from chatbots.encoders.pca import PCA
 from chatbots.training.config import EVERYDAY, WITH_LATENTS, CorpusConfig, TrainingConfig
 from chatbots.training.held_out import table_3, version_name
 from chatbots.training.loop import BEST
@@ -43,7 +45,13 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
     model, vocabulary, manifest = checkpoint_load(training / BEST)
     kept = {p.name: p.read_bytes() for p in folder.glob("bot.yaml")}
     manifest = checkpoint_write(
-        folder, model, vocabulary, manifest, dtype="float16", drop_heads=True
+        folder,
+        model,
+        vocabulary,
+        manifest,
+        dtype="float16",
+        drop_heads=True,
+        ei_pca=PCA.read(training / BEST) if reads_encoders(manifest) else None,
     )
     for name, data in kept.items():
         (folder / name).write_bytes(data)

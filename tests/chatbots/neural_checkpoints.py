@@ -8,6 +8,7 @@ import torch
 
 from chatbots.checkpoints import Manifest, checkpoint_write
 from chatbots.corpora.vocabulary import Vocabulary
+from chatbots.encoders.pca import PCA
 from chatbots.models.catalogue import config_read, model_build
 from chatbots.models.tokens import SPECIAL_TOKENS
 
@@ -49,6 +50,7 @@ def tiny_checkpoint(
     seed: int = 6,
     tables_seed: int | None = None,
     dtype: str = "float32",
+    ei_pca: PCA | None = None,
     **changes,
 ) -> Path:
     """A checkpoint of random weights, wide enough for a word more or less to change the reply.
@@ -65,5 +67,5 @@ def tiny_checkpoint(
             table = model.encoder.embedding.weight
             table.normal_(generator=torch.Generator().manual_seed(tables_seed))
     manifest = Manifest(tokeniser="words-1", corpus="none")
-    checkpoint_write(folder, model, VOCABULARY, manifest, dtype)
+    checkpoint_write(folder, model, VOCABULARY, manifest, dtype, ei_pca=ei_pca)
     return folder

@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +18,9 @@ from chatbots.configured import BotsFileError, configured_load
 from chatbots.conversation import Conversation
 from chatbots.corpora.text import tokeniser_get
 from chatbots.decoding import sample, uniform_numbers
+from chatbots.encoders.emotion import emotion_encoder
+from chatbots.encoders.pca import PCA
+from chatbots.encoders.sentence import sentence_encoder
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.beam_search import BeamSettings, beam_search, pick_hypothesis
 from chatbots.models.seeds import ReplySeeds
@@ -332,12 +336,44 @@ def test_it_knows_who_it_is_without_weights(folders, tmp_path):
     assert json.loads(json.dumps(bot.identity.as_dict())) == bot.identity.as_dict()
 
 
-def test_a_model_that_reads_emotions_is_not_offered(tmp_path):
-    ei = {"K": 3, "D": 2, "e": 2, "s": 2, "input_only": True}
+def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
+    """The ablation "input only": both encoders run on every utterance, and an empty one has uniform emotions."""
+    ei = {"K": 28, "D": 2, "e": 2, "s": 2, "input_only": True}
     folder = tiny_checkpoint(tmp_path / "bot", "hred", ei=ei)
-    assert "input_only" in str(CheckpointBot(name="b", folder=str(folder)).unavailable_reason())
-    folder = tiny_checkpoint(tmp_path / "bot", "hred", ei={**ei, "input_only": False})
-    assert CheckpointBot(name="b", folder=str(folder)).unavailable_reason() is None
+    lacking = CheckpointBot(name="b", folder=str(folder))
+    assert "has no ei_pca.safetensors" in str(lacking.unavailable_reason())
+
+    components = np.linalg.qr(np.random.default_rng(0).normal(size=(384, 2)))[0].T
+    pca = PCA(np.zeros(384, np.float32), components.astype(np.float32), 0.95)
+    tiny_checkpoint(folder, "hred", ei=ei, ei_pca=pca)
+    bot = bot_of(folder, decoding="greedy")
+    assert bot.unavailable_reason() is None
+    heard = ["you like the dog ?", "", "no"]
+    vectors = sentence_encoder().encode(heard)
+    emotions = emotion_encoder().from_embeddings(vectors)
+    emotions[1] = 1 / 28
+    ready = LoadedCheckpoint(bot, "cpu")
+    ids = [ready.vocabulary.ids(ready.tokeniser.tokenise(text)) for text in heard]
+    batch = DialogueBatch.from_ids(
+        [ids],
+        emotion=[torch.from_numpy(emotions)],
+        sentence=[torch.from_numpy(vectors @ components.T)],
+    )
+    contexts = [
+        Conversation.from_texts(heard, id="1", seed=1),
+        Conversation.from_texts([], id="2", seed=2),
+    ]
+    with torch.inference_mode():
+        expected, _ = ready.model.step(
+            torch.tensor([SOS]), ready.model.encode_context(batch, [ReplySeeds.of(contexts[0])])
+        )
+        found, _ = ready.model.step(torch.tensor([SOS, SOS]), ready.encode(contexts))
+    torch.testing.assert_close(found[:1], expected, atol=1e-4, rtol=1e-4)
+    assert [r.text for r in reply(bot, contexts)] == [reply(bot, [c])[0].text for c in contexts]
+
+    other = tiny_checkpoint(tmp_path / "other", "hred", ei={**ei, "D": 3}, ei_pca=pca)
+    with pytest.raises(BotError, match="keeps 2 dimensions, the model reads 3"):
+        CheckpointBot(name="b", folder=str(other)).load("cpu")
 
 
 @pytest.mark.parametrize(

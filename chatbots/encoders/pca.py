@@ -1,0 +1,78 @@
+"""Principal components: a linear map of sentence embeddings to fewer dimensions, and its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+PCA_FILE = "ei_pca.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class PCA:
+    """A linear map to fewer dimensions.
+
+    Attributes:
+        mean: (D₀,)
+        components: (D, D₀), orthonormal rows, the largest variance first.
+        variance: share of the variance they keep.
+    """
+
+    mean: np.ndarray
+    components: np.ndarray
+    variance: float
+
+    @classmethod
+    def fit(cls, x: np.ndarray, variance: float) -> PCA:
+        """The fewest components that keep at least `variance` of that of x, (n, D₀).
+
+        Raises:
+            ValueError: if there are fewer than two different rows.
+        """
+        mean = x.mean(axis=0, dtype=np.float64)
+        centred = x - mean
+        values, vectors = np.linalg.eigh(centred.T @ centred / len(x))  # smallest first
+        values, vectors = values[::-1].clip(0), vectors[:, ::-1]
+        if values.sum() <= 0:
+            raise ValueError(
+                "all sentence embeddings of the training text are equal; there is nothing to tell apart"
+            )
+        shares = np.cumsum(values) / values.sum()
+        n = min(int(np.searchsorted(shares, variance - 1e-12)) + 1, len(values))
+        largest = np.abs(vectors[:, :n]).argmax(axis=0)
+        signs = np.sign(vectors[largest, np.arange(n)])  # eigenvectors come with either sign
+        components = (vectors[:, :n] * signs).T
+        return cls(mean.astype(np.float32), components.astype(np.float32), float(shares[n - 1]))
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """(n, D₀) → (n, D)"""
+        return np.asarray((x - self.mean) @ self.components.T, dtype=np.float32)
+
+    def write(self, folder: Path) -> None:
+        """Keep it beside the checkpoint: the input-only variant needs it to generate."""
+        from safetensors.numpy import save_file
+
+        arrays = {"mean": self.mean, "components": np.ascontiguousarray(self.components)}
+        save_file(arrays, folder / PCA_FILE, metadata={"variance": repr(self.variance)})
+
+    @classmethod
+    def read(cls, folder: Path) -> PCA:
+        """What `write` kept.
+
+        Raises:
+            ValueError: the file is damaged or holds something else.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        path = folder / PCA_FILE
+        try:
+            with safe_open(path, framework="np") as file:
+                mean, components = file.get_tensor("mean"), file.get_tensor("components")
+                variance = float((file.metadata() or {})["variance"])
+        except (OSError, SafetensorError, KeyError) as error:
+            raise ValueError(f"{path} cannot be read: {error}") from error
+        if components.shape[1:] != mean.shape:
+            raise ValueError(f"{path}: components of {components.shape}, mean of {mean.shape}")
+        return cls(mean, components, variance)
