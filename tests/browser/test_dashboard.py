@@ -168,7 +168,7 @@ def test_a_run_is_followed_and_stopped(lab: ConfabServer, new_page: Callable[...
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/runs/")
     page.get_by_label("Eliza (rules)").check()
-    page.get_by_label("Conversations per bot").fill("3")
+    page.get_by_label("Conversations each").fill("3")
     page.get_by_label("Compute all metrics afterwards").uncheck()
     page.get_by_role("button", name="Start run").click()
     expect(page.get_by_role("heading", name="Self-play 1")).to_be_visible()

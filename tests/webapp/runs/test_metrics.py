@@ -217,7 +217,7 @@ def test_the_command(rated_study: Callable[..., Study]) -> None:
     for args, told in (
         (["--study", "kk"], "there is no study 'kk'"),
         (["--run", "99"], "there is no self-play run 99; there is none yet"),
-        (["--study", "k", "--metrics", "word"], "did you mean word_coherence or words"),
+        (["--study", "k", "--metrics", "word"], "did you mean word_coherence"),
     ):
         with pytest.raises(CommandError, match=told) as error:
             call_command("compute_metrics", *args, "--inline", stderr=StringIO())
