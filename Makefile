@@ -12,8 +12,8 @@ TORCH ?=
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 PYTEST_ARGS ?=
-# Worker processes of pytest: one a core, four at most. 0 runs the tests in one process.
-PYTEST_WORKERS ?= auto
+# Worker processes of pytest: the long tests mostly wait for servers and browsers. 0 runs the tests in one process.
+PYTEST_WORKERS ?= 3
 # A file's tests stay together, for they share servers and a browser; the files' own order has the long ones first.
 PYTEST_BY_FILE := --dist loadfile --no-loadscope-reorder
 PYTEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(PYTEST_WORKERS) --maxprocesses 4 $(PYTEST_BY_FILE) $(PYTEST_ARGS)

@@ -7,7 +7,7 @@ within groups, which tells a real relation from a difference between two familie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -234,13 +234,45 @@ def _draws_by_unit(
         from scipy.stats import rankdata
 
         return _pearson_by_unit(rankdata(x), rankdata(y), codes, n_units, n_bootstrap, rng)
-    one: Callable[[np.ndarray, np.ndarray], float] = _spearman if method == "spearman" else _kendall
+    if len(x) <= 200:
+        chosen = rng.integers(0, n_units, size=(n_bootstrap, n_units))
+        times = np.zeros((n_bootstrap, n_units))
+        np.add.at(times, (np.arange(n_bootstrap)[:, None], chosen), 1)
+        weighted = _weighted_spearman if method == "spearman" else _weighted_kendall
+        return weighted(x, y, times[:, codes])
     # The order of a resample must be made anew; a fifth of the resamples keeps that short.
-    draws = np.full(max(400, n_bootstrap // 5) if len(x) > 200 else n_bootstrap, np.nan)
+    draws = np.full(max(400, n_bootstrap // 5), np.nan)
     for k in range(len(draws)):
         rows = np.concatenate([members[u] for u in rng.integers(0, n_units, size=n_units)])
-        draws[k] = one(x[rows], y[rows])
+        draws[k] = _kendall(x[rows], y[rows])
     return draws
+
+
+def _weighted_kendall(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """tau-b of resamples in which pair i stands `times[k, i]` times, (k,): its sums run over pairs of pairs."""
+    dx, dy = np.sign(x[:, None] - x), np.sign(y[:, None] - y)  # (n, n)
+    both, untied_x, untied_y = (
+        ((times @ m) * times).sum(axis=1) for m in (dx * dy, np.abs(dx), np.abs(dy))
+    )
+    size = np.sqrt(untied_x * untied_y)
+    return np.divide(both, size, out=np.full(len(times), np.nan), where=size > 0)
+
+
+def _weighted_spearman(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Spearman's rho of such resamples, (k,): Pearson's r of the mid-ranks within each."""
+    n = times.sum(axis=1, keepdims=True)
+
+    def ranks(values: np.ndarray) -> np.ndarray:
+        below = (values[:, None] < values) + 0.5 * (values[:, None] == values)
+        found = times @ below  # (k, n), up to a constant
+        return np.asarray(found - (times * found).sum(axis=1, keepdims=True) / n)
+
+    rx, ry = ranks(x), ranks(y)
+    vx, vy = (times * rx**2).sum(axis=1), (times * ry**2).sum(axis=1)
+    size = np.sqrt(vx * vy)
+    return np.divide(
+        (times * rx * ry).sum(axis=1), size, out=np.full(len(times), np.nan), where=size > 1e-9
+    )
 
 
 def _pearson_by_unit(
@@ -271,10 +303,6 @@ def _pearson_by_unit(
             where=good,
         )
     return draws
-
-
-def _spearman(x: np.ndarray, y: np.ndarray) -> float:
-    return float(rowwise(x, y, "spearman")[0])
 
 
 def _kendall(x: np.ndarray, y: np.ndarray) -> float:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from evaluation.stats import correlation
 from evaluation.stats.correlation import (
     METHODS,
     correlate,
@@ -180,3 +181,17 @@ def test_spearman_of_many_pairs_has_the_interval_of_ranks_made_anew() -> None:
     low, high = np.quantile(draws, [0.025, 0.975])
     assert found.low == pytest.approx(low, abs=0.03)
     assert found.high == pytest.approx(high, abs=0.03)
+
+
+@pytest.mark.parametrize("method", ["spearman", "kendall"])
+def test_resamples_of_units_with_ties_are_those_of_scipy(method):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 6, 40).astype(float)
+    y = x + rng.integers(0, 5, 40)
+    codes = np.arange(40) % 12
+    found = correlation._draws_by_unit(x, y, method, codes, 30, np.random.default_rng(3))
+    chosen = np.random.default_rng(3).integers(0, 12, size=(30, 12))
+    reference = {"spearman": stats.spearmanr, "kendall": stats.kendalltau}[method]
+    for draw, units in zip(found, chosen, strict=True):
+        rows = np.concatenate([np.flatnonzero(codes == unit) for unit in units])
+        assert draw == pytest.approx(reference(x[rows], y[rows]).statistic, abs=1e-12)
