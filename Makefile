@@ -52,7 +52,9 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 	@$(PYTHON) manage.py serve --demo --worker
 
 # What knows neither database nor Redis (tests/architecture sees to it) cannot differ on others.
-WITHOUT_DATABASE := $(addprefix --ignore=tests/,chatbots evaluation reference)
+# Nor can what a browser shows: the pages come from the views that are tested on both.
+WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
+  contracts/test_bots.py contracts/test_metrics.py)
 
 # Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.
 test: setup ## The whole suite; again on PostgreSQL and Redis where both URLs are set
