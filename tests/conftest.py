@@ -25,13 +25,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a server that the environment does not name; give real processes a second try."""
+    """Skip what needs a server that the environment does not name; give everything a second try."""
     for item in items:
-        # Browsers and servers of their own on a busy machine. What fails twice fails; a second try is reported.
-        if item.path.is_relative_to(ROOT / "tests/browser") or item.path.is_relative_to(
-            ROOT / "tests/journeys"
-        ):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+        # Threads, servers and browsers on a busy machine. What fails twice fails; a second try is reported.
+        item.add_marker(pytest.mark.flaky(reruns=1))
         for marker, variable in (("postgres", "DATABASE_URL"), ("redis", "REDIS_URL")):
             if item.get_closest_marker(marker) and not os.environ.get(variable):
                 item.add_marker(pytest.mark.skip(reason=f"{variable} is not set"))
