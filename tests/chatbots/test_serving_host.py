@@ -386,7 +386,8 @@ async def test_a_hanging_bot_is_given_a_new_thread(host_of, make):
 async def test_a_bot_that_keeps_hanging_is_declared_unavailable(host_of, make):
     bot = make(name="b", hangs=says("stuck"))
     other = FakeStepBot(name="other")
-    host = host_of(bot, other, reply_timeout_s=1)  # long enough for the call to begin on a busy machine
+    # Long enough for the call to begin on a busy machine.
+    host = host_of(bot, other, reply_timeout_s=1)
     for n in (1, 2, 3):
         assert "took longer" in await outcome(host, "b", "stuck")
         await until(lambda n=n: host.load_numbers()["b"]["hung_threads"] == n)
