@@ -18,6 +18,12 @@ from webapp.core.database import in_database
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.fixture(autouse=True)
+def _hosted_in_the_web_process(settings) -> None:
+    """As embedded, whatever the database and the channel layer are."""
+    settings.CONFAB_BOT_HOST_IN_PROCESS = True
+
+
 @pytest.fixture
 def broken() -> Iterator[FakeStepBot]:
     bot = FakeStepBot(name="broken", load_error="the file is damaged")
