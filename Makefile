@@ -51,8 +51,9 @@ endif
 run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 	@$(PYTHON) manage.py serve --demo --worker
 
-# What knows neither database nor Redis (tests/architecture sees to it) cannot differ on others.
-# Nor can what a browser shows: the pages come from the views that are tested on both.
+# The second pass takes every test; SECOND_PASS=database leaves out what knows neither database nor Redis
+# (tests/architecture sees to it) and what a browser shows, for the views are tested on both.
+SECOND_PASS ?= all
 WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
   contracts/test_bots.py contracts/test_metrics.py)
 
@@ -62,8 +63,8 @@ test: setup ## The whole suite; again on PostgreSQL and Redis where both URLs ar
 	echo "== tests on the embedded defaults (SQLite, in memory)"; \
 	DATABASE_URL= REDIS_URL= $(PYTEST) || failed=1; \
 	if [ -n "$$DATABASE_URL" ] && [ -n "$$REDIS_URL" ]; then \
-	  echo "== on PostgreSQL and Redis, all tests but those of packages that know neither"; \
-	  $(PYTEST) $(WITHOUT_DATABASE) || failed=1; \
+	  echo "== on PostgreSQL and Redis: $(SECOND_PASS)"; \
+	  $(PYTEST) $(if $(filter database,$(SECOND_PASS)),$(WITHOUT_DATABASE)) || failed=1; \
 	else \
 	  echo "== DATABASE_URL and REDIS_URL are not both set: not run on PostgreSQL and Redis"; \
 	fi; \
