@@ -143,7 +143,7 @@ class BeamSearch:
         return rows
 
     def advance(self, logits: Tensor) -> Advance:
-        """Take up the logits of the last step, (n_slots · beam, V); they are overwritten."""
+        """Take up the logits of the last step, (n_slots · beam, V)."""
         settings, beam = self._settings, self._settings.beam
         if len(logits) != len(self._slots) * beam:
             raise ValueError(
@@ -152,18 +152,17 @@ class BeamSearch:
             )
         if not self._slots:
             return Advance([], [], {})
-        log_total = logits.logsumexp(-1, keepdim=True)  # (R, 1)
+        # Normalised before anything is forbidden: the others' probabilities stay as the model gives them.
+        log_p_next = logits.log_softmax(-1)  # (R, V)
         by_row = (self._banned(slot, j) for slot in self._slots for j in range(beam))
-        forbid(logits, settings.forbidden, by_row)
+        forbid(log_p_next, settings.forbidden, by_row)
         # One extension more than hypotheses: one of them may be the end.
-        values, tokens = logits.topk(min(beam + 1, logits.shape[-1]), dim=-1)  # (R, K)
+        values, tokens = log_p_next.topk(min(beam + 1, logits.shape[-1]), dim=-1)  # (R, K)
         so_far = torch.tensor(
             [log_p for slot in self._slots for log_p in self._log_probabilities(slot)],
             dtype=torch.float64,
         ).to(logits.device)[:, None]  # (R, 1)
-        total = (so_far + (values - log_total).double()).view(
-            len(self._slots), -1
-        )  # (slots, beam·K)
+        total = (so_far + values.double()).view(len(self._slots), -1)  # (slots, beam·K)
         best, places = total.topk(min(2 * beam, total.shape[-1]), dim=-1)
         said = tokens.view(len(self._slots), -1).gather(-1, places)
         parents = places // values.shape[-1]
