@@ -167,6 +167,18 @@ def test_what_cannot_be_fitted_is_one_clear_line(rated_study: Callable[..., Stud
     assert set(HybridFit.objects.values_list("state", flat=True)) == {"failed"}
 
 
+def test_for_people_the_command_ends_with_the_verdict(rated_study: Callable[..., Study]) -> None:
+    study = rated_study("k")
+    compute(study=study)
+    out = StringIO()
+    call_command(
+        "fit_hybrid", "--study", "k", "--features", FEATURES, stdout=out, stderr=StringIO()
+    )
+    verdict = HybridFit.objects.get().result["verdict"]
+    assert verdict
+    assert " ".join(out.getvalue().split()).endswith(verdict)
+
+
 def test_strong_reads_embeddings_and_is_kept_without_them(
     rated_study: Callable[..., Study], tmp_path: Path
 ) -> None:

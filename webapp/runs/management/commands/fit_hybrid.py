@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage
@@ -74,9 +75,9 @@ class Command(ConfabCommand):
         for level in ("conversation_level", "bot_level"):
             pearson = (result.get(level) or {}).get("pearson") or {}
             if pearson.get("r") is not None:
-                ends = pearson.get("ci95")
-                told = f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else ""
-                self.stdout.write(f"  {level.replace('_', ' ')}: r = {pearson['r']:.3f}{told}")
+                self.stdout.write(
+                    f"  {level.replace('_', ' ')}: r = {pearson['r']:.3f}{_interval(pearson.get('ci95'))}"
+                )
         self.stdout.write(f"  {'bot':24} {'human':>8} {'predicted':>10} {'self-play':>10}")
         for bot, found in result["bots"].items():
             cells = [found["human_mean"], found["predicted"], found["predicted_selfplay"]]
@@ -84,7 +85,13 @@ class Command(ConfabCommand):
                 f"{'–' if value is None else format(value, '.2f'):>{width}}"
                 for value, width in zip(cells, (8, 10, 10), strict=True)
             )
-            self.stdout.write(f"  {bot:24} {told}")
+            self.stdout.write(f"  {bot:24} {told}{_interval(found.get('predicted_selfplay_ci90'))}")
+        if result.get("verdict"):
+            self.stdout.write("\n" + fill(result["verdict"], width=100))
+
+
+def _interval(ends: list[float] | None) -> str:
+    return f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else ""
 
 
 def _read(path: Path) -> dict[str, Any]:
