@@ -17,6 +17,7 @@ class Preset:
     """A way to fit.
 
     Attributes:
+        short: the title in a few words.
         version: raised when its numbers could change; part of every fit's identity.
         features: metric columns, taken where the caller chooses none; there may be none.
         blocks: embeddings that it reads beside them (`evaluation.hybrid.embeddings`).
@@ -27,6 +28,7 @@ class Preset:
 
     name: str
     version: str
+    short: str
     title: str
     features: tuple[str, ...]
     blocks: tuple[str, ...] = ()
@@ -38,12 +40,14 @@ PRESETS: dict[str, Preset] = {
     "paper": Preset(
         "paper",
         "1",
+        "eleven metrics, least squares",
         "Ordinary least squares on the eleven features of Ghandeharioun et al. (2019)",
         PAPER_FEATURES,
     ),
     "strong": Preset(
         "strong",
         "2",
+        "embedded answers, ridge",
         "Ridge regression on the mean sentence embedding of the participant's answers, the penalty chosen by nested "
         "leave-bot-out, rater effects removed, weighted by rating noise",
         (),

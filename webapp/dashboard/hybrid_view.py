@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from evaluation.metrics.registry import metric_list
 from webapp.dashboard.column_titles import short_titles
 from webapp.dashboard.plots.figure import Figure
+from webapp.dashboard.plots.predictions import predictions_figure
 from webapp.dashboard.plots.scatter import Point, scatter_figure
 from webapp.dashboard.plots.weights import Weight, weights_figure
 from webapp.dashboard.plots.words import share, span
@@ -48,11 +49,13 @@ class Check:
 class HybridView:
     """What the page shows of a fit."""
 
+    target: str
     caution_lead: str
     caution: str
     notes: list[str]
     scatter: Figure
     selfplay: Figure | None
+    unrated: Figure | None
     weights: Figure | None
     predictors: list[Predictor]
     n_bots: int
@@ -65,7 +68,10 @@ class HybridView:
 
 
 def hybrid_view(
-    result: Mapping[str, Any], bots: Mapping[str, BotInfo], link: Callable[[str], str]
+    result: Mapping[str, Any],
+    bots: Mapping[str, BotInfo],
+    link: Callable[[str], str],
+    dimensions: Collection[str] = (),
 ) -> HybridView:
     """Read `HybridResult.to_json()`.
 
@@ -73,30 +79,31 @@ def hybrid_view(
         result: the stored document.
         bots: of the study, for titles and marks.
         link: address of a bot's conversations.
+        dimensions: of the study's rubric, for the target's name.
     """
     n_bots = result["n_bots"]
-    target = result["target"].replace(",", ", ")
+    target = target_in_words(result["target"], dimensions)
+    x_title = _("Human mean of {target}").format(target=target)
     enough = n_bots >= FEW_BOTS
     pearson = result["bot_level"].get("pearson", {})
     predictors = _predictors(result) if enough else []
     lead, caution = _caution(n_bots, pearson, predictors, enough)
     return HybridView(
+        target=target,
         caution_lead=lead,
         caution=caution,
         notes=list(result.get("cautions", [])),
-        scatter=_scatter(
-            result,
-            bots,
-            link,
-            "predicted",
+        scatter=scatter_figure(
+            _points(result, bots, link, "predicted"),
             id="scatter",
             title=_("Does it predict what people said?"),
             method=_("Each bot predicted by a fit that never saw it. Lines: 90 % intervals."),
-            x_title=_("Human mean {target}").format(target=target),
+            x_title=x_title,
             y_title=_("Predicted, bot left out"),
             note=_("A point on the dashed line is predicted as people rated it."),
         ),
-        selfplay=_selfplay(result, bots, link, target),
+        selfplay=_selfplay(result, bots, link, x_title),
+        unrated=_unrated(result, bots),
         weights=_weights(result),
         predictors=predictors,
         n_bots=n_bots,
@@ -269,15 +276,32 @@ def _pair(value: Any) -> tuple[float, float] | None:
     return (value[0], value[1]) if value else None
 
 
-def _scatter(
+def target_in_words(target: str, dimensions: Collection[str]) -> str:
+    """What was predicted, short enough for an axis.
+
+    Args:
+        target: as a result holds it, `quality,fluency`.
+        dimensions: all that the study's rubric has.
+    """
+    names = target.split(",")
+    if len(names) > 1 and set(names) == set(dimensions):
+        return _("all dimensions")
+    if len(names) < 3:
+        return _(" and ").join(name.replace("_", " ") for name in names)
+    return _("{n} dimensions").format(n=len(names))
+
+
+def _points(
     result: Mapping[str, Any],
     bots: Mapping[str, BotInfo],
     link: Callable[[str], str],
     source: str,
-    **words: str,
-) -> Figure:
+) -> list[Point]:
+    """The bots with a prediction from `source`, best rated first."""
     points = []
     for i, (bot_id, found) in enumerate(result["bots"].items()):
+        if found[source] is None:
+            continue
         info = bots.get(bot_id) or BotInfo(bot_id, bot_id, len(bots) + i + 1, False)
         points.append(
             Point(
@@ -292,29 +316,46 @@ def _scatter(
                 href=link(bot_id) if bot_id in bots else "",
             )
         )
-    points.sort(key=lambda point: (point.human is None, -(point.human or 0)))
-    return scatter_figure(points, **words)
+    return sorted(points, key=lambda point: (point.human is None, -(point.human or 0)))
 
 
 def _selfplay(
     result: Mapping[str, Any],
     bots: Mapping[str, BotInfo],
     link: Callable[[str], str],
-    target: str,
+    x_title: str,
 ) -> Figure | None:
-    if all(found["predicted_selfplay"] is None for found in result["bots"].values()):
+    """Rated bots by what their self-play predicts."""
+    points = [p for p in _points(result, bots, link, "predicted_selfplay") if p.human is not None]
+    if not points:
         return None
-    return _scatter(
-        result,
-        bots,
-        link,
-        "predicted_selfplay",
+    return scatter_figure(
+        points,
         id="scatter-selfplay",
         title=_("And from self-play?"),
         method=_("The same fits applied to conversations of each bot with itself."),
-        x_title=_("Human mean {target}").format(target=target),
+        x_title=x_title,
         y_title=_("Predicted from self-play"),
-        note=_("Bots that nobody rated stand in the table."),
+        note=_("A point on the dashed line is predicted as people rated it."),
+    )
+
+
+def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Figure | None:
+    """Bots that only self-play tells something of."""
+    points = [
+        p for p in _points(result, bots, lambda bot: "", "predicted_selfplay") if p.human is None
+    ]
+    if not points:
+        return None
+    # Marks as the run's own page gives them would repeat those of rated bots on this page.
+    points = [replace(point, slot=0) for point in points]
+    means = [b["human_mean"] for b in result["bots"].values() if b["human_mean"] is not None]
+    return predictions_figure(
+        points,
+        (min(means), max(means)) if means else None,
+        id="predictions",
+        title=_("Bots that nobody rated"),
+        method=_("Predicted from self-play by the fit on all rated bots, with 90 % intervals."),
     )
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from evaluation.hybrid.fit import fit_hybrid
-from webapp.dashboard.hybrid_view import hybrid_view
+from webapp.dashboard.hybrid_view import hybrid_view, target_in_words
 from webapp.dashboard.plots.words import share
 
 
@@ -50,3 +50,31 @@ def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None
     view = hybrid_view(old, {}, lambda bot: "")
     assert view.verdict == ""
     assert view.checks == []
+
+
+def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None:
+    assert hybrid_view(result, {}, lambda bot: "").unrated is None
+    nobody = {"human_mean": None, "human_ci90": None, "predicted": None, "predicted_ci90": None}
+    played = {"n": 0, "n_selfplay": 7, "predicted_selfplay": 3.0}
+    ends = {"predicted_selfplay_ci90": [2.5, 3.5]}
+    bots = {**result["bots"], "<new>": {**nobody, **played, **ends}}
+    view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
+    assert view.selfplay is None
+    assert view.unrated is not None
+    assert [row[0].text for row in view.unrated.table.rows] == ["<new>"]
+    assert "&lt;new&gt;" in view.unrated.wide
+    assert "rated-span" in view.unrated.wide
+    assert "<new>" not in [row[0].text for row in view.scatter.table.rows]
+
+
+@pytest.mark.parametrize(
+    ("target", "dimensions", "words"),
+    [
+        ("quality", ["quality"], "quality"),
+        ("quality,topic_fit", ["quality", "topic_fit", "fun"], "quality and topic fit"),
+        ("a,b,c", ["a", "b", "c", "d"], "3 dimensions"),
+        ("a,b", ["b", "a"], "all dimensions"),
+    ],
+)
+def test_a_target_is_told_in_few_words(target: str, dimensions: list[str], words: str) -> None:
+    assert target_in_words(target, dimensions) == words

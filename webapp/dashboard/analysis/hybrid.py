@@ -47,23 +47,20 @@ def hybrid_section(data: StudyData) -> Section:
         return section
     # Of two fits alike in all else, the common intercept is the one whose chance level is near 0.
     fits.sort(key=lambda fit: (fit.request.get("intercept") != "common", -fit.pk))
-    every = {dimension.key for dimension in data.dimensions}
+    every = [dimension.key for dimension in data.dimensions]
     drawn: set[tuple[str, str]] = set()
     for fit in fits:
         assert fit.result is not None
-        target = fit.result["target"]
-        if len(every) > 1 and set(target.split(",")) == every:
-            target = _("of all dimensions")
-        view = hybrid_view({**fit.result, "target": target}, data.bots, data.link)
+        view = hybrid_view(fit.result, data.bots, data.link, every)
         name = _("fit {pk}: preset {preset}, target {target}, intercept {intercept}").format(
             pk=fit.pk,
             preset=fit.result["preset"],
-            target=target.replace(",", ", "),
+            target=view.target,
             intercept=_("common to all folds")
             if fit.result["intercept"] == "common"
             else _("of each fold, as the paper"),
         )
-        same = (fit.result["preset"], target)
+        same = (fit.result["preset"], fit.result["target"])
         if fit is fits[0]:
             section.caution = f"{view.caution_lead} {view.caution}"
         section.lead.append(_sentence(name, view, fit.result))
@@ -97,7 +94,12 @@ def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
 
 
 def _figures(view: HybridView, pk: int, name: str, *, with_weights: bool) -> list[Figure]:
-    wanted = (view.scatter, view.selfplay, view.weights if with_weights else None)
+    wanted = (
+        view.scatter,
+        view.selfplay,
+        view.unrated,
+        view.weights if with_weights else None,
+    )
     found = [figure for figure in wanted if figure is not None]
     return [_named(figure, f"{figure.id}-{pk}", name) for figure in found]
 

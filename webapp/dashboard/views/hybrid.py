@@ -37,7 +37,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
     form = FitForm(
         request.POST or None,
         targets=study_targets(study),
-        presets=[(preset.name, preset.title) for preset in PRESETS.values()],
+        presets=[(preset.name, f"{preset.name}: {preset.short}") for preset in PRESETS.values()],
     )
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
@@ -76,6 +76,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
             done.result,
             bots,
             lambda bot_id: conversations_link(study, bot=bot_id, synthetic=synthetic),
+            [key for key, _title in study_targets(study)],
         )
     progress = metrics_progress(study)
     n_rated = (
@@ -96,7 +97,9 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         form_open=bool(form.errors) or request.GET.get("new") == "1" or done is None,
         running=job_context(newest, "hybrid") if newest and not newest.is_over else None,
         failed=newest if newest and newest.state == Job.State.FAILED and not asked else None,
-        metrics_complete=all(m.n_done == m.n_total for m in progress if not m.reason and m.n_total),
+        metrics_complete=all(
+            m.n_done == m.n_total for m in progress if not (m.reason or m.on_request)
+        ),
         n_rated=n_rated,
         status=400 if form.errors else 200,
     )
