@@ -24,11 +24,23 @@ from chatbots.encoders.cache import cache_folder_set
 ROOT = Path(__file__).resolve().parents[1]
 
 
+REAL_PROCESSES = (
+    "browser",
+    "journeys",
+    "chatbots/test_serving_host.py",
+    "chatbots/test_serving_memory.py",
+    "webapp/conversations",
+    "webapp/runs",
+)
+"""Tests with servers, browsers, workers or threads that a busy machine can hold up."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a server that the environment does not name; give everything a second try."""
+    """Skip what needs a server that the environment does not name; a second try where processes are real."""
     for item in items:
-        # Threads, servers and browsers on a busy machine. What fails twice fails; a second try is reported.
-        item.add_marker(pytest.mark.flaky(reruns=1))
+        # What fails twice fails; a second try is reported.
+        if item.path.relative_to(ROOT / "tests").as_posix().startswith(REAL_PROCESSES):
+            item.add_marker(pytest.mark.flaky(reruns=1))
         for marker, variable in (("postgres", "DATABASE_URL"), ("redis", "REDIS_URL")):
             if item.get_closest_marker(marker) and not os.environ.get(variable):
                 item.add_marker(pytest.mark.skip(reason=f"{variable} is not set"))
