@@ -18,6 +18,10 @@ class BotError(Exception):
     """A reply could not be made; the message says why, for the log and the researcher."""
 
 
+class BotBusy(BotError):
+    """Too many wait for the bot; asking again later may work."""
+
+
 class Bot(Protocol):
     """What every bot has. `name` is its id in commands, URLs and files."""
 

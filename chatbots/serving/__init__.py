@@ -11,8 +11,8 @@
 | `synchronous.py` | `reply`: drives any kind of bot to the end, for self-play, terminal and tests |
 """
 
+from chatbots.base import BotBusy
 from chatbots.serving.host import BotHost
-from chatbots.serving.request import BotBusy
 from chatbots.serving.synchronous import Reply, reply
 
 __all__ = ["BotBusy", "BotHost", "Reply", "reply"]

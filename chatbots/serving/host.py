@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from chatbots import registry
-from chatbots.base import Bot, BotError
+from chatbots.base import Bot, BotBusy, BotError
 from chatbots.conversation import Conversation
 from chatbots.serving.drivers import Driver, StepDriver
 from chatbots.serving.lane import Lane
 from chatbots.serving.memory import MemoryBudget, resident_bytes
-from chatbots.serving.request import BotBusy, Event, Request, describe
+from chatbots.serving.request import Event, Request, describe
 from chatbots.serving.streams import StreamPump
 from chatbots.serving.synchronous import driver_for
 from chatbots.serving.workers import Shift, Worker, in_daemon_thread

@@ -9,10 +9,6 @@ from chatbots.base import BotError
 from chatbots.conversation import Conversation
 
 
-class BotBusy(BotError):
-    """The bot's queue is full; asking again later may work."""
-
-
 class Request:
     """A context waiting for, or getting, its reply.
 

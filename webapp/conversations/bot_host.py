@@ -21,7 +21,7 @@ from channels.worker import Worker
 from django.conf import settings
 
 import chatbots
-from chatbots.base import BotError, WholeBot
+from chatbots.base import BotBusy, BotError, WholeBot
 from chatbots.metering import PaidBot
 from webapp.bots.selectors import bot_find, bot_pools
 from webapp.conversations import events, frames, selectors, services
@@ -136,11 +136,13 @@ class BotHostRuntime:
                 logger.exception("reply of %s failed", conversation_id)
             else:
                 logger.warning("reply of %s failed: %s", conversation_id, error)
+            reason = f"{frames.BUSY if isinstance(error, BotBusy) else ''}{error}"
             turn = await in_database(services.reply_fail)(
-                conversation_id=conversation_id, lease=lease, error=str(error)
+                conversation_id=conversation_id, lease=lease, error=reason
             )
             if turn is not None:
-                await events.frame_publish(conversation_id, frames.bot_failed_frame(turn=turn))
+                frame = frames.bot_failed_frame(turn=turn, error=reason)
+                await events.frame_publish(conversation_id, frame)
         finally:
             self._leases.pop(conversation_id, None)
 

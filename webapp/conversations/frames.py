@@ -128,12 +128,26 @@ def error_frame(*, code: str, message: str, **details: Any) -> dict[str, Any]:
     return {"type": "error", "code": code, "message": message, **details}
 
 
-def bot_failed_frame(*, turn: int) -> dict[str, Any]:
-    """The bot did not answer; the participant decides how to go on."""
+BUSY = "busy: "
+"""Begins the stored reason of a reply that failed because too many people waited for the bot."""
+
+
+def bot_failed_frame(*, turn: int, error: str) -> dict[str, Any]:
+    """The bot did not answer; the participant decides how to go on.
+
+    Args:
+        error: the stored reason. Of it the participant learns only whether trying again soon may help.
+    """
+    busy = error.startswith(BUSY)
+    what = (
+        "Too many people are waiting for this chatbot. Try again in a minute."
+        if busy
+        else "The chatbot did not answer."
+    )
     return error_frame(
         code="bot_failed",
-        message="The chatbot did not answer. This is our fault, not yours. "
-        "Your messages are saved.",
+        message=f"{what} This is our fault, not yours. Your messages are saved.",
         turn=turn,
         can=["retry", "swap", "finish"],
+        busy=busy,
     )

@@ -33,7 +33,7 @@ class DueReply:
     text: str | None
     can_rate: bool
     is_due: bool
-    failed: bool
+    error: str
     is_free: bool
     bot_id: str
 
@@ -95,7 +95,7 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
         text=text,
         can_rate=can_rate(conversation),
         is_due=is_due,
-        failed=is_due and bool(conversation.due_error),
+        error=conversation.due_error if is_due else "",
         is_free=is_due and (until is None or until < timezone.now()),
         bot_id=conversation.bot.bot_id,
     )

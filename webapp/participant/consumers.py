@@ -171,7 +171,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
         if history.pending is None:
             return
         if history.error:
-            await self._send(frames.bot_failed_frame(turn=history.pending["turn"]))
+            turn = history.pending["turn"]
+            await self._send(frames.bot_failed_frame(turn=turn, error=history.error))
         else:
             self._watch_for(history.pending["turn"])
 
@@ -214,9 +215,9 @@ class ChatConsumer(AsyncWebsocketConsumer):
                         frames.reply_frame(turn=turn, text=state.text, can_rate=state.can_rate)
                     )
                     return
-                if state.failed:
+                if state.error:
                     self._due_turn = None
-                    await self._send(frames.bot_failed_frame(turn=turn))
+                    await self._send(frames.bot_failed_frame(turn=turn, error=state.error))
                     return
                 if not state.is_due:
                     return

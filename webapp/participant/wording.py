@@ -56,6 +56,9 @@ def chat_words(study: Study) -> dict[str, Any]:
                 else _("This is our fault, not yours. Your messages are saved."),
             ]
         ),
+        "bot_busy": _(
+            "Too many people are waiting for this chatbot. Try again in a minute, or take another."
+        ),
         "closed": _("This chat is finished. You can rate it now."),
         "bad_frame": _("Something went wrong on this page. Reload it; your chat is saved."),
         "not_found": _(

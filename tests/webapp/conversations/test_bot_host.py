@@ -77,6 +77,21 @@ async def test_a_reply_is_made_once_however_often_it_is_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("_test_bots")
+async def test_a_bot_with_a_full_queue_is_told_to_be_busy() -> None:
+    conversation = await in_database(due)("test-quick")
+    runtime = BotHostRuntime()
+    runtime.host.queue_limit = 0  # nobody may wait
+    try:
+        frames = await published(runtime, conversation, 1)
+        history = await in_database(selectors.history)(conversation.pk)
+    finally:
+        await runtime.close()
+    assert (frames[0]["code"], frames[0]["busy"]) == ("bot_failed", True)
+    assert "Try again in a minute" in frames[0]["message"]
+    assert history.error.startswith("busy: test-quick is busy")
+
+
+@pytest.mark.usefixtures("_test_bots")
 async def test_a_failure_is_stored_and_told() -> None:
     conversation = await in_database(due)("test-failing")
     runtime = BotHostRuntime()
@@ -85,7 +100,7 @@ async def test_a_failure_is_stored_and_told() -> None:
         history = await in_database(selectors.history)(conversation.pk)
     finally:
         await runtime.close()
-    assert frames[0]["code"] == "bot_failed"
+    assert (frames[0]["code"], frames[0]["busy"]) == ("bot_failed", False)
     assert "on purpose" in history.error
     assert history.pending == {"turn": 1}
 

@@ -179,8 +179,8 @@ const handlers = {
     if (code === "bot_failed") {
       state.due = frame.turn ?? state.due;
       state.failed = true;
-      log.failure(frame.can ?? ["retry", "swap", "finish"]);
-      say(words.bot_failed);
+      log.failure(frame.can ?? ["retry", "swap", "finish"], frame.busy ? words.bot_busy : "");
+      say(frame.busy ? words.bot_busy : words.bot_failed);
       return;
     }
     if (code === "not_found") {

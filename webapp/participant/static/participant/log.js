@@ -195,10 +195,12 @@ export class Log {
   }
 
   // The bot did not answer; the card offers the ways on that the server names.
-  failure(can) {
+  // `title` says more than that the bot did not answer, where more is known.
+  failure(can, title) {
     this.comingEnd();
     if (this.failed) return;
     this.failed = clone("tpl-failed");
+    if (title) this.failed.querySelector(".point-title").textContent = title;
     for (const way of this.failed.querySelectorAll("[data-can]")) {
       way.hidden = !can.includes(way.dataset.can);
     }
