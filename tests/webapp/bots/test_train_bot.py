@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -11,7 +16,9 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from chatbots.checkpoints import checkpoint_load
+from chatbots.training.state import FILE as STATE
 from tests.chatbots.training.builders import DATA, SIZES, corpus_write
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -47,6 +54,41 @@ def test_it_trains_prints_the_table_and_reports_the_same_again(config_file):
     assert f"{found['best']['perplexity']:.3f}" in out
     model, _, _ = checkpoint_load(found["checkpoint"])
     assert model.config.H_d == SIZES["hred"]["H_d"]
+
+
+def test_a_process_killed_in_the_middle_loses_nothing(config_file, tmp_path, vector_cache):
+    values = yaml.safe_load(config_file.read_text())
+    values |= {
+        "optimiser": {"batch_size": 2, "max_batches": 150, "epochs": 50},
+        "keeping": {"log_every": 10, "save_every": 5},
+    }
+    config_file.write_text(yaml.safe_dump(values))
+    (tmp_path / "cache").symlink_to(vector_cache)
+
+    def start(output: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "manage.py", "train_bot", str(config_file), "--output"]
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+            "CONFAB_DATA_DIR": str(tmp_path),
+        }
+        return subprocess.Popen(
+            [*command, str(tmp_path / output)], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
+        )
+
+    killed = start("killed")
+    state = tmp_path / "killed" / "tiny" / STATE
+    while not state.exists() and killed.poll() is None:
+        time.sleep(0.005)
+    killed.send_signal(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL  # not finished before
+    for output in ("killed", "whole"):
+        assert start(output).wait(timeout=120) == 0
+    weights = [
+        (tmp_path / output / "tiny" / "best" / "model.safetensors").read_bytes()
+        for output in ("killed", "whole")
+    ]
+    assert weights[0] == weights[1]
 
 
 def test_mistakes_are_one_line_before_any_work(config_file):
