@@ -124,11 +124,11 @@ class CheckpointBot(BotDefaults):
         manifest = self._manifest()
         if manifest is None:
             return "A neural model whose checkpoint is not here."
-        ei = " with EI" if manifest.config.get("ei") else ""
+        made = _made(manifest)
+        ei = " with EI" if made["ei"] else ""
         bytes_each = 4 if manifest.dtype == "float32" else 2
         size = f"{manifest.weights_bytes / bytes_each / 1e6:.1f} million parameters"
-        read = [str(c["path"]).partition(".")[0] for c in manifest.training.get("corpora", ())]
-        source = f", trained on {', '.join(read)}" if read else ""
+        source = f", trained on {made['corpus'].replace(' + ', ', ')}" if made["corpus"] else ""
         return (
             f"{manifest.model.upper()}{ei}, {size} ({manifest.weights_bytes / 1e6:.1f} MB){source}; "
             f"decoded by {self.decoding}."
@@ -141,6 +141,7 @@ class CheckpointBot(BotDefaults):
         return {
             "model": manifest.model if manifest else None,
             "digest": manifest.digest if manifest else None,
+            **(_made(manifest) if manifest else {}),
             "decoding": self.decoding,
             **{name: getattr(self, name) for name in _USED[self.decoding]},
             **{name: getattr(self, name) for name in _ALWAYS_USED},
@@ -244,6 +245,25 @@ _ALWAYS_USED = (
     "compat_full_stop",
     "compat_empty_first",
 )
+
+
+_FIGURES = ("perplexity", "kl", "average", "extrema", "greedy")
+
+
+def _made(manifest: Manifest) -> dict[str, Any]:
+    """How the checkpoint came about, for analyses that compare bots by it."""
+    read = [str(c["path"]).partition(".")[0] for c in manifest.training.get("corpora", ())]
+    ei = manifest.config.get("ei") or {}
+    heads = [name for name in ("emotion", "sentence") if ei.get(name)]
+    return {
+        "corpus": " + ".join(read),
+        "ei": " + ".join(heads) + (" as input" if ei.get("input_only") else ""),
+        "metrics": {
+            name: round(value, 4)
+            for name, value in manifest.metrics.items()
+            if name in _FIGURES and value is not None
+        },
+    }
 
 
 def _with_full_stop(text: str) -> str:

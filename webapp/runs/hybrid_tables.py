@@ -9,6 +9,7 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.core.errors import Refused
 from webapp.runs.models import HybridFit
+from webapp.runs.selectors.bot_facts import bot_groups
 from webapp.runs.selectors.frames import (
     check_computed,
     metric_frame,
@@ -16,6 +17,7 @@ from webapp.runs.selectors.frames import (
     rated_frame,
     ratings_frame,
 )
+from webapp.studies.bot_columns import GROUP
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ class FitTables:
     def rated(self, study: Study) -> tuple[pd.DataFrame, list[str], pd.DataFrame]:
         """The study's rated conversations, the names of its rating dimensions, and every single rating.
 
-        Length is there too: baselines are made of it.
+        Length is there too, and the bots' groups where they have some: baselines are made of both.
         """
         asked = self.fit.request
         check_computed(self.metrics, study=study)
@@ -90,6 +92,9 @@ class FitTables:
             raise Refused(
                 "no_target", f"study {study.key} has no ratings of {', '.join(missing)}; {known}"
             )
+        groups = bot_groups(study)
+        if groups and GROUP not in table.columns:  # a rating may be called so
+            table[GROUP] = table["bot"].map(groups).fillna("")
         return self._embedded(table), dimensions, ratings_frame(study=study, **chosen)
 
     def to_apply_to(self) -> pd.DataFrame:

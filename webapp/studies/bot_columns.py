@@ -2,7 +2,8 @@
 
 A CSV with a row for each bot: `bot,perplexity,architecture,corpus,ei,control`. Columns of numbers stand beside
 the metrics computed here; columns of words are factors of the analysis of variance; `control` (yes or no)
-marks bots made to be bad, which no ranking counts.
+marks bots made to be bad, which no ranking counts; `group` (words) says which bots are of one family, for the
+hybrid metric's check that it tells more than families apart.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from chatbots.registry import nearest_names
 from webapp.core.errors import Refused
 
-BOT, CONTROL = "bot", "control"
+BOT, CONTROL, GROUP = "bot", "control", "group"
 LIMIT_BYTES = 1_000_000
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": False}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from django.db.models import QuerySet
@@ -23,6 +23,7 @@ from webapp.ratings.summary import (
     study_headline,
     with_headline,
 )
+from webapp.runs.selectors.bot_facts import bot_versions, factors_of, measured_of
 from webapp.runs.selectors.frames import metric_frame
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Link = Callable[[str], str]
-_FACTORS = {"architecture": "architecture", "model": "architecture", "ei": "EI", "corpus": "corpus"}
-"""Parameters of a bot's identity that are factors of its making."""
-_MEASURED = ("metrics", "evaluation", "validation", "test", "best")
-"""Parameters under which a checkpoint's manifest keeps figures measured on it."""
 
 
 @dataclass(eq=False)
@@ -125,12 +122,12 @@ class StudyData:
     @cached_property
     def factors(self) -> dict[str, dict[str, str]]:
         """What the bots are made of: factor to bot to level, from the researcher's table or the bots' identities."""
-        return {**_factors(self.versions), **{k: dict(v) for k, v in self.own.factors.items()}}
+        return factors_of(self.versions, self.own)
 
     @cached_property
     def bot_columns(self) -> dict[str, dict[str, float]]:
         """Numbers known of the bots: figures of their checkpoints, then the researcher's own."""
-        return {**_measured(self.versions), **{k: dict(v) for k, v in self.own.metrics.items()}}
+        return measured_of(self.versions, self.own)
 
     def title(self, bot: str) -> str:
         """A bot's name for people."""
@@ -165,9 +162,6 @@ def study_data(
     table = rating_table(study, with_headline(study, dimensions), conversations)
     if headline is None or not table.bot_ids:
         return None
-    versions = BotVersion.objects.filter(
-        pk__in=Conversation.objects.filter(study=study).order_by().values("bot").distinct()
-    )
     if own is not None:
         study.bot_columns = own.to_json()  # not saved: for this reading alone
     return StudyData(
@@ -177,50 +171,9 @@ def study_data(
         headline=headline,
         table=table,
         bots=study_bots(study),
-        versions=list(versions.order_by("bot_id", "created_at")),
+        versions=bot_versions(study),
         own=BotColumns.from_json(study.bot_columns),
         conversations=conversations,
         link=link,
         turned=frozenset(turned),
     )
-
-
-def _leaves(
-    params: Mapping[str, Any], path: tuple[str, ...] = ()
-) -> list[tuple[tuple[str, ...], Any]]:
-    """Every value of nested parameters with the keys that lead to it."""
-    found: list[tuple[tuple[str, ...], Any]] = []
-    for key, value in params.items():
-        if isinstance(value, Mapping) and str(key).lower() not in _FACTORS:
-            found += _leaves(value, (*path, str(key)))
-        else:
-            found.append(((*path, str(key)), value))
-    return found
-
-
-def _factors(versions: list[BotVersion]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for version in versions:
-        for path, value in _leaves(version.params):
-            factor = _FACTORS.get(path[-1].lower())
-            if factor is None or isinstance(value, float):
-                continue
-            if factor == "EI":
-                level = "EI" if value else "plain"
-            elif isinstance(value, str) and "/" not in value:
-                level = value
-            else:
-                continue
-            found.setdefault(factor, {}).setdefault(version.bot_id, level)
-    return found
-
-
-def _measured(versions: list[BotVersion]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for version in versions:
-        for path, value in _leaves(version.params):
-            plain = isinstance(value, int | float) and not isinstance(value, bool)
-            if plain and any(key.lower() in _MEASURED for key in path[:-1]):
-                name = " ".join(path).replace("_", " ")
-                found.setdefault(name, {})[version.bot_id] = float(value)
-    return found
