@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT, unit_covariance
+from evaluation.stats.welch import welch
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +145,6 @@ def _difference(array: np.ndarray, names: np.ndarray, a: str, b: str) -> _Pair |
 def _welch(
     array: np.ndarray, names: np.ndarray, labels: Sequence[str], level: float
 ) -> list[_Pair]:
-    from scipy import stats
-
     found = []
     for a, b in combinations(labels, 2):
         pair = _difference(array, names, a, b)
@@ -155,9 +154,8 @@ def _welch(
             if np.ptp(x) == 0 and np.ptp(y) == 0:
                 pair = _Pair(a, b, gap, reason="neither bot's ratings vary")
             else:
-                test = stats.ttest_ind(x, y, equal_var=False)
-                ends = test.confidence_interval(level)
-                pair = _Pair(a, b, gap, float(ends.low), float(ends.high), float(test.pvalue))
+                test = welch(x, y, level)
+                pair = _Pair(a, b, gap, test.low, test.high, test.p)
         found.append(pair)
     return found
 

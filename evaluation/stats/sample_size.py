@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.stats.mixed import MixedModel, mixed_model
+from evaluation.stats.welch import welch
 from evaluation.stats.zscores import rater_codes
 
 MOST = 10_000_000
@@ -263,8 +264,8 @@ def _pair(
         if error == 0:
             why = "neither bot's ratings vary"
             return PairPlan(a, b, gap, None, None, None, n_a, n_b, None, None, None, why)
-        ends = stats.ttest_ind(x, y, equal_var=False).confidence_interval(1 - alpha)
-        low, high = float(ends.low), float(ends.high)
+        test = welch(x, y, 1 - alpha)
+        low, high = test.low, test.high
     n_now = 2 / (1 / n_a + 1 / n_b)
     sd = error * float(np.sqrt(n_now / 2))
 

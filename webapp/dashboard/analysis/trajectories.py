@@ -12,6 +12,7 @@ from evaluation.columns import Column
 from evaluation.metrics.registry import metric_list
 from evaluation.stats.correlation import is_constant
 from evaluation.stats.trajectories import LEVEL, N_EXTREME, course, extremes
+from evaluation.stats.welch import welch
 from webapp.conversations.models import Turn
 from webapp.dashboard.analysis.sections import Section, digits_for
 from webapp.dashboard.analysis.study_data import StudyData
@@ -211,7 +212,7 @@ def _statements(
         both = np.isfinite(first.low[:n]) & np.isfinite(second.low[:n])
         said.append(
             _(
-                "{title}: {a} in the {first}, {b} in the {second}{gap}; intervals apart at {n} of {all} exchanges."
+                "{title}: {a} ({first}), {b} ({second}){gap}; intervals apart at {n} of {all} exchanges."
             ).format(
                 title=panel.title,
                 a=figure(means[0].mean(), digits),
@@ -234,15 +235,12 @@ def _means(rows: Rows, ids: Sequence[str]) -> np.ndarray:
 
 def _gap(first: np.ndarray, second: np.ndarray, digits: int) -> str:
     """Difference of the groups' means of conversations, Welch's interval."""
-    from scipy import stats
-
     if min(len(first), len(second)) < 2 or is_constant(first) or is_constant(second):
         return ""
-    found = stats.ttest_ind(first, second, equal_var=False)
-    ends = found.confidence_interval(LEVEL)
+    found = welch(first, second, LEVEL)
     return _(", difference {gap} {ends}").format(
         gap=figure(float(first.mean() - second.mean()), digits),
-        ends=span(float(ends.low), float(ends.high), digits),
+        ends=span(found.low, found.high, digits),
     )
 
 
