@@ -1,18 +1,26 @@
 """The only module that sends on the channel layer. What it sends may be lost: the rows are the truth.
 
+So nothing waits for it: who must hear of something is told directly, or looks it up after a while.
+
 Call it on the server's event loop only: the in-memory layer is not safe from other threads.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable
 from typing import Any
 from uuid import UUID
 
+from channels.exceptions import ChannelFull
 from channels.layers import get_channel_layer
+from redis.exceptions import RedisError
 
 from chatbots.base import BotError
 from webapp.bots.selectors import bot_pool
+
+logger = logging.getLogger(__name__)
 
 
 def conversation_group(conversation_id: UUID | str) -> str:
@@ -25,19 +33,34 @@ def bot_host_channel(pool: str) -> str:
     return f"bot-host.{pool}"
 
 
-async def frame_publish(conversation_id: UUID | str, frame: dict[str, Any]) -> None:
-    """Send a frame to every open page of the conversation."""
-    await get_channel_layer().group_send(
-        conversation_group(conversation_id), {"type": "frame.publish", "frame": frame}
+async def frame_publish(
+    conversation_id: UUID | str, frame: dict[str, Any], *, sender: str = ""
+) -> None:
+    """Send a frame to every open page of the conversation but the sender's, whose channel is named."""
+    await _try(
+        get_channel_layer().group_send(
+            conversation_group(conversation_id),
+            {"type": "frame.publish", "frame": frame, "sender": sender},
+        )
     )
 
 
 async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
-    """Ask a bot host for the reply that is due."""
-    await get_channel_layer().send(
-        bot_host_channel(bot_pool(bot_id)),
-        {"type": "reply.request", "conversation_id": str(conversation_id)},
+    """Ask a bot host for the reply that is due; one that does not hear of it sweeps the database."""
+    await _try(
+        get_channel_layer().send(
+            bot_host_channel(bot_pool(bot_id)),
+            {"type": "reply.request", "conversation_id": str(conversation_id)},
+        )
     )
+
+
+async def _try(sending: Awaitable[None]) -> None:
+    """A layer that is away loses a message, as it may at any time, and fails nothing that is stored."""
+    try:
+        await sending
+    except (OSError, RedisError, ChannelFull) as error:
+        logger.warning("the channel layer did not take a message: %s", error)
 
 
 async def tryout_reply(

@@ -139,7 +139,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             self._watch_for(turn.index + 1, at_once=True)
             return
         self._gate.give_back()
-        await events.frame_publish(self.conversation_id, stored)
+        await self._tell(stored)
         await events.reply_request(conversation_id=self.conversation_id, bot_id=human.bot_id)
         self._watch_for(turn.index + 1)
 
@@ -147,9 +147,12 @@ class ChatConsumer(AsyncWebsocketConsumer):
         turn = await in_database(services.vote_set)(
             conversation_id=self.conversation_id, turn_index=frame.turn, value=frame.value
         )
-        await events.frame_publish(
-            self.conversation_id, frames.vote_frame(turn=turn.index, value=turn.vote)
-        )
+        await self._tell(frames.vote_frame(turn=turn.index, value=turn.vote))
+
+    async def _tell(self, frame: dict[str, Any]) -> None:
+        """That something is stored: this page for certain, other pages if the channel layer keeps it."""
+        await self._send(frame)
+        await events.frame_publish(self.conversation_id, frame, sender=self.channel_name)
 
     async def _retry(self) -> None:
         bot_id = await in_database(services.reply_retry)(conversation_id=self.conversation_id)
@@ -178,6 +181,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
 
     async def frame_publish(self, event: dict[str, Any]) -> None:
         """A frame for every page of this conversation."""
+        if event.get("sender") == self.channel_name:
+            return
         frame = event["frame"]
         kind, turn = frame["type"], frame.get("turn")
         if kind == "token":

@@ -21,6 +21,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
 Frame = dict[str, Any]
+PATIENCE_S = 150.0
+"""Longer than any reply may take; who hears nothing for so long goes."""
 
 
 class DoorClosed(Exception):
@@ -156,10 +158,21 @@ async def say(socket: ClientConnection, text: str) -> list[Frame]:
 
 
 async def frames_until(socket: ClientConnection, *types: str) -> list[Frame]:
-    """Receive frames up to and including the first of one of these types."""
+    """Receive frames up to and including the first of one of these types.
+
+    Raises:
+        DoorClosed: if none came in `PATIENCE_S`.
+    """
     received: list[Frame] = []
-    while not received or received[-1]["type"] not in types:
-        received.append(json.loads(await socket.recv()))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not received or received[-1]["type"] not in types:
+                received.append(json.loads(await socket.recv()))
+    except TimeoutError:
+        heard = ", ".join(frame["type"] for frame in received[-5:]) or "nothing"
+        raise DoorClosed(
+            f"no {' or '.join(types)} came within {PATIENCE_S:g} s; heard {heard}"
+        ) from None
     return received
 
 
