@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 USER_BLOCK, BOT_BLOCK = "embedding_user", "embedding_bot"
 BLOCKS = (USER_BLOCK, BOT_BLOCK)
-BATCH = 256
+BATCH = 128
 _COLUMN = re.compile(r"(embedding_(?:user|bot))_\d{3,}")
 
 
@@ -47,7 +47,7 @@ def pooled_embeddings(
     self_play: bool = False,
     shared: Shared | None = None,
     blocks: Sequence[str] = BLOCKS,
-    progress: Callable[[], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
     """Mean sentence vectors of the turns of each speaker.
 
@@ -56,7 +56,7 @@ def pooled_embeddings(
         self_play: both speakers are the bot; every block then describes its next utterances.
         shared: has the vectors of texts encoded before; no text is encoded twice.
         blocks: which speakers.
-        progress: called after each batch.
+        progress: told after each batch how many conversations are done.
 
     Returns:
         `conversation_id` and a column per block and dimension, `embedding_user_000` …; NaN where the
@@ -74,7 +74,7 @@ def pooled_embeddings(
         turns = {USER_BLOCK: layout.user, BOT_BLOCK: layout.bot}
         parts.append(np.concatenate([_means(layout, turns[b], shared) for b in blocks], axis=1))
         if progress is not None:
-            progress()
+            progress(min(start + BATCH, len(conversations)))
     size = shared.encode([]).shape[1] if not parts else parts[0].shape[1] // max(len(blocks), 1)
     names = [f"{block}_{d:03}" for block in blocks for d in range(size)]
     values = np.concatenate(parts) if parts else np.zeros((0, len(names)))

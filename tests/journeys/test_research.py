@@ -6,14 +6,17 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
 
 from chatbots.corpora.reader import corpus_read
-from tests.conftest import ConfabServer
+from tests.conftest import ROOT, ConfabServer
 from webapp.participant.rehearsal import OutsideDoors, frames_until, say
 
 pytestmark = pytest.mark.slow
@@ -243,6 +246,16 @@ def test_commands_say_what_is_wrong(
     assert says in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_a_database_without_tables_is_named(tmp_path: Path) -> None:
+    env = {**os.environ, "CONFAB_DATA_DIR": str(tmp_path), "DATABASE_URL": "", "REDIS_URL": ""}
+    env["DJANGO_SETTINGS_MODULE"] = "webapp.settings.embedded"
+    command = [sys.executable, "manage.py", "fit_hybrid", "--study", "demo"]
+    result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "run `manage.py migrate`" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_list_and_chat(command_env: ConfabServer) -> None:

@@ -35,7 +35,8 @@ class FitTables:
         fit: as asked for.
         features: columns that predict, those of embeddings too.
         shared: keeps sentence vectors; embeddings are made here, they are not stored.
-        beat: called while something takes long.
+        beat: told how much is done of how much, while something takes long: conversations whose turns are
+            embedded, and the fit itself.
     """
 
     def __init__(
@@ -44,13 +45,14 @@ class FitTables:
         features: Sequence[str],
         blocks: Sequence[str],
         shared: Callable[[], Shared],
-        beat: Callable[[], None],
+        beat: Callable[[int, int], None],
     ) -> None:
         self.fit = fit
         self.metrics = metrics_of_columns(features)
         self._blocks = tuple(blocks)
         self._shared = shared
         self._beat = beat
+        self._n_done, self._n_total = 0, 1  # the fit itself
 
     @property
     def identities(self) -> dict[str, Any]:
@@ -123,16 +125,25 @@ class FitTables:
         from evaluation.hybrid.embeddings import pooled_embeddings
 
         ids = list(table["conversation_id"])
-        parts = [
-            pooled_embeddings(
-                list(conversation_values(Conversation.objects.filter(pk__in=ids[i : i + CHUNK]))),
-                self_play=self_play,
-                shared=self._shared(),
-                blocks=self._blocks,
-                progress=self._beat,
+        self._n_total += len(ids)
+        n_before = self._n_done
+
+        def progress(n: int) -> None:
+            self._n_done = n_before + i + n
+            self._beat(self._n_done, self._n_total)
+
+        parts = []
+        for i in range(0, max(1, len(ids)), CHUNK):
+            rows = Conversation.objects.filter(pk__in=ids[i : i + CHUNK])
+            parts.append(
+                pooled_embeddings(
+                    list(conversation_values(rows)),
+                    self_play=self_play,
+                    shared=self._shared(),
+                    blocks=self._blocks,
+                    progress=progress,
+                )
             )
-            for i in range(0, max(1, len(ids)), CHUNK)
-        ]
         return table.merge(pd.concat(parts), on="conversation_id", how="left")
 
 

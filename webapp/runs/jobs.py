@@ -84,8 +84,13 @@ class _Work:
     def is_slice_over(self) -> bool:
         return time.monotonic() >= self._until
 
-    def beat(self, n_done: int | None = None, *, now: bool = False) -> None:
+    def beat(
+        self, n_done: int | None = None, n_total: int | None = None, *, now: bool = False
+    ) -> None:
         """Tell the database, not oftener than every other second.
+
+        Args:
+            n_total: where it was not known when the job was made.
 
         Raises:
             Stopped
@@ -93,10 +98,12 @@ class _Work:
         if not now and time.monotonic() < self._next_beat:
             return
         self._next_beat = time.monotonic() + BEAT_EVERY_S
-        if not job_beat(job=self.job, holder=self.holder, n_done=n_done):
+        if not job_beat(job=self.job, holder=self.holder, n_done=n_done, n_total=n_total):
             raise Stopped
         if n_done is not None:
             self.job.n_done = n_done
+        if n_total is not None:
+            self.job.n_total = n_total
         if self.follow is not None:
             self.follow(self.job)
 

@@ -197,3 +197,5 @@ def test_strong_reads_embeddings_and_is_kept_without_them(
     stored = HybridFit.objects.order_by("pk").first()
     assert stored is not None
     assert stored.identities["metrics"]["embedding"]["name"] == "sentence_encoder"
+    # Progress goes by conversations whose turns are embedded, and the fit.
+    assert (stored.n_done, stored.n_total) == (4 * 6 + 1, 4 * 6 + 1)

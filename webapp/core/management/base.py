@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError, ProgrammingError
 
 from webapp.core.errors import Refused
 
@@ -50,6 +51,11 @@ class ConfabCommand(BaseCommand):
             raise CommandError("; ".join(error.messages)) from error
         except (Refused, LookupError, ValueError, OSError) as error:
             raise CommandError(_one_line(error)) from error
+        except (OperationalError, ProgrammingError) as error:
+            raise CommandError(
+                f"the database cannot be used: {_one_line(error)}. If it is new or of an older version, run "
+                "`manage.py migrate`"
+            ) from error
         if options["json"]:
             self.stdout.write(json.dumps(result, ensure_ascii=False, allow_nan=False, default=str))
         else:

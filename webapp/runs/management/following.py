@@ -33,6 +33,7 @@ class Bar:
         )
 
     def show(self, job: Job) -> None:
+        self._bar.total = job.n_total
         self._bar.n = min(job.n_done, job.n_total)
         self._bar.refresh()
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import F
 
 from webapp.runs.models import HybridFit, SelfPlayRun
 from webapp.studies.models import Study
@@ -80,7 +81,7 @@ def fit_store(*, fit: HybridFit, result: HybridResult, identities: Mapping[str, 
         kept=result.fit.to_json(),
         predictions=predictions,
         identities={**identities, "hybrid": result.fit.identity.as_dict()},
-        n_done=1,
+        n_done=F("n_total"),
     )
 
 

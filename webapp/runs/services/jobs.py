@@ -49,7 +49,9 @@ def job_claim(*, job: Job) -> str | None:
     return holder if claimed else None
 
 
-def job_beat(*, job: Job, holder: str, n_done: int | None = None) -> bool:
+def job_beat(
+    *, job: Job, holder: str, n_done: int | None = None, n_total: int | None = None
+) -> bool:
     """Give a sign of life and, if given, the progress.
 
     Returns:
@@ -59,6 +61,8 @@ def job_beat(*, job: Job, holder: str, n_done: int | None = None) -> bool:
     fields: dict[str, Any] = {"heartbeat_at": now, "updated_at": now}
     if n_done is not None:
         fields["n_done"] = n_done
+    if n_total is not None:
+        fields["n_total"] = n_total
     mine = type(job).objects.filter(pk=job.pk, holder=holder, state=State.RUNNING)  # type: ignore[attr-defined]
     return bool(mine.filter(cancel_requested=False).update(**fields))
 

@@ -59,7 +59,7 @@ class Command(ConfabCommand):
             kept=kept,
             enqueue=False,
         )
-        fit = work_inline(fit, jobs.fit_do, what="Hybrid metric", unit="fits")
+        fit = work_inline(fit, jobs.fit_do, what="Hybrid metric", unit="steps")
         assert fit.result is not None
         for caution in fit.result.get("cautions", []):
             self.note(caution)
