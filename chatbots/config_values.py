@@ -91,6 +91,17 @@ def _value(kind: Any, value: Any, path: str) -> Any:
     raise ConfigError(f"{path} is {value!r}; {_WORDS.get(kind, 'keys')} {_verb(kind)} wanted")
 
 
+def at_least(config: Any, **limits: float) -> None:
+    """Check fields of a config in its `__post_init__`.
+
+    Raises:
+        ConfigError: one is below its limit.
+    """
+    for name, limit in limits.items():
+        if getattr(config, name) < limit:
+            raise ConfigError(f"{name} is {getattr(config, name)}; it must be {limit} or more")
+
+
 def _verb(kind: Any) -> str:
     return "is" if kind in _WORDS else "are"
 

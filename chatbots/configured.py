@@ -6,8 +6,8 @@
       params: {model: path/or/hub-id, temperature: 0.7, window: 10}
 
 A kind is a bot class; the parameters it takes are the arguments of its constructor, with their types and
-defaults, so nothing is declared twice. Mistakes are refused with the entry, the value and the nearest
-right name. No secret may stand in the file.
+defaults, so nothing is declared twice. A mistake disables its entry, and is told with the value and the
+nearest right name. No secret may stand in the file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ import math
 import re
 import types
 import typing
+from collections.abc import Collection
 from dataclasses import MISSING as _NO_VALUE
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union
 
 from chatbots.base import Bot
+from chatbots.entries import BrokenEntry, Entries, EntriesError, entries_read, kind_of
 from chatbots.registry import bots, nearest_names
 
 KINDS: dict[str, str] = {
@@ -33,6 +35,7 @@ KINDS: dict[str, str] = {
     "neural_chat": "chatbots.bots.neural_chat:NeuralChatBot",
     "retrieval": "chatbots.bots.retrieval:RetrievalBot",
     "checkpoint": "chatbots.bots.checkpoint:CheckpointBot",
+    "gguf": "chatbots.bots.gguf:GgufBot",
 }
 """The kinds a file may name, and their classes. The classes' files import nothing heavy."""
 
@@ -108,54 +111,41 @@ def configured_load(path: Path | str) -> list[Bot]:
     Raises:
         BotsFileError: at the first mistake.
     """
-    import yaml
+    found = configured_read(path)
+    if found.broken:
+        raise BotsFileError(str(found.broken[0]))
+    return found.made
 
-    path = Path(path)
-    if not path.exists():
-        return []
+
+def configured_read(path: Path | str, taken: Collection[str] = ()) -> Entries[Bot]:
+    """The bots of a file, not loaded, and its broken entries.
+
+    Raises:
+        BotsFileError: if no entry can be read.
+    """
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BotsFileError(f"{path} cannot be read: {error}") from error
-    if entries is None:
-        return []
-    if not isinstance(entries, list):
-        raise BotsFileError(
-            f"{path} must hold a list of bots, each with id and kind; it holds a {_kind_of(entries)}"
-        )
-    made: dict[str, Bot] = {}
-    for number, entry in enumerate(entries, start=1):
-        try:
-            bot = _make(entry)
-        except BotsFileError as error:
-            known = entry.get("id") if isinstance(entry, dict) else None
-            which = f" ({known})" if isinstance(known, str) else ""
-            raise BotsFileError(f"{path}, entry {number}{which}: {error}") from None
-        if bot.name in made:
-            raise BotsFileError(
-                f"{path}, entry {number}: a second bot with the id {bot.name!r}; ids must be unique"
-            )
-        made[bot.name] = bot
-    return list(made.values())
+        return entries_read(path, _make, what="bot", taken=taken)
+    except EntriesError as error:
+        raise BotsFileError(str(error)) from error
 
 
 _registered: set[str] = set()
+_broken: list[BrokenEntry] = []
 
 
 def configured_register(path: Path | str) -> list[str]:
     """Register the bots of a file in place of those registered by an earlier call; returns their ids.
 
+    A broken entry is left out and told of by `configured_broken`.
+
     Raises:
-        BotsFileError: at the first mistake, or if an id is a built-in bot's; the registry is unchanged.
+        BotsFileError: if no entry can be read; the registry is unchanged.
     """
-    configured = _configured_beside_built_in(path)
+    found = _beside_built_in(path)
     for name in _registered:
         bots.discard(name)
     _registered.clear()
-    for bot in configured:
-        bots.add(bot)
-        _registered.add(bot.name)
-    return [bot.name for bot in configured]
+    return _add(found.made)
 
 
 def configured_extend(path: Path | str) -> list[str]:
@@ -164,25 +154,30 @@ def configured_extend(path: Path | str) -> list[str]:
     Raises:
         BotsFileError: as `configured_register`.
     """
-    fresh = [bot for bot in _configured_beside_built_in(path) if bot.name not in _registered]
-    for bot in fresh:
+    return _add([bot for bot in _beside_built_in(path).made if bot.name not in _registered])
+
+
+def configured_broken() -> list[BrokenEntry]:
+    """The broken entries of the file that was registered last."""
+    return list(_broken)
+
+
+def _beside_built_in(path: Path | str) -> Entries[Bot]:
+    found = configured_read(path, taken=set(bots.names()) - _registered)
+    _broken[:] = found.broken
+    return found
+
+
+def _add(configured: list[Bot]) -> list[str]:
+    for bot in configured:
         bots.add(bot)
         _registered.add(bot.name)
-    return [bot.name for bot in fresh]
-
-
-def _configured_beside_built_in(path: Path | str) -> list[Bot]:
-    configured = configured_load(path)
-    built_in = set(bots.names()) - _registered
-    for bot in configured:
-        if bot.name in built_in:
-            raise BotsFileError(f"{path}: {bot.name!r} is a built-in bot; choose another id")
-    return configured
+    return [bot.name for bot in configured]
 
 
 def _make(entry: Any) -> Bot:
     if not isinstance(entry, dict):
-        raise BotsFileError(f"it is a {_kind_of(entry)}; it must be a mapping with id and kind")
+        raise BotsFileError(f"it is a {kind_of(entry)}; it must be a mapping with id and kind")
     for key in entry:
         if key not in _KEYS:
             _refuse_secret(key)
@@ -200,7 +195,7 @@ def _make(entry: Any) -> Bot:
     params = entry.get("params")
     params = {} if params is None else params
     if not isinstance(params, dict):
-        raise BotsFileError(f"params is a {_kind_of(params)}; it must be a mapping")
+        raise BotsFileError(f"params is a {kind_of(params)}; it must be a mapping")
     cls = kind_class(kind)
     _check(kind, params, _hints(cls))
     try:
@@ -292,18 +287,6 @@ def _type_name(hint: Any) -> str:
     if hint in (None, type(None)):
         return "null"
     return _WORDS.get(hint, getattr(hint, "__name__", "anything"))
-
-
-def _kind_of(value: Any) -> str:
-    names = {
-        str: "text",
-        int: "number",
-        float: "number",
-        list: "list",
-        dict: "mapping",
-        bool: "truth value",
-    }
-    return names.get(type(value), type(value).__name__)
 
 
 def _described(cls: type) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 _BROKEN = "\ufffd"
@@ -17,11 +18,67 @@ _UNSPACED = (
 """Chinese, Japanese and Korean blocks: every character may end a piece."""
 
 
+_SENTENCE_END = re.compile(
+    r"""(?P<mark>[.!?]+)["'”’»)\]*]*(?=\s|$)(?:\s*[\u2600-\u27bf\ufe0f\u200d\U0001f000-\U0001faff]+(?=\s|$))?
+    | [。！？]+[”’」』）]*""",
+    re.VERBOSE,
+)
+_OPENING = "\"'“‘«(["
+_NO_END = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", "a.m", "p.m"))
+"""Abbreviations after which a sentence goes on."""
+
+
+def sentences_end(text: str) -> int:
+    """Where the last whole sentence of a text ends; 0 if there is none.
+
+    A row of dots, an abbreviation, an initial or the number of a list's line ends no sentence. An emoji behind the
+    end mark belongs to the sentence.
+    """
+    return _Sentences().look(text)
+
+
+class _Sentences:
+    """Finds the last whole sentence of a growing text without reading all of it again."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self._mark = 0  # where the end mark of the last sentence begins; an emoji may follow it
+
+    def look(self, text: str, *, growing: bool = False) -> int:
+        """Where the last whole sentence ends.
+
+        Args:
+            growing: more may follow at once, so that a mark at the very end is not known to be an end yet.
+        """
+        for found in _SENTENCE_END.finditer(text, self._mark):
+            mark = found["mark"]
+            if growing and mark is not None and found.end() == len(text):
+                break
+            if mark is None or not set(mark) <= {"."} or _ends_with_dot(text, found.start(), mark):
+                self.end, self._mark = found.end(), found.start()
+        return self.end
+
+
+def _ends_with_dot(text: str, at: int, mark: str) -> bool:
+    """Whether the dots at a place end a sentence."""
+    parts = text[:at].split()
+    if mark != "." or not parts or text[at - 1].isspace():
+        return False
+    word = parts[-1].lstrip(_OPENING)
+    if word.isdigit():
+        line = text[:at].rpartition("\n")[2]
+        return line.strip() != word
+    is_initial = len(word) == 1 and word.isalpha() and word.isupper() and word != "I"
+    return not is_initial and word.lower() not in _NO_END
+
+
 class GrowingText:
     """What of a growing text may be shown.
 
-    A word is held back until the next one begins, because the next token may still change its end.
-    Pieces joined are the final text, without blanks at either end.
+    A word is held back until the next one begins, because the next token may still change its end. A text that is
+    cut at its longest length ends with its last whole sentence, so from the second sentence on a sentence is held
+    back until it is whole; a text without a whole sentence stays as it is. Pieces joined are the final text,
+    without blanks at either end.
 
     Args:
         stops: the text ends before the first of these, which is not shown.
@@ -30,6 +87,7 @@ class GrowingText:
     def __init__(self, stops: Sequence[str] = ()) -> None:
         self._stops = tuple(stop for stop in stops if stop)
         self._shown = ""
+        self._sentences = _Sentences()
 
     def grow(self, decoded: str) -> tuple[str, bool]:
         """Look at all tokens so far, decoded.
@@ -41,12 +99,21 @@ class GrowingText:
         text, stopped = self._clean(decoded)
         if stopped:
             return self._show(text.rstrip()), True
-        return self._show(text[: _end_of_words(text, self._stops)]), False
+        words = text[: _end_of_words(text, self._stops)]
+        # What stands behind the last word is a blank: the sentence it ends, if it does, is whole.
+        return self._show(words[: self._sentences.look(words) or None]), False
 
-    def end(self, decoded: str) -> str:
-        """The last piece: no more tokens will come."""
-        text, _ = self._clean(decoded)
-        return self._show(text.rstrip())
+    def end(self, decoded: str, *, cut: bool = False) -> str:
+        """The last piece: no more tokens will come.
+
+        Args:
+            cut: the longest length was reached before the text came to its end.
+        """
+        text, stopped = self._clean(decoded)
+        text = text.rstrip()
+        if cut and not stopped:
+            text = text[: self._sentences.look(text) or None]
+        return self._show(text)
 
     def _clean(self, decoded: str) -> tuple[str, bool]:
         text = decoded.replace(_BROKEN, "").lstrip() if _BROKEN in decoded else decoded.lstrip()
@@ -56,6 +123,37 @@ class GrowingText:
     def _show(self, text: str) -> str:
         piece = text[len(self._shown) :]
         self._shown += piece
+        return piece
+
+
+class SentencePieces:
+    """The same for a text that comes in pieces which later ones do not change: they are passed on as they are.
+
+    Pieces joined are the text, or, where it is cut, its whole sentences.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._n_shown = 0
+        self._sentences = _Sentences()
+
+    def take(self, piece: str) -> str:
+        """Add a piece; what can be shown now."""
+        self._text += piece
+        return self._show(self._sentences.look(self._text, growing=True) or len(self._text))
+
+    def end(self, *, cut: bool) -> str:
+        """What was held back and belongs to the text.
+
+        Args:
+            cut: the longest length was reached before the text came to its end.
+        """
+        whole = self._sentences.look(self._text) if cut else 0
+        return self._show(whole or len(self._text))
+
+    def _show(self, n: int) -> str:
+        piece = self._text[self._n_shown : n]
+        self._n_shown = max(self._n_shown, n)
         return piece
 
 

@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots.checkpoints import CheckpointError, Manifest
-from chatbots.encoders.emotion import emotion_encoder
+from chatbots.encoders.emotion import EmotionEncoder, EmotionHead
+from chatbots.encoders.named import (
+    GOEMOTIONS,
+    EncoderFiles,
+    emotion_encoder_named,
+    sentence_encoder_named,
+)
 from chatbots.encoders.pca import PCA
-from chatbots.encoders.sentence import MINILM, encoder_get
+from chatbots.encoders.sentence import MINILM, SentenceEncoder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,9 +35,16 @@ def reads_encoders(manifest: Manifest) -> bool:
     return bool((manifest.config.get("ei") or {}).get("input_only"))
 
 
-def encoders_missing(manifest: Manifest) -> str | None:
-    """Why they cannot be used here, or are not those the model was trained with; or None."""
-    sentence, emotion = encoder_get(_sentence_source(manifest)), emotion_encoder()
+def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
+    """Why they cannot be used here, or are not those the model was trained with; or None.
+
+    Args:
+        files: of those that do not come with the project.
+    """
+    try:
+        emotion, sentence = _encoders(manifest, files)
+    except ValueError as error:
+        return f"it reads what it heard through {error} (its parameter encoder_files)"
     for encoder in (sentence, emotion):
         if reason := encoder.unavailable_reason():
             return reason
@@ -42,9 +55,19 @@ def encoders_missing(manifest: Manifest) -> str | None:
     return None
 
 
-def _sentence_source(manifest: Manifest) -> str:
-    config = manifest.training.get("config") or {}
-    return str((config.get("ei") or {}).get("sentence_encoder", MINILM))
+def _encoders(
+    manifest: Manifest, files: EncoderFiles, device: str = "cpu"
+) -> tuple[EmotionEncoder, SentenceEncoder]:
+    """Those that its training's config names.
+
+    Raises:
+        ValueError: the files of one are not named.
+    """
+    ei = (manifest.training.get("config") or {}).get("ei") or {}
+    return (
+        emotion_encoder_named(ei.get("emotion_encoder", GOEMOTIONS), files.deepmoji, device),
+        sentence_encoder_named(ei.get("sentence_encoder", MINILM), files.infersent, device),
+    )
 
 
 class EIInputs:
@@ -53,12 +76,17 @@ class EIInputs:
     Args:
         folder: of the checkpoint, with the PCA its training fitted.
         manifest: the checkpoint's.
+        files: of encoders that do not come with the project.
+        device: where the encoders compute.
 
     Raises:
         CheckpointError: the PCA is missing, damaged, or does not give the width the model reads.
+        ValueError: the files of an encoder are not named.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, files: EncoderFiles, device: str = "cpu"
+    ) -> None:
         try:
             self._pca = PCA.read(folder)
         except ValueError as error:
@@ -68,10 +96,7 @@ class EIInputs:
             raise CheckpointError(
                 f"{folder}: its PCA keeps {n} dimensions, the model reads {ei['D']}"
             )
-        source = _sentence_source(manifest)
-        self._sentence = encoder_get(source)
-        self._emotion = emotion_encoder()
-        self._shares_vectors = source == MINILM
+        self._emotion, self._sentence = _encoders(manifest, files, device)
         self._known: OrderedDict[str, tuple[np.ndarray, np.ndarray]] = OrderedDict()
 
     def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -80,11 +105,10 @@ class EIInputs:
         fresh = [text for text in dict.fromkeys(texts) if text not in found]
         if fresh:
             vectors = self._sentence.encode(fresh)
-            emotions = (
-                self._emotion.from_embeddings(vectors)
-                if self._shares_vectors
-                else self._emotion.encode(fresh)
-            )
+            if isinstance(self._emotion, EmotionHead) and self._emotion.sentence is self._sentence:
+                emotions = self._emotion.from_embeddings(vectors)
+            else:
+                emotions = self._emotion.encode(fresh)
             emotions[[not text.strip() for text in fresh]] = 1 / emotions.shape[1]
             found |= {
                 text: (emotion, embedding)

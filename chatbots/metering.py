@@ -19,6 +19,8 @@ from chatbots.conversation import Conversation
 class CapReached(BotError):
     """A call was not made, because it could cost more than a cap leaves."""
 
+    is_trouble = False
+
 
 @dataclass(frozen=True, slots=True)
 class ReplyCost:
@@ -29,12 +31,14 @@ class ReplyCost:
         tokens_out: of the reply.
         cost: in the currency of the bot's prices; None where a price is unknown.
         is_estimated: the tokens are a guess from the text, since the endpoint did not count them.
+        answered_by: who gave the reply, where it was not the bot in its usual way: another address.
     """
 
     tokens_in: int = 0
     tokens_out: int = 0
     cost: float | None = None
     is_estimated: bool = False
+    answered_by: str = ""
 
     def plus(self, other: ReplyCost) -> ReplyCost:
         """Both together, as when a reply took two calls."""
@@ -44,6 +48,7 @@ class ReplyCost:
             self.tokens_out + other.tokens_out,
             (self.cost or 0.0) + (other.cost or 0.0) if known else None,
             self.is_estimated or other.is_estimated,
+            other.answered_by or self.answered_by,
         )
 
 

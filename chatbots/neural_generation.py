@@ -91,7 +91,9 @@ class LoadedCheckpoint:
         if z_conv is not None and hasattr(self.model.config, "infer_z_conv"):
             self.model.config = bot.with_z_conv(self.model.config)
         self.forbidden = (PAD, SOS, UNK) if bot.forbid_unknown else (PAD, SOS)
-        self.ei_inputs = EIInputs(bot.folder, manifest) if reads_encoders(manifest) else None
+        self.ei_inputs: EIInputs | None = None
+        if reads_encoders(manifest):
+            self.ei_inputs = EIInputs(bot.folder, manifest, bot.encoder_files, device)
 
     def encode(self, contexts: Sequence[Conversation]) -> DecoderState:
         """The state the replies are decoded from, a row for each."""
@@ -211,7 +213,7 @@ class SampleGeneration:
             slot.add(token)
         text = self._ready.text(slot.tokens)
         if token == EOS or len(slot.tokens) == self._bot.max_tokens:
-            return Piece(slot.number, slot.shown.end(text), done=True)
+            return Piece(slot.number, slot.shown.end(text, cut=token != EOS), done=True)
         return Piece(slot.number, slot.shown.grow(text)[0])
 
     def _keep(self, rows: list[int]) -> None:
@@ -290,7 +292,7 @@ class BeamGeneration:
         chosen = pick_hypothesis(
             hypotheses, self._uniforms.pop(number), rule=self._bot.reply_choice, unknown=UNK
         )
-        text = GrowingText().end(self._ready.text(chosen.tokens))
+        text = GrowingText().end(self._ready.text(chosen.tokens), cut=not chosen.ended)
         return Piece(number, text, done=True)
 
 

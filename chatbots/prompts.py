@@ -18,13 +18,61 @@ Oldest turns go first when a conversation is longer than the window or the model
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from chatbots.conversation import Conversation
 
 OPENING = "Hello!"
 """What the user is made to say when nobody has said anything, for chat templates."""
+
+
+def marks_pattern(marks: Iterable[str]) -> re.Pattern[str] | None:
+    """Finds a model's special tokens in text; None if it has none.
+
+    What people type must not end a turn or begin one in the model's eyes.
+    """
+    texts = [re.escape(text) for text in marks if text]
+    return re.compile("|".join(texts)) if texts else None
+
+
+def turns_joined(
+    context: Conversation, *, window: int, marks: re.Pattern[str] | None
+) -> list[tuple[str, str]]:
+    """(role, text) of the turns in the window (0: of all); the last speaker is the user."""
+    turns = context.turns[-window:] if window else context.turns
+    joined: list[tuple[str, str]] = []
+    for turn in turns:
+        text = marks.sub(" ", turn.text) if marks else turn.text
+        text = text.strip()
+        if not text:
+            continue
+        role = "user" if turn.speaker == context.turns[-1].speaker else "assistant"
+        if joined and joined[-1][0] == role:
+            text = f"{joined.pop()[1]}\n{text}"
+        joined.append((role, text))
+    return joined
+
+
+def chat_messages(
+    turns: Sequence[tuple[str, str]], *, system_prompt: str, system_in_user: bool = False
+) -> list[dict[str, str]]:
+    """The messages a chat template is given; at least one, and the first that speaks is the user.
+
+    Args:
+        system_in_user: the template has no place for a system prompt: it opens the first message.
+    """
+    messages = [{"role": role, "content": text} for role, text in turns]
+    if messages and messages[0]["role"] == "assistant":
+        messages = messages[1:]
+    if not messages:
+        messages = [{"role": "user", "content": OPENING}]
+    if system_prompt and system_in_user:
+        first = messages[0]["content"]
+        messages[0] = {"role": "user", "content": f"{system_prompt}\n\n{first}"}
+    elif system_prompt:
+        messages = [{"role": "system", "content": system_prompt}, *messages]
+    return messages
 
 
 class Prompts:
@@ -56,14 +104,12 @@ class Prompts:
         self._separator = separator if separator is not None else (tokenizer.eos_token or "\n")
         self._for_encoder = for_encoder
         self.has_template = bool(getattr(tokenizer, "chat_template", None))
-        special = [text for text in tokenizer.all_special_tokens if text]
-        # What people type must not end a turn or begin one in the model's eyes.
-        self._special = re.compile("|".join(map(re.escape, special))) if special else None
+        self._special = marks_pattern(tokenizer.all_special_tokens)
         self._system_in_user = self.has_template and not self._takes_system()
 
     def encode(self, context: Conversation) -> list[int]:
         """Token ids of a conversation: at least one, at most `max_tokens`."""
-        turns = self._turns(context)
+        turns = turns_joined(context, window=self._window, marks=self._special)
         while True:
             ids = self._with_template(turns) if self.has_template else self._plain(turns)
             if len(ids) <= self._max_tokens or len(turns) <= 1:
@@ -76,32 +122,10 @@ class Prompts:
             ids = ids[-self._max_tokens :]
         return ids
 
-    def _turns(self, context: Conversation) -> list[tuple[str, str]]:
-        """(role, text) of the turns in the window; the last speaker is the user."""
-        turns = context.turns[-self._window :] if self._window else context.turns
-        joined: list[tuple[str, str]] = []
-        for turn in turns:
-            text = self._special.sub(" ", turn.text) if self._special else turn.text
-            text = text.strip()
-            if not text:
-                continue
-            role = "user" if turn.speaker == context.turns[-1].speaker else "assistant"
-            if joined and joined[-1][0] == role:
-                text = f"{joined.pop()[1]}\n{text}"
-            joined.append((role, text))
-        return joined
-
     def _with_template(self, turns: Sequence[tuple[str, str]]) -> list[int]:
-        messages = [{"role": role, "content": text} for role, text in turns]
-        if messages and messages[0]["role"] == "assistant":
-            messages = messages[1:]
-        if not messages:
-            messages = [{"role": "user", "content": OPENING}]
-        if self._system_prompt and self._system_in_user:
-            first = messages[0]["content"]
-            messages[0] = {"role": "user", "content": f"{self._system_prompt}\n\n{first}"}
-        elif self._system_prompt:
-            messages = [{"role": "system", "content": self._system_prompt}, *messages]
+        messages = chat_messages(
+            turns, system_prompt=self._system_prompt, system_in_user=self._system_in_user
+        )
         return self._apply(messages)
 
     def _apply(self, messages: list[dict[str, str]]) -> list[int]:

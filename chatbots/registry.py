@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
@@ -138,7 +139,32 @@ def bot_load(name: str, device: str = "cpu") -> Bot:
     return bot
 
 
+class PluginError(ImportError):
+    """A module from outside that cannot be imported; the message names it and says why."""
+
+
 def plugins_import(modules: list[str]) -> None:
-    """Import modules from outside (`CONFAB_PLUGINS`), whose decorators register bots and metrics."""
-    for module in modules:
-        importlib.import_module(module)
+    """Import modules from outside, whose decorators register bots and metrics.
+
+    Raises:
+        PluginError: at the first that is missing or broken.
+    """
+    for module in filter(None, (name.strip() for name in modules)):
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+                why = "there is no such module on Python's path"
+            else:
+                said = " ".join(str(error).split())
+                why = f"it cannot be imported: {type(error).__name__}: {said}{_where(error)}"
+            raise PluginError(f"{module!r}: {why}") from error
+
+
+def _where(error: BaseException) -> str:
+    """The file and line that raised it."""
+    if isinstance(error, SyntaxError):
+        return ""  # says so itself
+    called = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in called if not frame.filename.startswith("<")]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

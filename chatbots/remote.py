@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chatbots.configured import BotsFileError, configured_load
+from chatbots.configured import BotsFileError, configured_read
 from chatbots.registry import UnknownName, nearest_names
 
 FILE = Path(__file__).with_name("remote_models.yaml")
@@ -88,11 +88,12 @@ def remote_add(model: RemoteModel, path: Path) -> None:
     What stands there stays as it is, comments too. Adding it again changes nothing.
 
     Raises:
-        BotsFileError: if the file has mistakes, or could not take an entry at its end.
+        BotsFileError: if the file cannot be read, or could not take an entry at its end.
         OSError: if it cannot be written; then it is as before.
     """
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    if model.id in {bot.name for bot in configured_load(path)}:
+    there = {bot.name for bot in configured_read(path).made}
+    if model.id in there:
         return
     gap = "" if not before or before.endswith("\n") else "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,12 +103,14 @@ def remote_add(model: RemoteModel, path: Path) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"{before}{gap}{model.snippet}")
         try:
-            configured_load(part)
-        except BotsFileError as error:
+            now = {bot.name for bot in configured_read(part).made}
+        except BotsFileError:
+            now = set()
+        if now != {*there, model.id}:
             # A list in brackets, say, ends with its bracket.
             raise BotsFileError(
                 f"{path} cannot take an entry at its end; add it by hand:\n{model.snippet}"
-            ) from error
+            )
         part.chmod(path.stat().st_mode if path.exists() else 0o644)
         part.replace(path)
     except BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import platform
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,15 +72,34 @@ class LoadedModel:
         self.stop_index = torch.tensor(sorted(stop_tokens), device=language_model.device)
 
 
+def bfloat16_is_native() -> bool:
+    """Whether this machine's processor multiplies bfloat16 itself; if not, each product goes by way of float32."""
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def _refuse_slow_dtype(bot: TransformersBot, dtype: torch.dtype | None, device: str) -> None:
+    if dtype is torch.bfloat16 and device == "cpu" and not bfloat16_is_native():
+        stored = " (as its weights are stored)" if bot.dtype == "auto" else ""
+        raise BotError(
+            f"dtype is {bot.dtype}{stored}, and this processor does not compute bfloat16 itself: reading a "
+            "conversation would take four to six times as long; set `dtype: float32`"
+        )
+
+
 def load_model(bot: TransformersBot, device: str) -> LoadedModel:
     folder = fetch_model(bot.model, bot.revision, allow_download=bot.allow_download)
     safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     config = AutoConfig.from_pretrained(folder, **safely)
     tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
     factory = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    dtype = bot.dtype if bot.dtype == "auto" else getattr(torch, bot.dtype)
+    dtype = config.dtype if bot.dtype == "auto" else getattr(torch, bot.dtype)
+    _refuse_slow_dtype(bot, dtype, device)
     with quiet_loading():
-        model: Any = factory.from_pretrained(folder, dtype=dtype, use_safetensors=True, **safely)
+        model: Any = factory.from_pretrained(
+            folder, dtype=dtype or "auto", use_safetensors=True, **safely
+        )
     model = model.to(device).eval()
     settings = model.generation_config or GenerationConfig.from_model_config(config)
     ends = settings.eos_token_id
@@ -313,7 +333,7 @@ class SlotGeneration:
                 pieces.append(Piece(slot.number, error="the model computed no numbers (NaN)"))
                 self._finish(slot)
             elif at_end or len(slot.tokens) >= self._bot.max_new_tokens:
-                pieces.append(Piece(slot.number, slot.text.end(text), done=True))
+                pieces.append(Piece(slot.number, slot.text.end(text, cut=not at_end), done=True))
                 self._finish(slot)
             else:
                 piece, stopped = slot.text.grow(text)

@@ -45,6 +45,7 @@ def play(
     n_turns: int,
     openers: Sequence[str] = (),
     window: int | None = WINDOW,
+    timeout_s: float | None = None,
     progress: Progress | None = None,
 ) -> list[SelfPlayed]:
     """Let a bot converse with itself or with a partner, all conversations together.
@@ -61,6 +62,7 @@ def play(
             (as the released code does). With some, turn 0 is one of them, chosen by the seed, and the
             bot says the other `n_turns` − 1.
         window: the bot sees this many last turns, or all (None).
+        timeout_s: the longest wait for a reply, as `chatbots.serving.reply` counts it; None: for ever.
         progress: called with (turns made, turns planned) after every step; when it raises, play stops.
 
     Returns:
@@ -92,7 +94,9 @@ def play(
             break
         speaks = partner if partner is not None and turn % 2 == 0 else bot
         contexts = [_as_heard(conversations[i]).last(window) for i in going]
-        for i, context, answer in zip(going, contexts, reply(speaks, contexts), strict=True):
+        for i, context, answer in zip(
+            going, contexts, reply(speaks, contexts, timeout_s=timeout_s), strict=True
+        ):
             if isinstance(speaks, PaidBot) and (cost := speaks.cost_take(context)) is not None:
                 costs[i][turn] = cost
             if answer.text is None:

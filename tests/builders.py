@@ -5,11 +5,24 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser, Permission
+
 from webapp.conversations import services as conversation_services
 from webapp.conversations.models import Conversation
+from webapp.core.rights import Right
 from webapp.ratings.services import RatingOutcome, rating_submit
 from webapp.studies.models import Participant, Study
 from webapp.studies.services import consent_record, participant_enter, study_create
+
+
+def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
+    """A member of staff with these rights."""
+    user = get_user_model().objects.create_user(username, password="x", is_staff=True)
+    user.user_permissions.set(
+        Permission.objects.filter(content_type__app_label="core", codename__in=rights)
+    )
+    return user
 
 
 def make_study(key: str = "s", **fields: Any) -> Study:
@@ -53,6 +66,16 @@ def exchange(conversation: Conversation, message: str, reply: str) -> None:
     assert conversation_services.turn_add_bot(
         conversation_id=conversation.pk, lease=lease, text=reply
     )
+
+
+def fail_reply(conversation: Conversation) -> None:
+    """One message to which the bot breaks."""
+    conversation_services.turn_add_human(
+        conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello"
+    )
+    lease = uuid.uuid4()
+    conversation_services.reply_claim(conversation_id=conversation.pk, lease=lease, lease_s=30)
+    conversation_services.reply_fail(conversation_id=conversation.pk, lease=lease, error="broken")
 
 
 def make_rating(conversation: Conversation, **answers: float) -> RatingOutcome:

@@ -20,30 +20,28 @@ from asgiref.sync import SyncToAsync
 from django.db import connections
 
 from chatbots.encoders.cache import cache_folder_set
+from tests.devices import encoder_devices  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-REAL_PROCESSES = (
-    "browser",
-    "journeys",
-    "chatbots/test_serving_host.py",
-    "chatbots/test_serving_memory.py",
-    "webapp/conversations",
-    "webapp/runs",
-)
-"""Tests with servers, browsers, workers or threads that a busy machine can hold up."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a server that the environment does not name; a second try where processes are real."""
+    """Skip what needs a server that the environment does not name; a second try where a browser is driven."""
     for item in items:
-        # What fails twice fails; a second try is reported.
-        if item.path.relative_to(ROOT / "tests").as_posix().startswith(REAL_PROCESSES):
+        # A browser on a busy machine can be late for anything. What fails twice fails; a second try is reported.
+        if item.path.is_relative_to(ROOT / "tests" / "browser"):
             item.add_marker(pytest.mark.flaky(reruns=1))
         for marker, variable in (("postgres", "DATABASE_URL"), ("redis", "REDIS_URL")):
             if item.get_closest_marker(marker) and not os.environ.get(variable):
                 item.add_marker(pytest.mark.skip(reason=f"{variable} is not set"))
+        if item.get_closest_marker("gpu") and not _has_gpu():
+            item.add_marker(pytest.mark.skip(reason="there is no CUDA device"))
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
 
 
 @pytest.fixture(scope="session")

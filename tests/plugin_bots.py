@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from tempfile import gettempdir
 
 from chatbots import Conversation
 from chatbots.base import BotDefaults, BotError
 from chatbots.registry import register_bot
+from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES, raise_it
 
 SLOW_WORDS = [
     "one",
@@ -53,7 +55,9 @@ class Quick(_Test):
     title = "Quick"
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        return [f"Reply {len(c.turns)} to: {c.turns[-1].text}" for c in contexts]
+        return [
+            f"Reply {len(c.turns)} to: {c.texts[-1] if c.turns else 'nothing'}" for c in contexts
+        ]
 
 
 @register_bot
@@ -93,6 +97,64 @@ class Broken(_Test):
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
         raise AssertionError("must never be asked")
+
+
+@register_bot
+class HangingThread(_Test):
+    """Never comes back from a call in a thread, which nobody can stop."""
+
+    name = "test-hanging-thread"
+    title = "Hanging thread"
+
+    def answer(self, contexts: Sequence[Conversation]) -> list[str]:
+        threading.Event().wait(3600)
+        raise AssertionError("must not be waited for")
+
+
+def _hostile(trouble: str, do: Callable[[], str]) -> type[_Test]:
+    def answer(self: _Test, contexts: Sequence[Conversation]) -> list[str]:
+        return [do() for _ in contexts]
+
+    name = f"test-hostile-{trouble}"
+    return type(trouble, (_Test,), {"name": name, "title": name, "answer": answer})
+
+
+HOSTILE_BOTS = [
+    *(_hostile(name, lambda text=text: text) for name, text in HOSTILE_REPLIES.items()),
+    *(
+        _hostile(name, lambda error=error: raise_it(error))
+        for name, error in HOSTILE_ERRORS.items()
+    ),
+]
+for _bot in HOSTILE_BOTS:
+    register_bot(_bot)
+
+
+@register_bot
+class HostileSplit(_Test):
+    """Breaks characters apart between two pieces, as endpoints do that send token by token."""
+
+    name = "test-hostile-split"
+    title = "Split"
+
+    async def stream(self, context: Conversation) -> AsyncIterator[str]:
+        for piece in ("A face: \ud83d", "\ude00, a half: \ud83d", "\x00", "x", "\ud83d"):
+            yield piece
+
+
+@register_bot
+class HostileEndless(_Test):
+    """Never stops talking; `n_pieces` counts what was read of it."""
+
+    name = "test-hostile-endless"
+    title = "Endless"
+    n_pieces = 0
+
+    async def stream(self, context: Conversation) -> AsyncIterator[str]:
+        while True:
+            HostileEndless.n_pieces += 1
+            yield "and another thing, " * 50
+            await asyncio.sleep(0)
 
 
 def mend_file() -> Path:

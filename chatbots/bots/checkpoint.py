@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chatbots.base import BotDefaults, BotError, Generation
 from chatbots.checkpoints import CheckpointError, Manifest, checkpoint_manifest, missing_reason
+from chatbots.config_values import config_values_read
 from chatbots.conversation import Conversation
 from chatbots.ei_inputs import encoders_missing, reads_encoders
+from chatbots.encoders.named import EncoderFiles
 from chatbots.encoders.pca import PCA_FILE
 from chatbots.imports import import_lock
 
@@ -48,6 +50,8 @@ class CheckpointBot(BotDefaults):
             latest is ignored at 3 turns and from 5 on (with a beam of 5).
         compat_full_stop: as there, a full stop is put after utterances without an end sign.
         compat_empty_first: as in its self-play, an empty utterance stands before the conversation.
+        encoder_files: where DeepMoji and InferSent are, for a model that was trained as input_only with them:
+            {deepmoji: {weights, vocabulary}, infersent: {weights, vectors}}.
         capacity: most replies under way at once.
 
     Raises:
@@ -55,7 +59,7 @@ class CheckpointBot(BotDefaults):
     """
 
     kind = "checkpoint"
-    version = "1"
+    version = "2"
     deterministic = True
 
     def __init__(
@@ -80,6 +84,7 @@ class CheckpointBot(BotDefaults):
         compat_beam_states: bool = False,
         compat_full_stop: bool = False,
         compat_empty_first: bool = False,
+        encoder_files: dict[str, Any] | None = None,
         capacity: int = 64,
     ) -> None:
         _check("folder", folder, bool(folder), "the folder of a checkpoint")
@@ -116,6 +121,9 @@ class CheckpointBot(BotDefaults):
         self.compat_beam_states = compat_beam_states
         self.compat_full_stop = compat_full_stop
         self.compat_empty_first = compat_empty_first
+        self.encoder_files: EncoderFiles = config_values_read(
+            EncoderFiles, encoder_files or {}, "encoder_files."
+        )
         self.capacity = capacity
         self._loaded: LoadedCheckpoint | None = None
 
@@ -169,7 +177,7 @@ class CheckpointBot(BotDefaults):
         if reason is None and manifest and reads_encoders(manifest):
             if not (self.folder / PCA_FILE).is_file():
                 return f"{self.folder} has no {PCA_FILE}, which a model trained as input_only needs"
-            return encoders_missing(manifest)
+            return encoders_missing(manifest, self.encoder_files)
         return reason
 
     def load(self, device: str) -> None:

@@ -4,6 +4,10 @@ Replies stream over asynchronous HTTP. A request that fails before its first pie
 times; once a piece has been shown, a failure is an error, since starting anew could contradict what the
 participant has read. Declared in `bots.yaml` (`chatbots/configured.py`), never registered by itself.
 
+What bots of one address share (places, pauses that it asks for, a circuit breaker) is in
+`chatbots/addresses.py`; one call and its errors in `chatbots/chat_completions.py`. The thoughts of a
+reasoning model are taken out (`chatbots/thoughts.py`): nobody is shown them, nor is the model again.
+
 Every call passes the meter (`chatbots/metering.py`) with the most it can cost: a token of the prompt is at
 least one byte, the reply has at most `max_new_tokens`. What it took is counted by the endpoint, or, where
 that does not say, estimated at four bytes a token.
@@ -19,30 +23,40 @@ import math
 import os
 import re
 import threading
-import weakref
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
+from chatbots.addresses import Address, AddressRests, address_of, wait
 from chatbots.base import BotDefaults, BotError
+from chatbots.chat_completions import CallFailed, call
 from chatbots.conversation import Conversation
+from chatbots.deadline import seconds_left
+from chatbots.detokenise import SentencePieces
+from chatbots.endpoint_settings import settings_check
 from chatbots.metering import CapReached, ReplyCost, meter_get
+from chatbots.registry import bots
+from chatbots.thoughts import ThoughtFilter, without_thoughts
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_AGAIN = {408, 409, 425, 429}
-"""Statuses besides 5xx that pass by themselves."""
-_LONGEST_WAIT_S = 10.0
-
+_FIRST_WAIT_S = 0.5
+"""Before the second try, where the endpoint asks for no wait; doubled before each further one."""
 
 _BYTES_PER_TOKEN = 4
 """Of English in the usual vocabularies; only where the endpoint does not count."""
 _TOKENS_PER_MESSAGE = 16
 """Room for a chat template's marks around a message, in the bound of what a call can cost."""
 _COSTS_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """One way to the model."""
+
+    address: Address
+    key: str | None
+    model: str
+    tries: int
 
 
 @dataclass(eq=False, kw_only=True)
@@ -53,11 +67,16 @@ class EndpointBot(BotDefaults):
         name: the bot's id.
         title: its name for people.
         model: the endpoint's name of the model.
-        base_url: where the API is, up to and with `/v1`.
+        base_url: where the API is, up to and with `/v1`. Redirects are refused.
         api_key_env: name of the environment variable that holds the key; empty for servers without keys.
         system_prompt: first message of every request; none if empty.
         opening_prompt: what the model is asked when it has to open the conversation.
         temperature: sampling temperature; 0 for the likeliest token.
+        top_p: only the fewest tokens holding this share of the probability; None: as the endpoint does.
+        stop: texts before which a reply ends.
+        extra_body: further fields of every request, as the endpoint names them (`top_k: 20`).
+        starts_thinking: its replies begin within a thought that has no `<think>` (the chat template has
+            written it); nothing is shown before `</think>`.
         window: how many of the latest turns the model sees; 0 for all.
         max_new_tokens: the longest reply, in tokens.
         max_tokens_field: `max_tokens`, or `max_completion_tokens` where the endpoint wants that.
@@ -68,7 +87,13 @@ class EndpointBot(BotDefaults):
         connect_timeout_s: longest wait for a connection.
         read_timeout_s: longest wait for the next piece.
         retries: how often a request is repeated that failed before its first piece.
-        concurrency: the most requests under way at once.
+        concurrency: the most requests under way at once, of all bots of a process at this address together.
+        fallback_url: a second address that serves the same model at the same prices, asked when the first
+            gives no reply; empty: none.
+        fallback_api_key_env: name of the variable that holds the key there; empty for servers without keys.
+        fallback_model: the model's name there; empty: the same.
+        fallback_bot: id of a bot that answers people in its place when no address gives a reply; empty:
+            none. What it said is marked in the conversation.
     """
 
     name: str = field()
@@ -79,6 +104,10 @@ class EndpointBot(BotDefaults):
     system_prompt: str = ""
     opening_prompt: str = "Open the conversation with one short, friendly sentence."
     temperature: float = 0.7
+    top_p: float | None = None
+    stop: list[str] = field(default_factory=list)
+    extra_body: dict[str, Any] = field(default_factory=dict)
+    starts_thinking: bool = False
     window: int = 0
     max_new_tokens: int = 200
     max_tokens_field: str = "max_tokens"
@@ -90,54 +119,23 @@ class EndpointBot(BotDefaults):
     read_timeout_s: float = 60.0
     retries: int = 2
     concurrency: int = 32
+    fallback_url: str = ""
+    fallback_api_key_env: str = ""
+    fallback_model: str = ""
+    fallback_bot: str = ""
 
     kind = "endpoint"
     deterministic = False
-    version = "1"
+    version = "2"
 
     _costs: dict[Conversation, ReplyCost] = field(default_factory=dict, init=False, repr=False)
-    _key: str | None = field(default=None, init=False, repr=False)
-    _loaded: bool = field(default=False, init=False, repr=False)
-    _clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = field(
-        default_factory=weakref.WeakKeyDictionary, init=False, repr=False
-    )
+    _routes: tuple[_Route, ...] = field(default=(), init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.title = self.title or self.name
         self.capacity = self.concurrency
-        if self.api_key_env and not _ENV_NAME.fullmatch(self.api_key_env):
-            # The value is not shown: it may well be a key that somebody put here by mistake.
-            raise ValueError(
-                "api_key_env must be the name of an environment variable, such as OPENAI_API_KEY"
-            )
-        if not self.base_url.startswith(("http://", "https://")):
-            raise ValueError(
-                f"base_url is {self.base_url!r}; it must begin with http:// or https://"
-            )
-        if self.max_tokens_field not in ("max_tokens", "max_completion_tokens"):
-            raise ValueError(
-                f"max_tokens_field is {self.max_tokens_field!r}; "
-                "it must be max_tokens or max_completion_tokens"
-            )
-        for name, least in (
-            ("max_new_tokens", 1),
-            ("retries", 0),
-            ("window", 0),
-            ("concurrency", 1),
-            ("temperature", 0),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be at least {least}")
-        for name in ("price_in", "price_out", "max_cost"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise ValueError(f"{name} is {value!r}; it must be at least 0")
-            if value is None and self.max_cost is not None:
-                raise ValueError(
-                    f"max_cost is {self.max_cost:g}, but {name} is not set, so nobody can tell when it "
-                    f"is reached; add {name}, the price of a million tokens (0 where they are free)"
-                )
+        settings_check(self)
 
     @property
     def description(self) -> str:
@@ -164,107 +162,185 @@ class EndpointBot(BotDefaults):
             return self._costs.pop(context, None)
 
     def unavailable_reason(self) -> str | None:
-        if self.api_key_env and not os.environ.get(self.api_key_env, "").strip():
-            return (
-                f"the environment variable {self.api_key_env}, which must hold the key, is not set"
-            )
+        for name in (self.api_key_env, self.fallback_api_key_env):
+            if name and not os.environ.get(name, "").strip():
+                return f"the environment variable {name}, which must hold the key, is not set"
+        if self.fallback_bot and self.fallback_bot not in bots:
+            return f"fallback_bot names {self.fallback_bot!r}, and there is no such bot"
         return None
 
     def load(self, device: str) -> None:
         reason = self.unavailable_reason()
         if reason is not None:
             raise BotError(f"{self.name} cannot be loaded: {reason}")
-        self._key = os.environ[self.api_key_env].strip() if self.api_key_env else None
-        self._loaded = True
+        ways = [(self.base_url, self.api_key_env, self.model)]
+        if self.fallback_url:
+            ways.append(
+                (self.fallback_url, self.fallback_api_key_env, self.fallback_model or self.model)
+            )
+        self._routes = tuple(
+            _Route(
+                address_of(url, self),
+                os.environ[variable].strip() if variable else None,
+                model,
+                # Where there is another way, nobody waits for a second try.
+                tries=1 + (self.retries if i == len(ways) - 1 else 0),
+            )
+            for i, (url, variable, model) in enumerate(ways)
+        )
 
     def unload(self) -> None:
-        self._key = None
-        self._loaded = False
-        self._clients.clear()
+        for route in self._routes:
+            route.address.customers.discard(self)
+        self._routes = ()
 
     async def stream(self, context: Conversation) -> AsyncIterator[str]:
-        """The reply in the pieces in which the endpoint sends it.
+        """The reply in the pieces in which the endpoint sends it, without the model's thoughts.
 
         Raises:
             BotError: if there is no reply or it breaks off; the message never holds the key.
         """
-        if not self._loaded:
+        if not self._routes:
             self.load("cpu")
         messages = self._messages(context)
         spent: list[ReplyCost] = []
-        n_sent = 0
-        for attempt in range(self.retries + 1):
+        problems: list[str] = []
+        for i, route in enumerate(self._routes):
+            n_sent = 0
             try:
-                async with aclosing(self._once(messages, context, spent)) as pieces:
+                async with aclosing(
+                    self._ask(route, messages, context, spent, is_last=route is self._routes[-1])
+                ) as pieces:
                     async for piece in pieces:
                         n_sent += len(piece)
                         yield piece
             except CapReached:
                 raise
             except Exception as error:
+                text = str(error) or type(error).__name__
                 if n_sent:
-                    raise BotError(
-                        self._clean(
-                            f"the reply broke off after {n_sent} characters: {_text(error)}"
-                        )
-                    ) from None
-                if attempt == self.retries or not _passes(error):
-                    tries = "once" if attempt == 0 else f"{attempt + 1} times"
-                    raise BotError(
-                        self._clean(
-                            f"{self.base_url} was asked {tries} and gave no reply: {_text(error)}"
-                        )
-                    ) from None
-                await asyncio.sleep(_wait_s(error, attempt))
+                    text = f"the reply broke off after {n_sent} characters: {text}"
+                problems.append(self._clean(text))
+                if n_sent:
+                    break
             else:
-                self._keep(context, spent)
+                self._keep(context, spent, "" if i == 0 else route.address.url)
+                return
+        raise BotError("; ".join(problems)) from None
+
+    async def _ask(
+        self,
+        route: _Route,
+        messages: list[dict[str, str]],
+        context: Conversation,
+        spent: list[ReplyCost],
+        *,
+        is_last: bool,
+    ) -> AsyncGenerator[str, None]:
+        """The reply by one way, tried as often as it may be."""
+        url = route.address.url
+        for attempt in range(route.tries):
+            has_sent = False
+            try:
+                async with aclosing(
+                    self._once(route, messages, context, spent, is_last=is_last)
+                ) as pieces:
+                    async for piece in pieces:
+                        has_sent = True
+                        yield piece
+            except (CapReached, AddressRests):
+                raise
+            except Exception as error:
+                if has_sent:
+                    raise
+                passes = not isinstance(error, CallFailed) or error.passes
+                if attempt + 1 == route.tries or not passes:
+                    tries = "once" if attempt == 0 else f"{attempt + 1} times"
+                    said = str(error) or type(error).__name__
+                    raise BotError(f"{url} was asked {tries} and gave no reply: {said}") from None
+                if not isinstance(error, CallFailed) or error.retry_after_s is None:
+                    await wait(
+                        _FIRST_WAIT_S * 2**attempt, f"{url} gave no reply; the next try waits"
+                    )
+            else:
                 return
 
     async def _once(
-        self, messages: list[dict[str, str]], context: Conversation, spent: list[ReplyCost]
+        self,
+        route: _Route,
+        messages: list[dict[str, str]],
+        context: Conversation,
+        spent: list[ReplyCost],
+        *,
+        is_last: bool,
     ) -> AsyncGenerator[str, None]:
         """One call, between the meter's two doors; what it took is added to `spent`."""
         meter = meter_get()
-        receipt = await meter.reserve(self, context, self._bound(messages))
-        cost: ReplyCost | None = None
-        finish, text = None, ""
-        try:
-            body = self._body(messages, context.reply_seed)
-            chunks = await self._client().chat.completions.create(stream=True, **body)
+        thoughts = ThoughtFilter(is_inside=self.starts_thinking)
+        sentences = SentencePieces()
+        async with route.address.client() as client:
+            # A second way needs what is left of the time when the first one hangs.
+            patience = math.inf if is_last else seconds_left() / 2
+            receipt = await meter.reserve(self, context, self._bound(messages))
+            cost: ReplyCost | None = None
+            finish, n_bytes, has_said = None, 0, False
+            chunks = call(
+                client,
+                route.address.url,
+                self._body(route.model, messages, context.reply_seed),
+                key=route.key,
+                connect_timeout_s=min(self.connect_timeout_s, patience),
+                read_timeout_s=min(self.read_timeout_s, patience),
+            )
             try:
-                async for chunk in chunks:
-                    if chunk.usage is not None:
-                        cost = self._priced(
-                            chunk.usage.prompt_tokens, chunk.usage.completion_tokens
-                        )
-                    for choice in chunk.choices[:1]:
-                        finish = choice.finish_reason or finish
-                        if choice.delta is not None and choice.delta.content:
-                            text += choice.delta.content
-                            yield choice.delta.content
+                async with aclosing(chunks):
+                    async for chunk in chunks:
+                        if chunk.usage is not None:
+                            cost = self._priced(*chunk.usage)
+                        finish = chunk.finish or finish
+                        if chunk.text:
+                            n_bytes += len(chunk.text.encode("utf-8", "replace"))
+                            if said := sentences.take(thoughts.take(chunk.text)):
+                                has_said = has_said or not said.isspace()
+                                yield said
+                if finish is None:
+                    raise CallFailed("the stream ended before the model said that it was done")
+                said = sentences.take(thoughts.end()) + sentences.end(cut=finish == "length")
+                if said:
+                    has_said = has_said or not said.isspace()
+                    yield said
+                if not has_said:
+                    beside = " beside its thoughts" if thoughts.has_thought else ""
+                    raise CallFailed(f"the model sent no text{beside} (finish reason {finish!r})")
+                route.address.answered()
+            except CallFailed as error:
+                if error.is_free:
+                    cost = self._priced(0, 0)
+                if error.retry_after_s is not None:
+                    route.address.pause(error.retry_after_s)
+                if error.is_down:
+                    route.address.failed(self._clean(str(error)))
+                elif error.retry_after_s is None:
+                    route.address.answered()
+                raise
             finally:
-                await chunks.close()
-            if finish is None:
-                raise BotError("the stream ended before the model said that it was done")
-            if not text:
-                raise BotError(f"the model sent no text (finish reason {finish!r})")
-        except Exception as error:
-            if _is_free(error):
-                cost = self._priced(0, 0)
-            raise
-        finally:
-            cost = cost or self._estimate(messages, text)
-            spent.append(cost)
-            # Shielded: whoever stops waiting for the reply must not leave its bound set aside.
-            await asyncio.shield(meter.settle(receipt, cost))
+                cost = cost or self._estimate(messages, n_bytes)
+                spent.append(cost)
+                # Shielded: whoever stops waiting for the reply must not leave its bound set aside.
+                await asyncio.shield(meter.settle(receipt, cost))
 
-    def _body(self, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
+    def _body(self, model: str, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self.model,
+            **self.extra_body,
+            "model": model,
             "messages": messages,
             "temperature": self.temperature,
             self.max_tokens_field: self.max_new_tokens,
         }
+        if self.top_p is not None:
+            body["top_p"] = self.top_p
+        if self.stop:
+            body["stop"] = self.stop
         if self.send_seed:
             body["seed"] = seed % 2**31
         if self.price_in is not None or self.price_out is not None:
@@ -276,37 +352,19 @@ class EndpointBot(BotDefaults):
         messages: list[dict[str, str]] = []
         turns = context.last(self.window or None).turns
         for turn in turns:
-            role = "user" if turn.speaker == "human" else "assistant"
+            is_human = turn.speaker == "human"
+            role, text = "user" if is_human else "assistant", turn.text
+            if not is_human and not (text := without_thoughts(text)):
+                continue
             if messages and messages[-1]["role"] == role:
-                messages[-1]["content"] += f"\n{turn.text}"
+                messages[-1]["content"] += f"\n{text}"
             else:
-                messages.append({"role": role, "content": turn.text})
+                messages.append({"role": role, "content": text})
         if not messages:
             messages.append({"role": "user", "content": self.opening_prompt})
         if self.system_prompt:
             messages.insert(0, {"role": "system", "content": self.system_prompt})
         return messages
-
-    def _client(self) -> AsyncOpenAI:
-        """The client of the running event loop: connections cannot change loops."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            client = self._clients.get(loop)
-            if client is None:
-                from openai import AsyncOpenAI, Timeout
-
-                client = self._clients[loop] = AsyncOpenAI(
-                    api_key=self._key
-                    or "none",  # the library insists on one; keyless servers ignore it
-                    base_url=self.base_url,
-                    max_retries=0,
-                    timeout=Timeout(
-                        self.read_timeout_s,
-                        connect=self.connect_timeout_s,
-                        pool=self.read_timeout_s,
-                    ),
-                )
-            return client
 
     def _priced(self, tokens_in: int, tokens_out: int, *, is_estimated: bool = False) -> ReplyCost:
         cost = None
@@ -320,75 +378,28 @@ class EndpointBot(BotDefaults):
         most_in = n_bytes + _TOKENS_PER_MESSAGE * (len(messages) + 1)
         return self._priced(most_in, self.max_new_tokens, is_estimated=True)
 
-    def _estimate(self, messages: list[dict[str, str]], text: str) -> ReplyCost:
-        """What a call with these messages and this reply took, by the length of the texts."""
-        prompt = sum(_about(message["content"]) for message in messages)
-        return self._priced(prompt, _about(text), is_estimated=True)
+    def _estimate(self, messages: list[dict[str, str]], n_bytes: int) -> ReplyCost:
+        """What a call with these messages and so long a reply took, by the length of the texts."""
+        prompt = sum(_about(len(message["content"].encode())) for message in messages)
+        return self._priced(prompt, _about(n_bytes), is_estimated=True)
 
-    def _keep(self, context: Conversation, spent: list[ReplyCost]) -> None:
+    def _keep(self, context: Conversation, spent: list[ReplyCost], answered_by: str) -> None:
         total = spent[0]
         for cost in spent[1:]:
             total = total.plus(cost)
         with self._lock:
-            self._costs[context] = total
+            self._costs[context] = replace(total, answered_by=answered_by)
             # Nobody asks for the cost of a reply that is stored nowhere: the oldest go.
             while len(self._costs) > _COSTS_KEPT:
                 del self._costs[next(iter(self._costs))]
 
     def _clean(self, text: str) -> str:
-        """Take the key out of a message: endpoints like to quote it back."""
-        text = text.replace(self._key, "[key]") if self._key else text
+        """Take the keys out of a message: endpoints like to quote them back."""
+        for route in self._routes:
+            text = text.replace(route.key, "[key]") if route.key else text
         return re.sub(r"\b(?:sk-|Bearer )[\w*.-]{8,}", "[key]", text)
 
 
-def _text(error: Exception) -> str:
-    """What went wrong, in a sentence for the log and the researcher."""
-    import openai
-
-    if isinstance(error, openai.APITimeoutError):
-        return "no answer within the time-out"
-    if isinstance(error, openai.APIStatusError):
-        names = {
-            401: "the key was refused",
-            403: "the key may not use this model",
-            404: "not found",
-        }
-        status = error.status_code
-        said = names.get(status, "too many requests" if status == 429 else "an error")
-        return f"HTTP {status}, {said}: {error.message[:300]}"
-    if isinstance(error, openai.APIConnectionError):
-        return f"no connection ({error.__cause__ or error})"
-    return str(error) or type(error).__name__
-
-
-def _about(text: str) -> int:
-    """Tokens of a text, as a guess."""
-    return math.ceil(len(text.encode()) / _BYTES_PER_TOKEN)
-
-
-def _is_free(error: Exception) -> bool:
-    """Whether the endpoint refused the call or never heard of it, so that it cost nothing."""
-    import openai
-
-    if isinstance(error, openai.APITimeoutError):
-        return False
-    return isinstance(error, openai.APIStatusError | openai.APIConnectionError)
-
-
-def _passes(error: Exception) -> bool:
-    """Whether the same request may succeed a moment later."""
-    import openai
-
-    if isinstance(error, openai.APIStatusError):
-        return error.status_code >= 500 or error.status_code in _AGAIN
-    return isinstance(error, openai.APIConnectionError) or not isinstance(error, openai.OpenAIError)
-
-
-def _wait_s(error: Exception, attempt: int) -> float:
-    """Seconds before the next try: what the endpoint asks for, else doubling from half a second."""
-    response = getattr(error, "response", None)
-    asked = response.headers.get("retry-after", "") if response is not None else ""
-    try:
-        return min(max(float(asked), 0.0), _LONGEST_WAIT_S)
-    except ValueError:
-        return min(0.5 * 2**attempt, _LONGEST_WAIT_S)
+def _about(n_bytes: int) -> int:
+    """Tokens of so long a text, as a guess."""
+    return math.ceil(n_bytes / _BYTES_PER_TOKEN)

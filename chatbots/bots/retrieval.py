@@ -6,7 +6,8 @@ last utterance weighing most and the two before it less, as the dual encoders of
 "Efficient Natural Language Response Suggestion for Smart Reply", rank by message and reply. Without a
 sentence encoder the same ranking runs on TF-IDF vectors, and the bot's title and identity say so. Where nothing
 in the corpus fits, the bot says a word about what it heard and asks one of the corpus's opening
-questions, the one nearest to the subject.
+questions, the one nearest to the subject. Goodbyes and the question whether it is a bot are answered in its own
+words (`chatbots/courtesies.py`), never with what a person of the corpus said.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from chatbots.base import BotDefaults, BotError
 from chatbots.conversation import Conversation
 from chatbots.corpora.reader import EVERYDAY, Corpus, CorpusError, corpus_read
+from chatbots.courtesies import courtesies
 from chatbots.encoders.cache import arrays_cached
 from chatbots.encoders.sentence import MINILM, EncoderError, LocalSentenceEncoder, encoder_get
 from chatbots.encoders.sentiment import vader_scores
@@ -224,13 +226,14 @@ class RetrievalBot(BotDefaults):
 
     kind = "retrieval"
     capacity = 256
-    version = "1"
+    version = "2"
 
     _loaded: _Loaded | None = field(default=None, init=False, repr=False)
     _read: Corpus | None = field(default=None, init=False, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     # Of its own: lists and identities ask for the corpus while another thread loads for seconds.
     _read_lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _device: str = field(default="cpu", init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.title:
@@ -278,13 +281,14 @@ class RetrievalBot(BotDefaults):
         with self._lock:
             if self._loaded is not None:
                 return
+            self._device = device
             try:
                 corpus = self._corpus()
                 index = _Index.of(corpus)
                 ranking = self.ranking
                 space: _EncoderSpace | _LexicalSpace
                 if ranking == "sentence_encoder":
-                    space = _EncoderSpace(encoder_get(self.encoder), corpus, index.texts)
+                    space = _EncoderSpace(encoder_get(self.encoder, device), corpus, index.texts)
                 else:
                     log.warning("%s ranks by shared words only. %s", self.name, self.description)
                     space = _LexicalSpace(index.texts)
@@ -298,7 +302,7 @@ class RetrievalBot(BotDefaults):
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
         """One reply per context; all texts of the batch go through the encoder together."""
-        self.load("cpu")
+        self.load(self._device)
         loaded = self._loaded
         assert loaded is not None
         recent = [_utterances(context)[-1:-4:-1] for context in contexts]  # the last one first
@@ -339,6 +343,8 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
     if not similar:
         return _sentence(index.texts[rng.choice(_unsaid(index.all_openers, said_numbers).tolist())])
     last = _utterances(context)[-1]
+    if own_words := courtesies(last, context.texts):
+        return _fresh(own_words, "\n".join(context.texts), rng)
     scores, of_last = _scores(index, last, similar)
     scores[np.isin(index.replies, said_numbers)] = -np.inf
     # Equal replies of several situations count once; ties keep the corpus's order.

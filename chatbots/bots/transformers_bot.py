@@ -39,7 +39,8 @@ class TransformersBot(BotDefaults):
         max_context_tokens: most tokens given to the model; None: what it can hold, at most 1,024.
         separator: between turns where there is no chat template; None: the end token.
         stop: texts before which a reply ends.
-        dtype: "float32", "bfloat16", "float16", or "auto" (as the weights are stored).
+        dtype: "float32", "bfloat16", "float16", or "auto" (as the weights are stored); bfloat16 is refused on a
+            processor that does not compute it itself.
         revision: branch, tag or commit of a hub id.
         allow_download: fetch a hub id that is not on this machine when the bot is loaded.
         capacity: most replies under way at once.
@@ -49,7 +50,7 @@ class TransformersBot(BotDefaults):
     """
 
     kind = "transformers"
-    version = "1"
+    version = "2"
     deterministic = True
 
     def __init__(

@@ -95,7 +95,7 @@ class EmotionHead:
 
     def __init__(self, folder: Path | str = HEAD, sentence: SentenceEncoder | None = None) -> None:
         self.folder = Path(folder)
-        self._sentence = sentence if sentence is not None else sentence_encoder()
+        self.sentence = sentence if sentence is not None else sentence_encoder()
         self._arrays: dict[str, np.ndarray] | None = None
         self._lock = threading.Lock()
 
@@ -111,7 +111,7 @@ class EmotionHead:
             "1",
             {
                 "weights": self.manifest["sha256"],
-                "encoder": self._sentence.identity.as_dict(),
+                "encoder": self.sentence.identity.as_dict(),
                 "valence": {label: weight for label, (weight, _) in VALENCE.items()},
             },
         )
@@ -141,14 +141,14 @@ class EmotionHead:
         for name in (MANIFEST_FILE, WEIGHTS_FILE):
             if not (self.folder / name).is_file():
                 return f"{self.folder} has no {name}; train it again with `manage.py train_emotion`"
-        given = self._sentence.identity
+        given = self.sentence.identity
         files = given.params.get("files", {})
         if self.manifest["encoder"]["files"].items() - files.items():
             return (
                 f"the head was trained on {self.manifest['encoder']['model']}, whose files the sentence "
                 f"encoder {given.params.get('model', given.name)!r} does not have"
             )
-        return self._sentence.unavailable_reason()
+        return self.sentence.unavailable_reason()
 
     def load(self) -> None:
         """Read the weights; safe to call again. The sentence encoder loads when it is first needed.
@@ -177,7 +177,7 @@ class EmotionHead:
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         self.load()
-        return self.from_embeddings(self._sentence.encode(texts))
+        return self.from_embeddings(self.sentence.encode(texts))
 
     def from_embeddings(self, embeddings: np.ndarray) -> np.ndarray:
         """Emotions of texts whose MiniLM vectors are at hand.
@@ -217,10 +217,14 @@ def head_forward(x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.asarray(grown / grown.sum(axis=1, keepdims=True), dtype=np.float32)
 
 
-@lru_cache(maxsize=1)
-def emotion_encoder() -> EmotionHead:
-    """The default emotion encoder, shared by bots and metrics of this process."""
-    return EmotionHead()
+@lru_cache(maxsize=8)
+def emotion_encoder(device: str = "cpu") -> EmotionHead:
+    """The default emotion encoder, shared by bots and metrics of this process.
+
+    Args:
+        device: where the sentence encoder beneath computes; the head itself is NumPy.
+    """
+    return EmotionHead(sentence=sentence_encoder(device))
 
 
 @lru_cache(maxsize=8)

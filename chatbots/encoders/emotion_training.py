@@ -244,6 +244,7 @@ def emotion_train(
     config: Path | str = CONFIG,
     output: Path | str = HEAD,
     measure: Sequence[Path | str] = (),
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Train the head, measure it, and write weights, manifest and card.
 
@@ -252,6 +253,7 @@ def emotion_train(
         config: the training configuration.
         output: the folder written to.
         measure: files of texts with a polarity (`sentiment_read`), for the card.
+        device: where the sentence encoder computes; the head is small enough for the CPU.
 
     Returns:
         The manifest.
@@ -264,7 +266,7 @@ def emotion_train(
 
     settings = config_read(config)
     parts = goemotions_read(data)
-    encoder = sentence_encoder()
+    encoder = sentence_encoder(device)
     vectors = {split: vectors_of(parts[split].texts, encoder) for split in SPLITS}
     weights, losses = head_train(vectors, parts, settings)
     packed = save(weights)

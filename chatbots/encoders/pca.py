@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 PCA_FILE = "ei_pca.safetensors"
+ROWS = 32_768
+"""Embeddings at a time: a second copy of all of InferSent's for a large corpus would fill the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +34,11 @@ class PCA:
             ValueError: if there are fewer than two different rows.
         """
         mean = x.mean(axis=0, dtype=np.float64)
-        centred = x - mean
-        values, vectors = np.linalg.eigh(centred.T @ centred / len(x))  # smallest first
+        scatter = np.zeros((x.shape[1], x.shape[1]))
+        for start in range(0, len(x), ROWS):
+            centred = x[start : start + ROWS] - mean
+            scatter += centred.T @ centred
+        values, vectors = np.linalg.eigh(scatter / len(x))  # smallest first
         values, vectors = values[::-1].clip(0), vectors[:, ::-1]
         if values.sum() <= 0:
             raise ValueError(
@@ -48,7 +53,11 @@ class PCA:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """(n, D₀) → (n, D)"""
-        return np.asarray((x - self.mean) @ self.components.T, dtype=np.float32)
+        reduced = np.empty((len(x), len(self.components)), dtype=np.float32)
+        for start in range(0, len(x), ROWS):
+            part = slice(start, start + ROWS)
+            reduced[part] = (x[part] - self.mean) @ self.components.T
+        return reduced
 
     def write(self, folder: Path) -> None:
         """Keep it beside the checkpoint: the input-only variant needs it to generate."""

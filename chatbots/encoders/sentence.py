@@ -87,6 +87,7 @@ class LocalSentenceEncoder:
 
     Args:
         source: `minilm`, a folder, or a hub id whose files are in the Hugging Face cache.
+        device: where it computes.
     """
 
     def __init__(self, source: str = MINILM, device: str = "cpu") -> None:
@@ -128,22 +129,19 @@ class LocalSentenceEncoder:
         with self._lock:
             if self._model is not None:
                 return
-            found = _locate(self.source)
-            if found.folder is None:
-                raise EncoderError(f"sentence encoder {self.source!r}: {found.reason}")
-            if self.source == MINILM:
-                _minilm_check(found.folder)
+            folder = encoder_folder(self.source)
             with import_lock:
                 from sentence_transformers import SentenceTransformer
 
             try:
                 with quiet_loading():
                     self._model = SentenceTransformer(
-                        str(found.folder), device=self.device, local_files_only=True
+                        str(folder), device=self.device, local_files_only=True
                     )
             except Exception as error:  # whatever the library raises for a broken folder
                 raise EncoderError(
-                    f"sentence encoder {self.source!r} could not be read from {found.folder}: {error}"
+                    f"sentence encoder {self.source!r} could not be loaded from {folder} to the device "
+                    f"{self.device}: {error}"
                 ) from error
             self._model.eval()
 
@@ -205,36 +203,42 @@ class CachedEncoder:
             return np.stack([self._vectors[text] for text in texts])
 
 
-_shared: dict[str, LocalSentenceEncoder] = {}
+_shared: dict[tuple[str, str], LocalSentenceEncoder] = {}
 _shared_lock = threading.Lock()
 
 
-def encoder_get(source: str = MINILM) -> LocalSentenceEncoder:
-    """The encoder of that name, folder or hub id; every caller in this process shares one.
+def encoder_get(source: str = MINILM, device: str = "cpu") -> LocalSentenceEncoder:
+    """The encoder of that name, folder or hub id; all callers of a device in this process share one.
 
     Nothing is loaded before the first `load()` or `encode()`.
+
+    Args:
+        device: where it computes ("cpu", "cuda", "cuda:1"); who only asks for its identity or for a reason
+            need not say.
     """
-    key = source if source == MINILM or not Path(source).exists() else str(Path(source).resolve())
+    place = source if source == MINILM or not Path(source).exists() else str(Path(source).resolve())
     with _shared_lock:
-        if key not in _shared:
-            _shared[key] = LocalSentenceEncoder(key)
-        return _shared[key]
+        if (place, device) not in _shared:
+            _shared[place, device] = LocalSentenceEncoder(place, device)
+        return _shared[place, device]
 
 
-def sentence_encoder() -> LocalSentenceEncoder:
+def sentence_encoder(device: str = "cpu") -> LocalSentenceEncoder:
     """The default encoder, `minilm`, shared by bots and metrics."""
-    return encoder_get(MINILM)
+    return encoder_get(MINILM, device)
 
 
 def encoder_folder(source: str = MINILM) -> Path:
-    """The folder with the encoder's files.
+    """The folder with the encoder's files, MiniLM's compared with upstream's digests.
 
     Raises:
-        EncoderError: if there is none on this machine.
+        EncoderError: if there is none on this machine, or it holds other files.
     """
     found = _locate(source)
     if found.folder is None:
         raise EncoderError(f"sentence encoder {source!r}: {found.reason}")
+    if source == MINILM:
+        _minilm_check(found.folder)
     return found.folder
 
 

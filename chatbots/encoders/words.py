@@ -93,8 +93,6 @@ class WordVectors:
 
     def _distil(self) -> Mapping[str, np.ndarray]:
         folder = encoder_folder(self._encoder.source)
-        if self._encoder.source == MINILM:
-            self._encoder.load()  # compares the weights with their digest
         with import_lock:
             from model2vec.distill import distill_from_model
             from transformers import AutoModel, AutoTokenizer

@@ -32,7 +32,7 @@ class InferSent(nn.Module):
 
         Args:
             words: (B, L, D) word vectors, then anything.
-            lengths: (B,) words of each sentence, 1 to L, the largest of them L.
+            lengths: (B,) words of each sentence, 1 to L, the largest of them L; on any device.
 
         Returns:
             (B, 2H)
@@ -43,7 +43,8 @@ class InferSent(nn.Module):
         states, _ = nn.utils.rnn.pad_packed_sequence(self.enc_lstm(packed)[0], batch_first=True)
         if not self.compat_padding:
             # As if each sentence had been encoded alone, where there is no padding.
-            padding = torch.arange(states.shape[1], device=states.device) >= lengths[:, None]
+            places = torch.arange(states.shape[1], device=states.device)
+            padding = places >= lengths.to(states.device)[:, None]
             states = states.masked_fill(padding[..., None], -torch.inf)  # (B, L, 2H)
         return states.amax(dim=1)
 

@@ -258,17 +258,23 @@ class StepDriver(_Queues):
             if piece.error is not None:
                 raise BotError(piece.error)
             text = request.take(piece.text)
-            if piece.done:
-                request.finish()
+            done = piece.done or request.is_full
+            if done:
+                text += request.finish()
         except BotError as exc:
-            del batch.slots[piece.slot]
-            if not ends:
-                with guard():
-                    batch.generation.cancel(piece.slot)
+            self._end(batch, piece, guard)
             return [Event(request, error=describe(exc))]
-        if piece.done:
-            del batch.slots[piece.slot]
-        return [Event(request, text, piece.done)] if text or piece.done else []
+        if done:
+            self._end(batch, piece, guard)
+        return [Event(request, text, done)] if text or done else []
+
+    @staticmethod
+    def _end(batch: _Batch, piece: Piece, guard: Guard) -> None:
+        """Close a slot; one whose bot would go on is cancelled."""
+        del batch.slots[piece.slot]
+        if not piece.done and piece.error is None:
+            with guard():
+                batch.generation.cancel(piece.slot)
 
     def _broken(self, batch: _Batch, exc: BaseException) -> list[Event]:
         """A batch whose generation cannot be trusted any more."""
@@ -349,8 +355,7 @@ class WholeDriver(_Queues):
         try:
             if not isinstance(text, str):
                 raise BotError(f"gave a reply of type {type(text).__name__}; it must be text")
-            fresh = request.take(text)
-            request.finish()
+            fresh = request.take(text) + request.finish()
         except BotError as exc:
             return Event(request, error=describe(exc))
         return Event(request, fresh, done=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from chatbots import registry
-from chatbots.base import Bot, BotBusy, BotError
+from chatbots.base import Bot, BotBusy, BotError, StandIn
 from chatbots.conversation import Conversation
 from chatbots.serving.drivers import Driver, StepDriver
 from chatbots.serving.lane import Lane
@@ -30,6 +31,11 @@ MOST_HUNG_THREADS = 3
 
 RETRY_LOAD_S = 30.0
 """A bot that could not be loaded is tried again by `stream` after this time; by `load` at once."""
+
+FIRST_SHARE = 0.6
+"""Of the time that a reply may take, a bot with a `fallback_bot` has so much until its first piece."""
+
+STAND_INS_KEPT = 10_000
 
 CLOSE_WAIT_S = 5.0
 """`close` waits so long for the calls under way."""
@@ -73,6 +79,7 @@ class BotHost:
         self._memory = MemoryBudget(memory_limit_bytes, self._lanes.values, self._shut)
         self._of_driver: dict[Driver, Lane] = {}
         self._inboxes: dict[Request, asyncio.Queue[Event]] = {}
+        self._stand_ins: dict[Conversation, StandIn] = {}
         self._device_worker: Worker | None = None
         self._closed = False
 
@@ -88,10 +95,16 @@ class BotHost:
         if lane.state != "ready":
             raise BotError(f"{bot_id} is unavailable: {lane.reason}")
 
-    async def stream(self, bot_id: str, context: Conversation) -> AsyncIterator[str]:
+    async def stream(
+        self, bot_id: str, context: Conversation, *, by_others: bool = True
+    ) -> AsyncIterator[str]:
         """The reply to a context, in pieces as they come to exist; joined they are the reply.
 
-        Closing the generator or cancelling its task frees the bot's slot at once.
+        Closing the generator or cancelling its task frees the bot's slot at once. Where a bot that names a
+        `fallback_bot` gives not even a first piece, that one answers; `stand_in_take` then tells of it.
+
+        Args:
+            by_others: whether another bot may answer in its place.
 
         Raises:
             BotError: if the bot is unknown, cannot be loaded, fails, gives a blank reply or takes longer
@@ -99,23 +112,63 @@ class BotHost:
             BotBusy: if its queue is full.
         """
         lane = self._lane(bot_id)
+        deadline = asyncio.get_running_loop().time() + self.reply_timeout_s
+        fallback: str = getattr(lane.bot, "fallback_bot", "") if by_others else ""
+        begin_by = deadline - (1 - FIRST_SHARE) * self.reply_timeout_s if fallback else deadline
+        has_begun = False
+        try:
+            async with aclosing(self._stream(lane, context, begin_by, deadline)) as pieces:
+                async for text in pieces:
+                    has_begun = True
+                    yield text
+        except BotError as error:
+            if has_begun or not fallback:
+                raise
+            why = str(error)
+        else:
+            return
+        log.warning("%s answers in the place of %s: %s", fallback, bot_id, why)
+        try:
+            other = self._lane(fallback)
+            async with aclosing(self._stream(other, context, deadline, deadline)) as pieces:
+                async for text in pieces:
+                    self._note_stand_in(context, StandIn(fallback, why))
+                    yield text
+        except BotError as error:
+            raise BotError(f"{why}; in its place {error}") from None
+
+    def stand_in_take(self, context: Conversation) -> StandIn | None:
+        """Who answered this context in the bot's place, and why; None if it did itself. Told once."""
+        return self._stand_ins.pop(context, None)
+
+    def _note_stand_in(self, context: Conversation, stand_in: StandIn) -> None:
+        self._stand_ins[context] = stand_in
+        while len(self._stand_ins) > STAND_INS_KEPT:
+            del self._stand_ins[next(iter(self._stand_ins))]
+
+    async def _stream(
+        self, lane: Lane, context: Conversation, begin_by: float, deadline: float
+    ) -> AsyncGenerator[str, None]:
+        """A reply of this very bot, whose first piece must come earlier than its last."""
+        bot_id = lane.bot.name
         if lane.n_waiting >= self.queue_limit:
             lane.n_refused += 1
             raise BotBusy(f"{bot_id} is busy: {lane.n_waiting} others are waiting for it")
         asked_at = time.monotonic()
-        deadline = asyncio.get_running_loop().time() + self.reply_timeout_s
         lane.n_open += 1
-        request = Request(context)
+        request = Request(context, begin_by)
+        until = begin_by
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(until):
                 await self._make_ready(lane)
             inbox = self._submit(lane, request)
             done = False
             while not done:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(until):
                     event = await inbox.get()
                 text, done = self._gather(event, inbox)
                 if text:
+                    until = deadline
                     yield text
             lane.n_replies += 1
             lane.sum_reply_s += time.monotonic() - asked_at
@@ -123,10 +176,11 @@ class BotHost:
             lane.n_timeouts += 1
             lane.n_failures += 1
             late = "" if request in self._inboxes else "loading "
-            raise BotError(f"{bot_id}: {late}took longer than {self.reply_timeout_s:g} s") from None
+            allowed_s = self.reply_timeout_s - (deadline - until)
+            raise BotError(f"{bot_id}: {late}took longer than {allowed_s:g} s") from None
         except BotError as exc:
             lane.n_failures += 1
-            raise BotError(f"{bot_id}: {exc}") from exc.__cause__
+            raise _like(exc, f"{bot_id}: {exc}") from exc.__cause__
         except (asyncio.CancelledError, GeneratorExit):
             lane.n_cancelled += 1
             raise
@@ -168,7 +222,8 @@ class BotHost:
             return
         self._closed = True
         self._memory.close()
-        self._deliver([Event(r, error="the bot host is closing") for r in self._inboxes])
+        closing = "the bot host is closing"
+        self._deliver([Event(r, error=closing, is_trouble=False) for r in self._inboxes])
         lanes = list(self._lanes.values())
         # The device's worker may have no lane any more: all may have been unloaded.
         found = (self._device_worker, *(lane.worker for lane in lanes))
@@ -349,11 +404,20 @@ class BotHost:
         text = ""
         while True:
             if event.error is not None:
-                raise BotError(event.error)
+                error = BotError(event.error)
+                error.is_trouble = event.is_trouble
+                raise error
             text += event.text
             if event.done or inbox.empty():
                 return text, event.done
             event = inbox.get_nowait()
+
+
+def _like(error: BotError, text: str) -> BotError:
+    """The same error with another text."""
+    other = BotError(text)
+    other.is_trouble = error.is_trouble
+    return other
 
 
 def _hanging(n_hung: int) -> str:

@@ -5,21 +5,37 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from chatbots.base import BotError
+from chatbots.base import REPLY_MAX_CHARS, BotError
 from chatbots.conversation import Conversation
+from chatbots.storable import StorableStream, error_text, is_blank, storable
+
+REASON_MAX_CHARS = 400
+"""Of what an exception says."""
 
 
 class Request:
     """A context waiting for, or getting, its reply.
 
     A reply that failed in a batch is made a second time, alone. What was handed over stays handed
-    over: the second text must begin with it, and only what lies beyond is passed on.
+    over: the second text must begin with it, and only what lies beyond is passed on. The text is made
+    storable here, before anybody has seen it, so that all see the same.
     """
 
-    __slots__ = ("_text", "closed", "context", "queued_at", "sent", "tries")
+    __slots__ = (
+        "_storable",
+        "_text",
+        "closed",
+        "context",
+        "deadline",
+        "queued_at",
+        "sent",
+        "tries",
+    )
 
-    def __init__(self, context: Conversation) -> None:
+    def __init__(self, context: Conversation, deadline: float | None = None) -> None:
         self.context = context
+        self.deadline = deadline
+        """When it is of no use any more, by `time.monotonic`; None: nobody has said."""
         self.queued_at = time.monotonic()
         self.tries = 1
         self.closed = False
@@ -27,15 +43,24 @@ class Request:
         self.sent = ""
         """What the asker has been given."""
         self._text = ""
+        self._storable = StorableStream(REPLY_MAX_CHARS)
+
+    @property
+    def is_full(self) -> bool:
+        """The reply is as long as it may be; the bot is to be stopped, and `finish` to be called."""
+        return self._storable.is_full
 
     def take(self, text: object) -> str:
-        """Add a piece; return the part of it that the asker has not seen.
+        """Add a piece; return the part of the reply that the asker has not seen.
 
         Raises:
             BotError: if it is not text, or a second try says something else than the first.
         """
         if not isinstance(text, str):
             raise BotError(f"gave a piece of type {type(text).__name__}; it must be text")
+        return self._add(self._storable.take(text))
+
+    def _add(self, text: str) -> str:
         if len(self._text) == len(self.sent):
             self._text += text
             self.sent += text
@@ -52,32 +77,40 @@ class Request:
         """Begin the second try."""
         self.tries += 1
         self._text = ""
+        self._storable = StorableStream(REPLY_MAX_CHARS)
 
-    def finish(self) -> None:
-        """Check the whole reply.
+    def finish(self) -> str:
+        """Check the whole reply; return the last of it that the asker has not seen.
 
         Raises:
             BotError: if it is blank, or a second try ended before the first.
         """
+        last = self._add(self._storable.end())
         if len(self._text) < len(self.sent):
             raise BotError("failed in mid-reply, and its second try ended earlier")
-        if not self.sent.strip():
+        if is_blank(self.sent):
             raise BotError("gave an empty reply")
+        return last
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """News of a request: more text, its end, or its failure (which is an end too)."""
+    """News of a request: more text, its end, or its failure (which is an end too).
+
+    `is_trouble` is that of the error, see `BotError`.
+    """
 
     request: Request
     text: str = ""
     done: bool = False
     error: str | None = None
+    is_trouble: bool = True
 
 
 def describe(exc: BaseException) -> str:
     """An exception in one line for people: a BotError speaks for itself."""
-    text = " ".join(str(exc).split())
+    text = error_text(exc, REASON_MAX_CHARS)
     if isinstance(exc, BotError) and text:
         return text
-    return f"failed: {type(exc).__name__}: {text}" if text else f"failed: {type(exc).__name__}"
+    kind = storable(type(exc).__name__, REASON_MAX_CHARS)
+    return f"failed: {kind}: {text}" if text else f"failed: {kind}"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 
 from chatbots.base import StreamBot
+from chatbots.deadline import deadline_set
 from chatbots.serving.request import Event, Request, describe
 from chatbots.serving.workers import DeliverEvents
 
@@ -47,15 +48,21 @@ class StreamPump:
             await asyncio.wait(tasks, timeout=timeout_s)
 
     async def _run(self, request: Request) -> None:
+        deadline_set(request.deadline)  # the task is the request's own, and so is its context
         async with self._places:
             self.n_running += 1
             try:
                 await self._pump(request)
-                request.finish()
-            except Exception as exc:
-                self._deliver([Event(request, error=describe(exc))])
+                last = request.finish()
+            except (Exception, SystemExit) as exc:  # an exit would end the whole server
+                is_trouble = getattr(exc, "is_trouble", True)
+                self._deliver([Event(request, error=describe(exc), is_trouble=is_trouble)])
+            except asyncio.CancelledError:
+                if not request.closed:  # the bot cancelled its own reply: nobody else did
+                    self._deliver([Event(request, error="cancelled its own reply")])
+                raise
             else:
-                self._deliver([Event(request, done=True)])
+                self._deliver([Event(request, last, done=True)])
             finally:
                 self.n_running -= 1
 
@@ -66,3 +73,5 @@ class StreamPump:
                 stack.push_async_callback(pieces.aclose)
             async for piece in pieces:
                 self._deliver([Event(request, request.take(piece))])
+                if request.is_full:
+                    return

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from chatbots.base import Bot, BotError, StepBot, StreamBot, WholeBot
 from chatbots.conversation import Conversation
-from chatbots.serving.drivers import Driver, StepDriver, WholeDriver
+from chatbots.serving.drivers import Abandoned, Driver, StepDriver, WholeDriver
 from chatbots.serving.request import Event, Request
 from chatbots.serving.streams import StreamPump
-from chatbots.serving.workers import DeliverEvents
+
+_GRACE_S = 1.0
+"""A stream that is told to stop may take so long to let go before its thread is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,9 @@ def driver_for(bot: Bot) -> Driver | None:
     raise BotError(f"{bot.name} has no `start`, `stream` or `answer`, so it is no kind of bot")
 
 
-def reply(bot: Bot, contexts: Sequence[Conversation]) -> list[Reply]:
+def reply(
+    bot: Bot, contexts: Sequence[Conversation], *, timeout_s: float | None = None
+) -> list[Reply]:
     """Answer every context, in batches of up to the bot's capacity, and wait for the end.
 
     As in `BotHost`, conversations whose batch raised are tried once more alone, and a reply that is
@@ -48,50 +55,113 @@ def reply(bot: Bot, contexts: Sequence[Conversation]) -> list[Reply]:
     Args:
         bot: loaded (`registry.bot_load`).
         contexts: any number.
+        timeout_s: so long a stream may take, its wait for a place included, and so long a single call of
+            a bot of another kind; all its calls together may take as long as the replies one by one. What
+            is not there by then fails, and a thread that hangs is left behind. None: no limit.
 
     Returns:
         One `Reply` per context, in order.
     """
-    requests = [Request(context) for context in contexts]
-    errors: dict[Request, str] = {}
-
-    def deliver(events: list[Event]) -> None:
-        errors.update({event.request: event.error for event in events if event.error is not None})
-
+    if not contexts:
+        return []
+    work = _Work(contexts, timeout_s)
     driver = driver_for(bot)
-    if driver is not None:
-        _drive(driver, requests, deliver)
+    if driver is not None and timeout_s is None:
+        work.drive(driver)
+    elif driver is not None:
+        work.apart(bot.name, partial(work.drive, driver))
     else:
-        _run_apart(cast(StreamBot, bot), requests, deliver)
+        # A thread of its own, because the caller may be inside an event loop (a notebook is).
+        work.apart(bot.name, partial(work.stream, cast(StreamBot, bot)))
     return [
-        Reply(None, errors[request]) if request in errors else Reply(request.sent)
-        for request in requests
+        Reply(None, work.errors[request]) if request in work.errors else Reply(request.sent)
+        for request in work.requests
     ]
 
 
-def _drive(driver: Driver, requests: list[Request], deliver: DeliverEvents) -> None:
-    for request in requests:
-        driver.submit(request)
-    while driver.due_in(0.0, 0.0) is not None:
-        deliver(driver.turn())
+class _Work:
+    """The replies to be made, and how they end."""
 
+    def __init__(self, contexts: Sequence[Conversation], timeout_s: float | None) -> None:
+        self.requests = [Request(context) for context in contexts]
+        self.errors: dict[Request, str] = {}
+        self._timeout_s = timeout_s
+        self._given_up = False
+        self._heard_at = time.monotonic()
 
-def _run_apart(bot: StreamBot, requests: list[Request], deliver: DeliverEvents) -> None:
-    async def run() -> None:
-        pump = StreamPump(bot, deliver)
-        await asyncio.gather(*(pump.submit(request) for request in requests))
+    def drive(self, driver: Driver) -> None:
+        """Make the replies of a step or whole bot."""
+        for request in self.requests:
+            driver.submit(request)
+        while driver.due_in(0.0, 0.0) is not None:
+            self._deliver(driver.turn(self._guard))
 
-    # A thread of its own, because the caller may be inside an event loop (a notebook is).
-    failures: list[BaseException] = []
+    def stream(self, bot: StreamBot) -> None:
+        """Make the replies of a stream bot."""
 
-    def main() -> None:
-        try:
-            asyncio.run(run())
-        except BaseException as exc:
-            failures.append(exc)
+        async def one(pump: StreamPump, request: Request) -> None:
+            await asyncio.wait({pump.submit(request)}, timeout=self._timeout_s)
+            if not request.closed:
+                self._late([request])
+                pump.cancel(request)
 
-    thread = threading.Thread(target=main, name=f"reply {bot.name}", daemon=True)
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]
+        async def run() -> None:
+            pump = StreamPump(bot, self._deliver)
+            await asyncio.gather(*(one(pump, request) for request in self.requests))
+
+        asyncio.run(run())
+
+    def apart(self, name: str, make: Callable[[], None]) -> None:
+        """Make the replies in a daemon thread, and give up what takes too long: no thread can be stopped."""
+        failures: list[BaseException] = []
+
+        def main() -> None:
+            try:
+                make()
+            except Abandoned:
+                return
+            except BaseException as exc:
+                failures.append(exc)
+
+        thread = threading.Thread(target=main, name=f"reply {name}", daemon=True)
+        began = self._heard_at = time.monotonic()
+        thread.start()
+        while thread.is_alive():
+            left_s = self._patience_s(began)
+            if left_s is not None and left_s <= 0:
+                self._given_up = True
+                self._late([request for request in self.requests if not request.closed])
+                return
+            thread.join(left_s)
+        if failures:
+            raise failures[0]
+
+    def _patience_s(self, began: float) -> float | None:
+        """Seconds that the thread still has if nothing is heard of it."""
+        if self._timeout_s is None:
+            return None
+        silent_until = self._heard_at + self._timeout_s + _GRACE_S
+        until = min(silent_until, began + self._timeout_s * len(self.requests) + _GRACE_S)
+        return until - time.monotonic()
+
+    def _deliver(self, events: list[Event]) -> None:
+        self._heard_at = time.monotonic()
+        for event in events:
+            request = event.request
+            if request.closed:
+                continue
+            request.closed = event.done or event.error is not None
+            if event.error is not None:
+                self.errors[request] = event.error
+
+    def _late(self, requests: list[Request]) -> None:
+        self._deliver([Event(r, error=f"took longer than {self._timeout_s:g} s") for r in requests])
+
+    @contextlib.contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Around every call of the bot: a thread that was given up must touch nothing more."""
+        if self._given_up:
+            raise Abandoned
+        yield
+        if self._given_up:
+            raise Abandoned

@@ -19,12 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from chatbots.config_values import ConfigError, config_values_read
+from chatbots.config_values import ConfigError, at_least, config_values_read
 from chatbots.corpora.formats import FORMATS
 from chatbots.corpora.text import RECOMMENDED, TOKENISERS
+from chatbots.encoders.named import GOEMOTIONS
 from chatbots.identity import canonical_json
 from chatbots.models.catalogue import MODELS, config_read
 from chatbots.registry import nearest_names
+from chatbots.training.bases import base_applied, base_find, yaml_read
+from chatbots.training.ei import EITraining
 
 EVERYDAY = "everyday"
 """The `path` that stands for the corpus written for this project; it needs no file of the user's."""
@@ -56,7 +59,7 @@ class CorpusConfig:
             raise ConfigError(
                 f"format is {self.format!r}; {hint}It must be one of {', '.join(FORMATS)}"
             )
-        _at_least(self, repeat=1)
+        at_least(self, repeat=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,59 +99,12 @@ class DataConfig:
             raise ConfigError(
                 f"tokeniser is {self.tokeniser!r}; it must be one of {', '.join(TOKENISERS)}"
             )
-        _at_least(self, max_words=5, min_count=1, n_utterances=2, max_tokens=2)
+        at_least(self, max_words=5, min_count=1, n_utterances=2, max_tokens=2)
         for name in ("validation", "test"):
             if not 0 < getattr(self, name) < 0.5:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)}; a share above 0 and below 0.5 is wanted"
                 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class EITraining:
-    """EI regularisation: what the context is taught to tell (paper, section 3.2).
-
-    Attributes:
-        heads: "both" (EI), "emotion" (EI_emo) or "sentence" (EI_inf).
-        input_only: the ablation that reads the two as input instead.
-        e, s: hidden units of the emotion and the sentence head.
-        w_emo, w_inf: weights of their losses, which are means, beside sums over the batch's tokens.
-        sentence_encoder: as `chatbots.encoders.sentence.encoder_get` takes it.
-        variance: share of the sentence embeddings' variance that their PCA keeps.
-        compat_relu_emotion, compat_input_only_attached: as the released code (`chatbots.models.ei`).
-    """
-
-    heads: Literal["both", "emotion", "sentence"] = "both"
-    input_only: bool = False
-    e: int = 128
-    s: int = 4000
-    w_emo: float = 25.0
-    w_inf: float = 25_000.0
-    sentence_encoder: str = "minilm"
-    variance: float = 0.95
-    compat_relu_emotion: bool = False
-    compat_input_only_attached: bool = False
-
-    def __post_init__(self) -> None:
-        _at_least(self, e=1, s=1, w_emo=0, w_inf=0)
-        if not 0 < self.variance <= 1:
-            raise ConfigError(f"variance is {self.variance}; above 0 and up to 1 is wanted")
-
-    def model_values(self, n_emotions: int, n_dimensions: int) -> dict[str, Any]:
-        """What the model's config says of its heads."""
-        return {
-            "emotion": self.heads in ("both", "emotion"),
-            "sentence": self.heads in ("both", "sentence"),
-            "K": n_emotions,
-            "D": n_dimensions,
-            "e": self.e,
-            "s": self.s,
-            "w_emo": self.w_emo,
-            "w_inf": self.w_inf,
-            "input_only": self.input_only,
-            "compat_relu_emotion": self.compat_relu_emotion,
-            "compat_input_only_attached": self.compat_input_only_attached,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +121,7 @@ class OptimiserConfig:
         max_batches: stop after so many; 0: no limit but `epochs`.
         patience: stop after so many validations without a better one; 0: never.
         precision: "bfloat16" runs matrix products in half the width; "auto" does where there is a GPU.
+        max_skipped: most batches left out because their gradient is not finite; beyond, the training stops.
     """
 
     batch_size: int = 64
@@ -176,9 +133,10 @@ class OptimiserConfig:
     max_batches: int = 0
     patience: int = 3
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    max_skipped: int = 10
 
     def __post_init__(self) -> None:
-        _at_least(self, batch_size=1, epochs=1, max_batches=0, patience=0, warmup=0)
+        at_least(self, batch_size=1, epochs=1, max_batches=0, patience=0, warmup=0, max_skipped=0)
         for name in ("lr", "clip"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
@@ -199,7 +157,7 @@ class RegularisationConfig:
     sentence_drop: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least(self, kl_batches=0)
+        at_least(self, kl_batches=0)
         for name in ("word_drop", "sentence_drop"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; from 0 to below 1 is wanted")
@@ -242,7 +200,7 @@ class HeldOutConfig:
     beam: int = 1
 
     def __post_init__(self) -> None:
-        _at_least(self, samples=1, max_windows=0, max_replies=0, beam=1)
+        at_least(self, samples=1, max_windows=0, max_replies=0, beam=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +218,7 @@ class KeepingConfig:
     validate_every: int = 0
 
     def __post_init__(self) -> None:
-        _at_least(self, log_every=1, save_every=1, validate_every=0)
+        at_least(self, log_every=1, save_every=1, validate_every=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,36 +295,45 @@ class TrainingConfig:
         values["keeping"] = {"validate_every": self.keeping.validate_every}
         for corpus in values["data"]["corpora"]:
             del corpus["licence"]
+        # Where a training stopped, it may go on with more; encoders count by what is in their files.
+        del values["optimiser"]["max_skipped"]
+        if ei := values["ei"]:
+            del ei["deepmoji"], ei["infersent"]
+            if ei["emotion_encoder"] == GOEMOTIONS:  # what was meant while there was no choice
+                del ei["emotion_encoder"]
         return values
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths begin."""
+        return Path(self.data_folder).expanduser()
 
     def corpus_path(self, corpus: CorpusConfig) -> Path:
         """Where a corpus of the user's is."""
-        return Path(self.data_folder).expanduser() / Path(corpus.path).expanduser()
+        return self.folder / Path(corpus.path).expanduser()
 
 
-def _at_least(config: Any, **limits: float) -> None:
-    for name, limit in limits.items():
-        if getattr(config, name) < limit:
-            raise ConfigError(f"{name} is {getattr(config, name)}; it must be {limit} or more")
-
-
-def config_load(path: Path | str, data: Path | str | None = None) -> TrainingConfig:
-    """Read a config file and check all of it, the corpora's existence included.
+def config_load(path: Path | str, data: Path | str | None = None, base: str = "") -> TrainingConfig:
+    """Read a config file and check all of it, the existence of corpora and encoders included.
 
     Args:
         data: folder of the corpora; the config's own if None.
+        base: lay the config over this one (`chatbots.training.bases`); the training's name then says so, so
+            that it stands beside the one without.
 
     Raises:
         ConfigError: naming the file, the key and what is allowed.
     """
-    import yaml
-
     path = Path(path)
+    values = yaml_read(path)
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    try:
+        if isinstance(values, Mapping):
+            values = dict(values)
+            if own := values.pop("base", ""):
+                values = base_applied(values, base_find(str(own), path.parent))
+            if base:
+                values = base_applied(values, added := base_find(base, Path()))
+                values["name"] = f"{values.get('name')}-{added.stem}"
         return config_check(values, path.parent if data is None else data)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
@@ -378,12 +345,10 @@ def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | 
     Raises:
         ConfigError: the one that is there cannot be used.
     """
-    import yaml
-
     if not config.start.weights:
         return None
     for beside in sorted(Path(path).parent.glob("*.yaml")):
-        values = yaml.safe_load(beside.read_text(encoding="utf-8"))
+        values = yaml_read(beside)
         if isinstance(values, Mapping) and values.get("name") == config.start.weights:
             return config_load(beside, config.data_folder)
     return None
@@ -405,4 +370,8 @@ def config_check(values: Mapping[str, Any], data: Path | str = ".") -> TrainingC
                 f"data.corpora[{i}].path is {corpus.path!r}, and there is no {config.corpus_path(corpus)}; "
                 "give the folder that holds the corpora with --data"
             )
+    if config.ei is not None:
+        for encoder in config.ei.encoders(config.folder):
+            if reason := encoder.unavailable_reason():
+                raise ConfigError(f"an encoder of ei cannot be used: {reason}")
     return config

@@ -77,8 +77,11 @@ class TrainingData:
         )
 
 
-def data_prepare(config: TrainingConfig) -> TrainingData:
+def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
     """Read and prepare everything.
+
+    Args:
+        device: where the encoders of the EI targets compute.
 
     Raises:
         CorpusError: a corpus that cannot be read, or that leaves a split without a reply.
@@ -112,8 +115,13 @@ def data_prepare(config: TrainingConfig) -> TrainingData:
     targets = None
     if config.ei is not None:
         others = [*windows["validation"].texts, *windows["test"].texts]
+        emotion, sentence = config.ei.encoders(config.folder, device)
         targets = targets_make(
-            windows["train"].texts, others, config.ei.variance, config.ei.sentence_encoder
+            windows["train"].texts,
+            others,
+            emotion=emotion,
+            sentence=sentence,
+            variance=config.ei.variance,
         )
     return TrainingData(
         config=data,

@@ -13,6 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from torch import Tensor
+
+from chatbots.models.batch import LossParts
+
 LOG = "log.jsonl"
 TENSORBOARD = "tensorboard"
 
@@ -56,6 +60,49 @@ class MetricsLog:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class LossWindow:
+    """What the batches since the last line of the log came to; tensors are read when it is written."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, Tensor | float] = {}
+        self.n_tokens = self.n_inputs = self.n_batches = self.n_skipped = 0
+        self.seconds = self.waited = 0.0
+
+    def add(self, parts: LossParts, norm: Tensor, waited: float, seconds: float) -> None:
+        self.n_batches += 1
+        self.n_tokens += parts.n_tokens
+        self.n_inputs += parts.n_inputs
+        self.seconds += seconds
+        self.waited += waited
+        for name in ("tokens_nll", "kl", "bow", "total"):
+            self._sum(name, getattr(parts, name).detach())
+        for name in ("emotion", "sentence"):  # means over the inputs
+            self._sum(name, getattr(parts, name).detach() * parts.n_inputs)
+        self._sum("gradient_norm", norm.detach())
+
+    def skip(self, waited: float, seconds: float) -> None:
+        """A batch that was left out: its losses would make every mean undefined."""
+        self.n_skipped += 1
+        self.seconds += seconds
+        self.waited += waited
+
+    def _sum(self, name: str, value: Tensor) -> None:
+        self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def values(self) -> dict[str, float]:
+        """Losses per token, heads per utterance, and the speed."""
+        per = dict.fromkeys(("tokens_nll", "kl", "bow", "total"), self.n_tokens)
+        per |= dict.fromkeys(("emotion", "sentence"), self.n_inputs)
+        per["gradient_norm"] = self.n_batches
+        values = {name: float(total) / per[name] for name, total in self.sums.items()}
+        whole = self.seconds + self.waited
+        values["tokens_per_s"] = self.n_tokens / max(whole, 1e-9)
+        values["waiting_share"] = self.waited / max(whole, 1e-9)
+        if self.n_skipped:
+            values["skipped"] = self.n_skipped
+        return values
 
 
 def log_read(folder: Path) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import shutil
 import sys
 import time
@@ -40,8 +41,9 @@ from chatbots.models.batch import DialogueBatch, LossParts
 from chatbots.models.dialogue_model import DialogueModel
 from chatbots.training.config import WITH_LATENTS, OptimiserConfig, TrainingConfig
 from chatbots.training.data import TrainingData, data_prepare
+from chatbots.training.ei import weight_check
 from chatbots.training.held_out import held_out_measure, validation_loss
-from chatbots.training.logs import MetricsLog
+from chatbots.training.logs import LossWindow, MetricsLog
 from chatbots.training.start import model_start
 from chatbots.training.state import FILE as STATE
 from chatbots.training.state import Progress, state_read, state_write
@@ -69,6 +71,7 @@ class TrainingResult:
             (`chatbots.training.held_out`); NaN where undefined.
         tokens_per_s: target tokens learnt from per second, validation not counted.
         waiting_share: share of that time spent waiting for batches.
+        skipped: batches left out because their gradient was not finite.
     """
 
     checkpoint: Path
@@ -76,6 +79,7 @@ class TrainingResult:
     best: dict[str, float]
     tokens_per_s: float
     waiting_share: float
+    skipped: int
 
 
 def train(
@@ -95,9 +99,9 @@ def train(
         watch: called after every batch; what it raises ends the training, which can be gone on with.
 
     Raises:
-        ConfigError, CorpusError: the config or a corpus cannot be used.
+        ConfigError, CorpusError, EncoderError: the config, a corpus or an encoder cannot be used.
         StateError: the folder holds the training of another config or corpus.
-        TrainingError: the loss is not finite, or another process trains in this folder.
+        TrainingError: too many gradients are not finite, or another process trains in this folder.
     """
     output = Path(output)
     output.mkdir(parents=True, exist_ok=True)
@@ -130,7 +134,8 @@ class _Training:
         watch: Callable[[Progress], None] | None,
     ) -> None:
         self.config, self.output, self.device, self.watch = config, output, device, watch
-        self.data: TrainingData = data_prepare(config)
+        self.data: TrainingData = data_prepare(config, str(device))
+        self.sentence_nats = self._weight_check()
         self.model: DialogueModel = model_start(config, self.data, output).to(device).train()
         self.adam = torch.optim.Adam(self.model.parameters(), lr=config.optimiser.lr)
         self.fingerprint = _fingerprint(config, self.data)
@@ -143,6 +148,15 @@ class _Training:
         self.per_epoch = self.data.train.n_batches(config.optimiser.batch_size)
         planned = config.optimiser.epochs * self.per_epoch
         self.n_planned = min(planned, config.optimiser.max_batches or planned)
+
+    def _weight_check(self) -> float:
+        """What the sentence loss weighs at first, in nats a batch; refused where it outweighs the words."""
+        config, data = self.config, self.data
+        if config.ei is None or data.targets is None:
+            return 0.0
+        per_batch = min(config.optimiser.batch_size / len(data.train), 1.0)
+        words = data.train.n_target_tokens * per_batch * math.log(len(data.vocabulary))
+        return weight_check(config.ei, data.targets.sentence_variance, words)
 
     def run(self) -> TrainingResult:
         progress, config = self.progress, self.config
@@ -162,7 +176,7 @@ class _Training:
     def _epoch(self, metrics: MetricsLog, bar: Any) -> None:
         """Learn from what is left of the epoch."""
         config, progress = self.config, self.progress
-        window = _Window()
+        window = LossWindow()
         batches = self.data.train.batches(
             config.optimiser.batch_size,
             derive_seed(config.seed, "order"),
@@ -176,25 +190,34 @@ class _Training:
             progress.step += 1
             progress.batch += 1
             seconds = time.perf_counter() - started
-            window.add(parts, norm, waited, seconds)
-            progress.n_tokens += parts.n_tokens
+            if bool(torch.isfinite(norm)):
+                window.add(parts, norm, waited, seconds)
+                progress.n_tokens += parts.n_tokens
+            else:
+                window.skip(waited, seconds)
             progress.seconds += seconds + waited
             progress.waited += waited
             bar.update()
             # A line never spans a saved state, so that a training that goes on writes the same ones.
             if self._ends_epoch or self._due("log_every") or self._due("save_every"):
                 self._log(metrics, window, bar)
-                window = _Window()
+                window = LossWindow()
             self._keep(metrics)
             if self.watch:
                 self.watch(progress)
             if progress.finished:
                 break
-        if window.n_batches:
+        if window.n_batches or window.n_skipped:
             self._log(metrics, window, bar)
 
     def _learn(self, batch: DialogueBatch) -> tuple[LossParts, Tensor]:
-        """One step of the optimiser; the loss before it and the gradient's norm before clipping."""
+        """One step of the optimiser; the loss before it and the gradient's norm before clipping.
+
+        Where the norm is not finite there is no step: the weights and Adam's moments stay what they were.
+
+        Raises:
+            TrainingError: that happened too often.
+        """
         optimiser, regularisation = self.config.optimiser, self.config.regularisation
         step = self.progress.step
         torch.manual_seed(derive_seed(self.config.seed, "dropout", step))
@@ -213,13 +236,30 @@ class _Training:
             )
         parts.total.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), optimiser.clip)
-        if not bool(torch.isfinite(norm)):
+        if bool(torch.isfinite(norm)):
+            self.adam.step()
+        else:
+            self._skip(float(parts.total.detach()))
+        return parts, norm
+
+    def _skip(self, loss: float) -> None:
+        """Count a batch that taught nothing."""
+        progress, optimiser = self.progress, self.config.optimiser
+        progress.skipped += 1
+        log.warning(
+            "%s: the gradient of batch %d is not finite (loss %.3g); the batch is left out (%d of at most %d)",
+            self.config.name,
+            progress.step,
+            loss,
+            progress.skipped,
+            optimiser.max_skipped,
+        )
+        if progress.skipped > optimiser.max_skipped:
             raise TrainingError(
-                f"the gradient is not finite at batch {step} (loss {float(parts.total.detach()):.3g}); lower "
+                f"the gradient is not finite at batch {progress.step} (loss {loss:.3g}), and "
+                f"{optimiser.max_skipped} such batches were left out before (optimiser.max_skipped); lower "
                 f"optimiser.lr, {optimiser.lr}, or use precision float32"
             )
-        self.adam.step()
-        return parts, norm
 
     def _keep(self, metrics: MetricsLog) -> None:
         """Validate, stop and save where it is time to."""
@@ -265,7 +305,7 @@ class _Training:
             progress.worse += 1
         self.model.train()
 
-    def _log(self, metrics: MetricsLog, window: _Window, bar: Any) -> None:
+    def _log(self, metrics: MetricsLog, window: LossWindow, bar: Any) -> None:
         progress, regularisation = self.progress, self.config.regularisation
         values = window.values()
         values["lr"] = self.adam.param_groups[0]["lr"]
@@ -273,7 +313,8 @@ class _Training:
         if self.config.model in WITH_LATENTS:
             values["kl_weight"] = kl_weight(progress.step - 1, regularisation.kl_batches)
         metrics.write(progress.step, "train", values)
-        bar.set_postfix(nll=f"{values['tokens_nll']:.3f}", tok_s=f"{values['tokens_per_s']:.0f}")
+        nll = values.get("tokens_nll", math.nan)
+        bar.set_postfix(nll=f"{nll:.3f}", tok_s=f"{values['tokens_per_s']:.0f}")
 
     def _manifest(self, best: dict[str, float]) -> Manifest:
         config, data, progress = self.config, self.data, self.progress
@@ -293,6 +334,9 @@ class _Training:
                 "n_tokens": progress.n_tokens,
                 "seconds": round(progress.seconds, 1),
                 "waiting_share": round(progress.waited / max(progress.seconds, 1e-9), 4),
+                "skipped": progress.skipped,
+                "sentence_variance": data.targets.sentence_variance if data.targets else None,
+                "sentence_nats": self.sentence_nats,
                 "device": self.device.type,
                 "torch": torch.__version__,
             },
@@ -319,42 +363,8 @@ class _Training:
             best={k: float("nan") if v is None else v for k, v in stored.metrics.items()},
             tokens_per_s=progress.n_tokens / max(progress.seconds, 1e-9),
             waiting_share=progress.waited / max(progress.seconds, 1e-9),
+            skipped=progress.skipped,
         )
-
-
-class _Window:
-    """What the batches since the last line of the log came to; tensors are read when it is written."""
-
-    def __init__(self) -> None:
-        self.sums: dict[str, Tensor | float] = {}
-        self.n_tokens = self.n_inputs = self.n_batches = 0
-        self.seconds = self.waited = 0.0
-
-    def add(self, parts: LossParts, norm: Tensor, waited: float, seconds: float) -> None:
-        self.n_batches += 1
-        self.n_tokens += parts.n_tokens
-        self.n_inputs += parts.n_inputs
-        self.seconds += seconds
-        self.waited += waited
-        for name in ("tokens_nll", "kl", "bow", "total"):
-            self._sum(name, getattr(parts, name).detach())
-        for name in ("emotion", "sentence"):  # means over the inputs
-            self._sum(name, getattr(parts, name).detach() * parts.n_inputs)
-        self._sum("gradient_norm", norm.detach())
-
-    def _sum(self, name: str, value: Tensor) -> None:
-        self.sums[name] = self.sums.get(name, 0.0) + value
-
-    def values(self) -> dict[str, float]:
-        """Losses per token, heads per utterance, and the speed."""
-        per = dict.fromkeys(("tokens_nll", "kl", "bow", "total"), self.n_tokens)
-        per |= dict.fromkeys(("emotion", "sentence"), self.n_inputs)
-        per["gradient_norm"] = self.n_batches
-        values = {name: float(total) / per[name] for name, total in self.sums.items()}
-        whole = self.seconds + self.waited
-        values["tokens_per_s"] = self.n_tokens / max(whole, 1e-9)
-        values["waiting_share"] = self.waited / max(whole, 1e-9)
-        return values
 
 
 def kl_weight(step: int, kl_batches: int) -> float:

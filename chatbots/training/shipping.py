@@ -15,6 +15,7 @@ from chatbots.checkpoints import (
     checkpoint_write,
 )
 from chatbots.ei_inputs import reads_encoders
+from chatbots.encoders.named import GOEMOTIONS
 from chatbots.encoders.pca import PCA
 from chatbots.training.config import EVERYDAY, WITH_LATENTS, CorpusConfig, TrainingConfig
 from chatbots.training.held_out import table_3, version_name
@@ -170,8 +171,12 @@ def _encoders(config: TrainingConfig) -> Sequence[str]:
     if config.ei is None:
         return ()
     return (
-        f"- through what it was made to tell: the sentence encoder {config.ei.sentence_encoder} and the emotion "
-        "head trained on GoEmotions (Apache-2.0), `chatbots/encoders/emotion_head/CARD.md`",
+        f"- through what it was made to tell: the sentence encoder {config.ei.sentence_encoder} and "
+        + (
+            "the emotion head trained on GoEmotions (Apache-2.0), `chatbots/encoders/emotion_head/CARD.md`"
+            if config.ei.emotion_encoder == GOEMOTIONS
+            else f"the emotion encoder {config.ei.emotion_encoder}"
+        ),
     )
 
 

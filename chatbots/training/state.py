@@ -38,6 +38,7 @@ class Progress:
         n_tokens: target tokens learnt from.
         seconds: spent learning; validation and measuring not counted.
         waited: seconds of these spent waiting for batches.
+        skipped: batches left out because their gradient was not finite; they count as steps.
         finished: whether it ended by itself.
     """
 
@@ -50,6 +51,7 @@ class Progress:
     n_tokens: int = 0
     seconds: float = 0.0
     waited: float = 0.0
+    skipped: int = 0
     finished: bool = False
 
 

@@ -1,7 +1,7 @@
 """EI targets: the emotion distribution and the sentence embedding of every utterance, computed once.
 
-The embeddings are kept on disk (`chatbots.encoders.cache`) under the encoder's identity and a digest of the
-texts; the emotion head reads the same vectors, so emotions cost next to nothing. The embedding is reduced by a
+Both are kept on disk (`chatbots.encoders.cache`) under the encoder's identity and a digest of the texts. The
+shipped emotion head reads MiniLM's vectors, so beside these its emotions cost next to nothing. The embedding is reduced by a
 PCA that keeps a share of the variance (0.95 in the released code of Ghandeharioun et al. 2019), fitted on the
 training text alone.
 """
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chatbots.encoders.cache import arrays_cached
-from chatbots.encoders.emotion import emotion_encoder
+from chatbots.encoders.emotion import EmotionEncoder, EmotionHead
 from chatbots.encoders.pca import PCA
-from chatbots.encoders.sentence import MINILM, encoder_get
+from chatbots.encoders.sentence import SentenceEncoder
 from chatbots.identity import Identity
 
 
@@ -30,6 +30,7 @@ class EITargets:
         emotion: (n, K) distributions.
         sentence: (n, D) reduced embeddings.
         pca: what reduced them.
+        sentence_variance: of an element of the reduced embeddings of the training text; mean over elements.
         encoders: identities of the two encoders, for the manifest.
     """
 
@@ -37,49 +38,59 @@ class EITargets:
     emotion: np.ndarray
     sentence: np.ndarray
     pca: PCA
+    sentence_variance: float
     encoders: dict[str, str]
 
 
 def targets_make(
     training: Sequence[str],
     others: Sequence[str],
+    *,
+    emotion: EmotionEncoder,
+    sentence: SentenceEncoder,
     variance: float = 0.95,
-    encoder: str = MINILM,
 ) -> EITargets:
     """Targets of all texts, the PCA fitted on `training` alone.
 
     Args:
         training: texts of the training split.
         others: of the rest.
-        encoder: the sentence encoder, as `encoder_get` takes it.
+        variance: share of the variance that the PCA keeps.
 
     Raises:
         EncoderError: if an encoder cannot be used here.
     """
     texts = tuple(dict.fromkeys([*training, *others]))
     row = {text: i for i, text in enumerate(texts)}
-    embeddings = embeddings_cached(texts, encoder)  # (n, D₀)
+    embeddings = embeddings_cached(texts, sentence)  # (n, D₀)
     of_training = sorted({row[text] for text in training})
     pca = PCA.fit(embeddings[of_training], variance)
-    emotions = emotion_encoder()
-    read_by_head = embeddings if encoder == MINILM else embeddings_cached(texts, MINILM)
+    reduced = pca(embeddings)  # (n, D)
+    if isinstance(emotion, EmotionHead):
+        same = emotion.sentence.identity == sentence.identity
+        read = embeddings if same else embeddings_cached(texts, emotion.sentence)
+        emotions = emotion.from_embeddings(read)
+    else:
+        emotions = _cached("ei_emotions", emotion, texts)
     return EITargets(
         row=row,
-        emotion=emotions.from_embeddings(read_by_head),
-        sentence=pca(embeddings),
+        emotion=emotions,
+        sentence=reduced,
         pca=pca,
-        encoders={
-            "emotion": emotions.identity.key,
-            "sentence": encoder_get(encoder).identity.key,
-        },
+        sentence_variance=float(reduced[of_training].var(axis=0, dtype=np.float64).mean()),
+        encoders={"emotion": emotion.identity.key, "sentence": sentence.identity.key},
     )
 
 
-def embeddings_cached(texts: Sequence[str], encoder: str = MINILM) -> np.ndarray:
+def embeddings_cached(texts: Sequence[str], encoder: SentenceEncoder) -> np.ndarray:
     """(n, D₀) float32 embeddings of different texts, computed where no earlier training has."""
-    found = encoder_get(encoder)
+    return _cached("ei_embeddings", encoder, texts)
+
+
+def _cached(
+    name: str, encoder: SentenceEncoder | EmotionEncoder, texts: Sequence[str]
+) -> np.ndarray:
+    """What an encoder makes of the texts, kept under that name."""
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
-    identity = Identity(
-        "ei_embeddings", "1", {"encoder": found.identity.as_dict(), "texts": digest}
-    )
-    return arrays_cached(identity, lambda: {"embeddings": found.encode(texts)})["embeddings"]
+    identity = Identity(name, "1", {"encoder": encoder.identity.as_dict(), "texts": digest})
+    return arrays_cached(identity, lambda: {"embeddings": encoder.encode(texts)})["embeddings"]

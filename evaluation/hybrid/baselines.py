@@ -6,7 +6,7 @@ how much people write. Each baseline is fitted leave-bot-out like the metric, on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
 from evaluation.hybrid.levels import bot_levels, refit_null
 from evaluation.hybrid.results import BotLevel, Intercept
-from evaluation.stats.correlation import METHODS, Method
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,15 +43,20 @@ def baselines_of(
     groups: Sequence[str],
     intercept: Intercept,
     seed: int,
-    methods: Sequence[Method] = METHODS,
+    at: Design | None = None,
 ) -> dict[str, dict[str, BotLevel]]:
-    """Leave-bot-out by one trivial column each, on the same conversations."""
-    found = {"mean_of_the_other_bots": _baseline(rated, (), intercept, seed, methods)}
+    """Leave-bot-out by one trivial column each, on the same conversations.
+
+    Args:
+        at: self-play that the lines predict from, in place of the conversations they are fitted on. Which
+            group a bot belongs to does not depend on it.
+    """
+    found = {"mean_of_the_other_bots": _baseline(rated, (), intercept, seed, at)}
     for name, column in BASELINES.items():
-        if column in rated.extra:
-            found[name] = _baseline(rated, (column,), intercept, seed, methods)
+        if column in rated.extra and (at is None or column in at.extra):
+            found[name] = _baseline(rated, (column,), intercept, seed, at)
     if groups:
-        found[GROUP] = _baseline(rated, groups, intercept, seed, methods)
+        found[GROUP] = _baseline(rated, groups, intercept, seed, at)
     return found
 
 
@@ -61,7 +65,7 @@ def _baseline(
     columns: Sequence[str],
     intercept: Intercept,
     seed: int,
-    methods: Sequence[Method],
+    at: Design | None,
 ) -> dict[str, BotLevel]:
     x = np.stack([rated.extra[name] for name in columns], axis=1) if columns else None
     if x is None:
@@ -69,19 +73,40 @@ def _baseline(
     keep = np.isfinite(x).all(axis=1)
     x, y, bots = x[keep], rated.y[keep], rated.bots[keep]
     if len(set(bots)) < MIN_BOTS:
-        return bot_levels([], [], seed=seed, methods=methods)
+        return bot_levels([], [], seed=seed)
     factors = Factors(x, y, bots)
     common = intercept == "common"
     means = {bot: x[bots == bot].mean(axis=0) for bot in factors.bots}
-    predicted = []
+    if at is not None:
+        means = _means_at(at, columns, means)
+    predicted, human = [], []
     for k, bot in enumerate(factors.bots):
+        if bot not in means:
+            continue
+        human.append(factors.bot_means[k])
         try:
             line = factors.line(factors.without(k))
         except HybridError:
-            return bot_levels([], [], seed=seed, methods=methods)
+            return bot_levels([], [], seed=seed)
         if common:
             predicted.append(factors.target_mean + (means[bot] - factors.centre) @ line.slopes)
         else:
             predicted.append(line.intercept + means[bot] @ line.slopes)
     null = partial(refit_null, factors, means, common=common, seed=seed)
-    return bot_levels(predicted, factors.bot_means, seed=seed, null=null, methods=methods)
+    return bot_levels(predicted, human, seed=seed, null=null)
+
+
+def _means_at(
+    at: Design, columns: Sequence[str], means: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The columns' means in self-play of the bots that have both; what `at` has no column of stays."""
+    there = [bot for bot in means if (at.bots == bot).any()]
+    if not columns or any(column not in at.extra for column in columns):
+        return {bot: means[bot] for bot in there}
+    found = {}
+    for bot in there:
+        x = np.stack([at.extra[name][at.bots == bot] for name in columns], axis=1)
+        x = x[np.isfinite(x).all(axis=1)]
+        if len(x):
+            found[bot] = x.mean(axis=0)
+    return found

@@ -10,8 +10,9 @@ from evaluation.hybrid.leastsquares import Line
 from evaluation.hybrid.levels import features_by_bot
 from evaluation.hybrid.presets import METRICS
 from evaluation.hybrid.results import KeptFit
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.wording import counted
 
-FEW_BOTS = 5
 FAR = 3
 """Standard deviations from which on a bot's mean feature is called far from the fit's conversations."""
 
@@ -20,7 +21,9 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[str,
     """What the numbers of this fit call for; `n_rated`: bots with ratings."""
     found = []
     if n_rated < FEW_BOTS:
-        found.append(f"{n_rated} bots are rated: too few for a correlation over bots to mean much.")
+        found.append(
+            f"Only {counted(n_rated, 'bot')} rated: too few for a correlation over bots to mean much."
+        )
     if fit.intercept == "fold":
         found.append(
             "Each fold has its own intercept, which carries the left-out bot's mean with a minus sign: "
@@ -40,12 +43,12 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[str,
         )
     if design is not None and design.n_partly_rated:
         found.append(
-            f"{design.n_partly_rated} conversations lack a rating of one of the target dimensions and count as "
-            "unrated."
+            "Counted as unrated, for lack of a rating of one of the target dimensions: "
+            f"{counted(design.n_partly_rated, 'conversation')}."
         )
     if design is not None and design.n_dropped:
         found.append(
-            f"{design.n_dropped} conversations have an undefined feature and are left out of the fit."
+            f"Left out of the fit for an undefined feature: {counted(design.n_dropped, 'conversation')}."
         )
     return tuple(found)
 

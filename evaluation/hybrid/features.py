@@ -49,6 +49,8 @@ class Design:
         people: (n,) participants, None where unknown.
         ratings: name of a rating dimension to (n,) values.
         extra: further columns, for baselines: name to (n,) values.
+        means: name of a rating dimension to the mean of each bot's conversations that have it, those with
+            undefined features too.
         rated: bot to its rated conversations' targets and participants, those with undefined features too.
         n_dropped: conversations left out because a feature is undefined.
         dropped: for how many of them each feature, or block of embeddings, is undefined.
@@ -63,6 +65,7 @@ class Design:
     people: np.ndarray
     ratings: dict[str, np.ndarray]
     extra: dict[str, np.ndarray]
+    means: dict[str, dict[str, float]]
     rated: dict[str, tuple[np.ndarray, np.ndarray]]
     n_dropped: int
     dropped: dict[str, int]
@@ -150,6 +153,9 @@ def design_of(
         people=people,
         ratings={name: one[name].to_numpy(dtype=float) for name in (*targets, *dimensions)},
         extra={name: one[name].to_numpy(dtype=float) for name in extra},
+        means={
+            name: _means(one[name].to_numpy(dtype=float), bots) for name in (*targets, *dimensions)
+        },
         rated=rated,
         n_dropped=int(undefined.any(axis=1).sum()),
         dropped={
@@ -162,3 +168,12 @@ def design_of(
         else 0,
     )
     return whole.rows(~undefined.any(axis=1))
+
+
+def _means(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
+    """The mean of each bot that has a value."""
+    return {
+        str(bot): float(values[mine].mean())
+        for bot in dict.fromkeys(bots)
+        if (mine := (bots == bot) & np.isfinite(values)).any()
+    }

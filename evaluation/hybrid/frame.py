@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evaluation.stats.correlation import Correlation, rowwise, within_groups
+from evaluation.wording import counted
 
 if TYPE_CHECKING:
     from evaluation.hybrid.results import BotLevel, Pairs
@@ -90,7 +91,9 @@ def ceiling_of(ratings: Mapping[str, np.ndarray], seed: int) -> Ceiling:
     """
     bots = [values for values in ratings.values() if len(values) > 1]
     if len(bots) < 3:
-        why = f"{len(bots)} bots have two rated conversations; a split into halves needs 3"
+        why = (
+            f"{counted(len(bots), 'bot')} with two rated conversations; a split into halves needs 3"
+        )
         return Ceiling(None, None, None, None, why)
     rng = np.random.default_rng(seed)
     halves = np.empty((2, N_SPLITS, len(bots)))
@@ -138,6 +141,12 @@ def influence_of(
         bot: float(value) if np.isfinite(value) else None
         for bot, value in zip(bots, change, strict=True)
     }
+
+
+def most_influential(influence: Mapping[str, float | None]) -> str | None:
+    """The bot whose leaving changes r most, up or down; None where no change is known."""
+    changes = {bot: abs(change) for bot, change in influence.items() if change is not None}
+    return max(changes, key=lambda bot: changes[bot], default=None)
 
 
 def interval_over_conversations(

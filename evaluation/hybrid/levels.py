@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -108,27 +108,25 @@ def ridge_null(
 
 
 def pairs_of(
-    predicted: Mapping[str, float], rated: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    predicted: Mapping[str, float],
+    human: Mapping[str, float],
+    told_apart: Collection[tuple[str, str]],
 ) -> Pairs:
-    """Count the pairs of bots and how many are in the right order."""
-    bots = [bot for bot in predicted if bot in rated]
-    mean = {bot: float(rated[bot][0].mean()) for bot in bots}
-    error = {
-        bot: float(rated[bot][0].std(ddof=1) / np.sqrt(len(rated[bot][0])))
-        if len(rated[bot][0]) > 1
-        else float("inf")
-        for bot in bots
-    }
+    """Count the pairs of bots and how many are in the right order.
+
+    Args:
+        told_apart: pairs whose ratings differ beyond chance, either way round.
+    """
+    apart = {frozenset(pair) for pair in told_apart}
     counts = {"all": 0, "ordered": 0, "resolvable": 0, "resolvable_ordered": 0}
-    for a, b in combinations(bots, 2):
-        gap = mean[a] - mean[b]
-        right = gap * (predicted[a] - predicted[b]) > 0
-        resolvable = abs(gap) > 2 * np.hypot(error[a], error[b])
+    for a, b in combinations([bot for bot in predicted if bot in human], 2):
+        right = (human[a] - human[b]) * (predicted[a] - predicted[b]) > 0
+        resolvable = frozenset((a, b)) in apart
         counts["all"] += 1
         counts["ordered"] += right
         counts["resolvable"] += resolvable
         counts["resolvable_ordered"] += resolvable and right
-    return Pairs(**{name: int(count) for name, count in counts.items()})
+    return Pairs(**counts)
 
 
 def coefficients_of(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evaluation.stats.compare import ORDER_ALPHA, pairwise
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -167,3 +169,27 @@ def _group_means(values: np.ndarray, groups: np.ndarray, n: int) -> np.ndarray:
     number = np.bincount(groups, minlength=n)
     total = np.bincount(groups, weights=values, minlength=n)
     return np.divide(total, number, out=np.zeros(n), where=number > 0)
+
+
+def told_apart(
+    human: pd.DataFrame, targets: Sequence[str], ratings: pd.DataFrame | None
+) -> set[tuple[str, str]]:
+    """Find the pairs of bots whose ratings differ beyond chance, by the test that bots are compared with.
+
+    `evaluation.stats.compare.pairwise` at `ORDER_ALPHA`: corrected for the number of pairs, whole participants
+    resampled, or conversations where nobody is named.
+
+    Args:
+        human: as of `fit_hybrid`, where `ratings` is not there or does not say enough.
+        ratings: one row per rating with `conversation_id`, `bot`, `participant` and the targets.
+    """
+    needed = {"conversation_id", "bot", "participant", *targets}
+    table = human if ratings is None or needed - set(ratings.columns) else ratings
+    value = table[list(targets)].mean(axis=1, skipna=False).to_numpy(dtype=float)
+    people = table["participant"] if "participant" in table.columns else [None] * len(table)
+    units = [
+        f"c {conversation}" if person is None or person != person else f"p {person}"
+        for conversation, person in zip(table["conversation_id"], people, strict=True)
+    ]
+    found = pairwise(value, table["bot"].astype(str).tolist(), units, level=1 - ORDER_ALPHA)
+    return {(pair.a, pair.b) for pair in found if pair.ordered}

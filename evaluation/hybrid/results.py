@@ -133,8 +133,8 @@ class BotLevel:
 class Pairs:
     """How many pairs of bots the predictions put in the order of the human means.
 
-    Resolvable pairs are those whose human means differ by more than two standard errors of the
-    difference.
+    Resolvable pairs are those that people can tell apart: their ratings differ by the test that bots are
+    compared with, corrected for the number of pairs (`evaluation.hybrid.ratings.told_apart`).
     """
 
     all: int
@@ -149,6 +149,23 @@ class Pairs:
             "resolvable": self.resolvable,
             "resolvable_ordered": self.resolvable_ordered,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class SelfPlay:
+    """How well the bots' conversations with themselves predict their ratings, by the same fits.
+
+    Attributes:
+        n_bots: bots with both.
+        influence: by bot, r over the other bots minus r over all.
+        baselines: trivial predictors, fitted on conversations with people and applied to self-play.
+    """
+
+    n_bots: int
+    bot_level: dict[str, BotLevel]
+    pairs: Pairs
+    influence: Mapping[str, float | None]
+    baselines: dict[str, dict[str, BotLevel]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +288,9 @@ class HybridResult:
     """A fit and how well it predicts bots it has not seen.
 
     `to_json()` is the document that `manage.py fit_hybrid --json` prints. Undefined is None, with a reason
-    beside it. `bot_level_selfplay` and `dimensions` go beyond that document: correlations of the self-play
-    scores with the human means, and of both scores with the other rating dimensions.
+    beside it. `bot_level` and `baselines` are by the fit's own intercept. What ends in `_selfplay` tells the
+    same of the scores from self-play; `dimensions` correlates both scores with every rating dimension over
+    bots, `dimensions_conversation_level` the predictions of single conversations.
     """
 
     fit: KeptFit
@@ -282,11 +300,12 @@ class HybridResult:
     bots: dict[str, BotResult]
     conversation_level: dict[str, Correlation]
     bot_level: dict[str, BotLevel]
-    bot_level_selfplay: dict[str, BotLevel] | None
+    selfplay: SelfPlay | None
     pairs: Pairs
     folds: tuple[Fold, ...]
     baselines: dict[str, dict[str, BotLevel]]
     dimensions: dict[str, dict[str, dict[str, Correlation]]]
+    dimensions_conversation_level: dict[str, dict[str, Correlation]]
     n_dropped: int
     dropped: dict[str, int]
     cautions: tuple[str, ...]
@@ -297,8 +316,7 @@ class HybridResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, no NaN."""
-        levels = {m: level.to_json() for m, level in self.bot_level.items()}
-        selfplay = self.bot_level_selfplay
+        played = self.selfplay
         return {
             "preset": self.fit.preset,
             "n_conversations": self.n_conversations,
@@ -309,22 +327,20 @@ class HybridResult:
             "bots": {bot: found.to_json() for bot, found in self.bots.items()},
             "intercept": self.fit.intercept,
             "conversation_level": {m: c.to_json() for m, c in self.conversation_level.items()},
-            "bot_level": levels,
-            "bot_level_selfplay": None
-            if selfplay is None
-            else {m: level.to_json() for m, level in selfplay.items()},
+            "bot_level": _levels(self.bot_level),
+            "bot_level_selfplay": None if played is None else _levels(played.bot_level),
             "pairs": self.pairs.to_json(),
+            "pairs_selfplay": None if played is None else played.pairs.to_json(),
             "folds": [fold.to_json() for fold in self.folds],
-            "baselines": {
-                name: {"bot_level": {m: level.to_json() for m, level in found.items()}}
-                for name, found in self.baselines.items()
-            },
+            "baselines": _baselines(self.baselines),
+            "baselines_selfplay": None if played is None else _baselines(played.baselines),
+            "influence_selfplay": None if played is None else dict(played.influence),
             "dimensions": {
-                name: {
-                    source: {m: c.to_json() for m, c in found.items()}
-                    for source, found in sources.items()
-                }
+                name: {source: _counted(found) for source, found in sources.items()}
                 for name, sources in self.dimensions.items()
+            },
+            "dimensions_conversation_level": {
+                name: _counted(found) for name, found in self.dimensions_conversation_level.items()
             },
             "dropped": {"conversations": self.n_dropped, "undefined": dict(self.dropped)},
             "cautions": list(self.cautions),
@@ -332,6 +348,18 @@ class HybridResult:
             "verdict": self.verdict,
             "identity": self.fit.identity.as_dict(),
         }
+
+
+def _levels(found: Mapping[str, BotLevel]) -> dict[str, Any]:
+    return {method: level.to_json() for method, level in found.items()}
+
+
+def _baselines(found: Mapping[str, Mapping[str, BotLevel]]) -> dict[str, Any]:
+    return {name: {"bot_level": _levels(levels)} for name, levels in found.items()}
+
+
+def _counted(found: Mapping[str, Correlation]) -> dict[str, Any]:
+    return {method: {**value.to_json(), "n": value.n} for method, value in found.items()}
 
 
 def _with_reason(found: dict[str, Any], reason: str | None) -> dict[str, Any]:

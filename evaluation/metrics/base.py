@@ -50,7 +50,8 @@ class Metric(Protocol):
     name: str
     title: str
     columns: tuple[Column, ...]
-    # And, if it says so, `default: bool`: False for a metric that is computed on request only.
+    # And, if it says so, `default: bool`: False for a metric that is computed on request only;
+    # `languages: tuple[str, ...] | None`, see `MetricDefaults`.
 
     @property
     def identity(self) -> Identity:
@@ -104,6 +105,8 @@ class MetricDefaults:
     columns: tuple[Column, ...] = ()
     default: bool = True
     """Whether it is computed where nobody names the metrics; False: only on request."""
+    languages: tuple[str, ...] | None = None
+    """Codes (ISO 639-1) of the languages its numbers hold for; (): any; None: those of what it is given."""
 
     @property
     def params(self) -> dict[str, Any]:

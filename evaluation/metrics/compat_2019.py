@@ -23,6 +23,8 @@ _ONE = ("1", (None, None))
 _SCORE, _SHARE = ("1", (-1, 1)), ("1", (0, 1))
 _COSINE, _WORDS, _MINUS = ("cosine", (-1, 1)), ("words", (0, None)), ("words", (None, 0))
 
+_WORDS_MATCHED = {"average": "Average", "extrema": "Extrema", "greedy": "One-way greedy"}
+
 # Name without `compat_`: unit and range, title, what the 2019 code does.
 _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]] = {
     "sentiment_user": (
@@ -68,8 +70,8 @@ _ROWS: dict[str, tuple[tuple[str, tuple[float | None, float | None]], str, str]]
     **{
         f"word_coherence_{kind}_{name}": (
             _COSINE,
-            f"Word coherence ({kind}), {title}",
-            f"{kind.capitalize()} word coherence of {what}, 0 where a side has no known word{more}",
+            f"{_WORDS_MATCHED[kind]} word coherence, {title}",
+            f"{_WORDS_MATCHED[kind]} word coherence of {what}, 0 where a side has no known word{more}",
         )
         for name, title, what in (
             ("user_bot", "message and response", "message and response"),
@@ -189,6 +191,7 @@ class Compat2019(MetricDefaults):
     """The quantities of the 2019 code as it computes them; on request."""
 
     name = "compat_2019"
+    languages = ("en",)
     title = "As the 2019 code"
     default = False
     columns = _columns()

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chatbots.entries import BrokenEntry, Entries, EntriesError, entries_read
 from chatbots.registry import nearest_names
 from evaluation.metrics.base import Metric
 from evaluation.metrics.pair_scores import Coherence, Contradiction
@@ -51,65 +54,63 @@ class MetricsFileError(ValueError):
     """A `metrics.yaml` that cannot be used; the message names the entry and what would be right."""
 
 
-def configured_load(path: Path | str) -> list[Metric]:
+def configured_load(path: Path | str, device: str = "cpu") -> list[Metric]:
     """Make the metrics of a file, nothing loaded. A file that is not there holds none.
+
+    Args:
+        device: where those compute whose entry names no device of its own.
 
     Raises:
         MetricsFileError: at the first mistake.
     """
-    import yaml
+    found = _read(path, device)
+    if found.broken:
+        raise MetricsFileError(str(found.broken[0]))
+    return found.made
 
-    path = Path(path)
-    if not path.exists():
-        return []
+
+def _read(path: Path | str, device: str, taken: Collection[str] = ()) -> Entries[Metric]:
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8")) or []
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise MetricsFileError(f"{path} cannot be read: {error}") from error
-    if not isinstance(entries, list):
-        raise MetricsFileError(f"{path} must hold a list of metrics, each with its kind")
-    made: list[Metric] = []
-    for number, entry in enumerate(entries, start=1):
-        try:
-            metric = _make(entry)
-            if metric.name in {other.name for other in made}:
-                raise ValueError(
-                    f"a second metric called {metric.name!r}; give it an id of its own"
-                )
-        except ValueError as error:
-            raise MetricsFileError(f"{path}, entry {number}: {error}") from None
-        made.append(metric)
-    return made
+        return entries_read(path, partial(_make, device=device), what="metric", taken=taken)
+    except EntriesError as error:
+        raise MetricsFileError(str(error)) from error
 
 
 _configured: set[str] = set()
+_broken: list[BrokenEntry] = []
 
 
-def configured_register(path: Path | str) -> list[str]:
+def configured_register(path: Path | str, device: str = "cpu") -> list[str]:
     """Register the metrics of a file, in place of those of an earlier call; returns their names.
 
+    A broken entry is left out and told of by `configured_broken`.
+
+    Args:
+        device: where those compute whose entry names no device of its own.
+
     Raises:
-        MetricsFileError: at the first mistake, or if an id is a registered metric's; nothing is changed.
+        MetricsFileError: if no entry can be read; nothing is changed.
     """
-    found = configured_load(path)
-    for metric in found:
-        if metric.name in metrics and metric.name not in {*KINDS, *_configured}:
-            raise MetricsFileError(
-                f"{path}: {metric.name!r} is a built-in metric; choose another id"
-            )
+    found = _read(path, device, taken=set(metrics.names()) - {*KINDS, *_configured})
+    _broken[:] = found.broken
     for name in _configured:
         metrics.discard(name)
         if name in KINDS:
             metrics.add(KINDS[name]())
     _configured.clear()
-    for metric in found:
+    for metric in found.made:
         metrics.discard(metric.name)
         metrics.add(metric)
         _configured.add(metric.name)
-    return [metric.name for metric in found]
+    return [metric.name for metric in found.made]
 
 
-def _make(entry: Any) -> Metric:
+def configured_broken() -> list[BrokenEntry]:
+    """The broken entries of the file that was registered last."""
+    return list(_broken)
+
+
+def _make(entry: Any, device: str) -> Metric:
     if not isinstance(entry, dict):
         raise ValueError(f"it is {entry!r}; it must be a mapping with kind and params")
     for key in entry:
@@ -130,6 +131,8 @@ def _make(entry: Any) -> Metric:
     for needed in _NEEDED.get(kind, ("model",)):
         if needed not in params:
             raise ValueError(f"{kind} needs the parameter {needed}")
+    if "device" in taken:
+        params = {"device": device, **params}
     title = {"title": str(entry["name"])} if "name" in entry else {}
     try:
         return KINDS[kind](name=identifier, **title, **params)

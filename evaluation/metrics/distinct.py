@@ -60,6 +60,7 @@ class Distinct(MetricDefaults):
     """distinct-1 and distinct-2 of both sides, over a conversation."""
 
     name = "distinct"
+    languages = ()
     title = "Distinct words"
     columns = (*_columns("bot", "bot"), *_columns("user", "participant"))
 

@@ -32,6 +32,7 @@ class Laughter(MetricDefaults):
     """Laughter -U and -B by words, and -U as the 2019 code counted."""
 
     name = "laughter"
+    languages = ("en",)
     title = "Laughter"
     version = "2"
     columns = (

@@ -25,6 +25,7 @@ from itertools import pairwise
 import numpy as np
 
 from chatbots import Conversation
+from chatbots.storable import storable
 
 LAYOUT_VERSION = 1
 """Raise it when these rules change: it is part of every metric's identity."""
@@ -83,7 +84,8 @@ class Layout:
             seen.add(conversation.id)
             start = len(texts)
             n_turns = len(conversation.turns)
-            texts.extend(_readable(text) for text in conversation.texts)
+            # Tokenizers refuse half a surrogate pair (a cut emoji, valid in JSON).
+            texts.extend(storable(text) for text in conversation.texts)
             owner.extend([number] * n_turns)
             position.extend(range(n_turns))
             if self_play:
@@ -159,12 +161,3 @@ def run_ends(conversation: Conversation) -> list[int]:
         for i, turn in enumerate(turns)
         if i + 1 == len(turns) or turns[i + 1].speaker != turn.speaker
     ]
-
-
-def _readable(text: str) -> str:
-    """The text, half surrogate pairs (a cut emoji, valid in JSON) replaced: tokenizers refuse them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

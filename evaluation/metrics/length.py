@@ -19,6 +19,7 @@ class Length(MetricDefaults):
     """Turns and exchanges of a conversation."""
 
     name = "length"
+    languages = ()
     title = "Length of the conversation"
     columns = (
         Column(

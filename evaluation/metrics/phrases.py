@@ -132,6 +132,7 @@ class Phrases(MetricDefaults):
     """Phrase detectors -B."""
 
     name = "phrases"
+    languages = ("en",)
     title = "Phrases"
     columns = tuple(
         column

@@ -34,6 +34,7 @@ class Question(MetricDefaults):
     """Question Score -B and -U."""
 
     name = "question"
+    languages = ("en",)
     title = "Question score"
     version = "2"
     columns = (

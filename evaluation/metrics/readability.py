@@ -94,6 +94,7 @@ class Readability(MetricDefaults):
     """Reading ease and grade -B and -U."""
 
     name = "readability"
+    languages = ("en",)
     title = "Readability"
     columns = (
         *_columns("bot", "bot", "the bot's turn"),

@@ -53,6 +53,7 @@ class Repetition(MetricDefaults):
     """Repetition -B by words."""
 
     name = "repetition"
+    languages = ("en",)
     title = "Repetition"
     columns = (
         *per_turn(
@@ -159,6 +160,7 @@ class SelfSimilarity(MetricDefaults):
     """Self-repetition -B by meaning."""
 
     name = "self_similarity"
+    languages = ("en",)
     title = "Self-repetition by meaning"
     columns = per_turn(
         "self_similarity_bot",

@@ -62,18 +62,22 @@ def compute_all(
     *,
     self_play: bool = False,
     batch: int = BATCH,
+    shared: Shared | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MetricTable]:
     """Compute metrics for all conversations; no text is encoded twice.
 
     Args:
+        shared: `Shared("cuda")` encodes there; by default a new one for this run, on the CPU.
         progress: called with (conversations done, conversations in all) after each batch.
 
     Returns:
         One table per metric name, the conversations in the order given.
     """
     parts: list[dict[str, MetricTable]] = []
-    for tables in compute_batches(conversations, metrics, self_play=self_play, batch=batch):
+    for tables in compute_batches(
+        conversations, metrics, self_play=self_play, batch=batch, shared=shared
+    ):
         parts.append(tables)
         if progress is not None:
             progress(min(len(parts) * batch, len(conversations)), len(conversations))

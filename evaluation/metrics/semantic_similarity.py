@@ -80,6 +80,7 @@ class SemanticSimilarity(SimilarityFamily):
     """Semantic similarity by the default sentence encoder."""
 
     name = "semantic_similarity"
+    languages = ("en",)
     title = "Semantic similarity"
     version = "2"
     prefix = "semantic_similarity"
@@ -114,6 +115,7 @@ class InferSentSimilarity(SimilarityFamily):
         encoder: instead of the files: any sentence encoder.
     """
 
+    languages = ("en",)
     default = False
 
     def __init__(

@@ -216,6 +216,7 @@ class Sentiment(SentimentFamily):
     """The sentiment family by the emotion encoder that is shipped."""
 
     name = "sentiment"
+    languages = ("en",)
     title = "Sentiment"
     version = "2"
     prefix = "sentiment"
@@ -234,6 +235,7 @@ class VaderSentiment(SentimentFamily):
     """The sentiment family by VADER's lexicon; on request."""
 
     name = "vader"
+    languages = ("en",)
     title = "Sentiment by VADER"
     default = False
     prefix = "vader"

@@ -21,6 +21,7 @@ class DeepMojiSentiment(SentimentFamily):
         device: where it computes.
     """
 
+    languages = ("en",)
     default = False
 
     def __init__(

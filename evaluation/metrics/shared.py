@@ -20,9 +20,14 @@ def blank(text: str) -> bool:
 
 
 class Shared:
-    """Results about single texts, kept for the length of a run. Loads an encoder at its first use."""
+    """Results about single texts, kept for the length of a run. Loads an encoder at its first use.
 
-    def __init__(self) -> None:
+    Args:
+        device: where the default sentence encoder computes ("cpu", "cuda", "cuda:1").
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
         self._encoder: CachedEncoder | None = None
         self._encoders: dict[str, CachedEncoder] = {}
         self._vader: dict[str, np.ndarray] = {}
@@ -37,7 +42,7 @@ class Shared:
         if self._encoder is None:
             from chatbots.encoders.sentence import CachedEncoder, sentence_encoder
 
-            self._encoder = CachedEncoder(sentence_encoder())
+            self._encoder = CachedEncoder(sentence_encoder(self.device))
         return self._encoder
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:

@@ -14,6 +14,7 @@ class Votes(MetricDefaults):
     """Manual votes -B."""
 
     name = "votes"
+    languages = ()
     title = "Votes"
     columns = per_turn(
         "vote_bot",

@@ -25,18 +25,19 @@ if TYPE_CHECKING:
 TOKENIZER = f"NLTKWordTokenizer {metadata.version('nltk')}"
 
 
+# Titles differ in their first words: plots cut them at the end.
 _FORMULAS = {
-    "average": ("average", "Cosine of the mean word vectors."),
+    "average": ("Average word coherence", "Cosine of the mean word vectors."),
     "extrema": (
-        "extrema",
+        "Extrema word coherence",
         "Cosine of the vectors that have, in each dimension, the value of greatest size.",
     ),
     "greedy": (
-        "greedy",
+        "Two-way greedy word coherence",
         "Each word's best cosine on the other side, averaged over words, then over both directions.",
     ),
     "greedy_ref": (
-        "greedy, 2019 code",
+        "One-way greedy word coherence (2019 code)",
         "Each word of the message: its best cosine in the reply, averaged (one direction only).",
     ),
 }
@@ -49,7 +50,7 @@ def coherence_columns(prefix: str, by: str = "") -> tuple[Column, ...]:
         for kind, (title, formula) in _FORMULAS.items()
         for column in per_turn(
             f"{prefix}_{kind}_user_bot",
-            f"Word coherence ({title}{', ' + by if by else ''}), participant and bot",
+            f"{title}{' by ' + by if by else ''}, participant and bot",
             unit="cosine",
             range=(-1, 1),
             direction="neither",
@@ -87,6 +88,7 @@ class WordCoherence(WordCoherenceFamily):
     """Average, Extrema and Greedy Word Coherence -U/B by the distilled word vectors."""
 
     name = "word_coherence"
+    languages = ("en",)
     title = "Word coherence"
     prefix = "word_coherence"
     columns = coherence_columns(prefix)

@@ -32,6 +32,7 @@ class Words(MetricDefaults):
     """Words and characters per turn of each side."""
 
     name = "words"
+    languages = ()
     title = "Number of words"
     version = "2"
     columns = (

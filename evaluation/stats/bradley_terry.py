@@ -18,6 +18,7 @@ import numpy as np
 from evaluation.stats.compare import Comparison
 from evaluation.stats.mixed import wald_comparisons
 from evaluation.stats.zscores import rater_codes
+from evaluation.wording import counted
 
 _MAX_STEPS = 100
 _TOLERANCE = 1e-12
@@ -122,14 +123,18 @@ def bradley_terry(
     rater = None if raters is None else np.unique(rater_codes(raters)[keep], return_inverse=True)[1]
     n, n_bots = len(choice), len(labels)
     n_raters = None if rater is None else int(rater.max(initial=-1)) + 1
-    how = "independent judgements" if rater is None else f"sandwich over {n_raters} raters"
+    how = (
+        "independent judgements"
+        if n_raters is None
+        else f"sandwich over {counted(n_raters, 'rater')}"
+    )
 
     def nothing(reason: str) -> BradleyTerry:
         return BradleyTerry((), (), *(None,) * 6, n, n_raters, how, reason)
 
     why = _no_fit(labels.tolist(), codes, choice)
     if why is None and n_raters is not None and n_raters <= n_bots:
-        why = f"{n_raters} raters are too few to judge {n_bots} bots by"
+        why = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
     if why is not None:
         return nothing(why)
     ties = bool((choice == 2).any())

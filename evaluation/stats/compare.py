@@ -17,6 +17,9 @@ import numpy as np
 from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT, unit_covariance
 from evaluation.stats.welch import welch
 
+ORDER_ALPHA = 0.10
+"""Chance allowed of any wrong order among all pairs of bots, wherever bots are put in order by ratings."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

@@ -18,6 +18,7 @@ import numpy as np
 
 from evaluation.stats.compare import Comparison, holm
 from evaluation.stats.zscores import rater_codes
+from evaluation.wording import counted
 
 _TOP = 1 - 1e-7  # of the raters' share
 
@@ -110,7 +111,7 @@ def mixed_model(
         return MixedModel((), (), None, 0, 0, None, *empty, n, n_raters, False, reason=reason)
 
     if n_bots < 2:
-        return nothing(f"{n_bots} bots have ratings; at least 2 are needed")
+        return nothing(f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed")
     if n_raters < 2:
         return nothing("one rater only: nothing can be said about others")
     if n_raters == n:
@@ -121,7 +122,9 @@ def mixed_model(
     within = bool(((likelihood.counts > 0).sum(axis=1) > 1).any())
     df = n - n_raters - n_bots + 1 if within else n_raters - n_bots
     if df < 1:
-        return nothing(f"{n} ratings by {n_raters} raters leave nothing to judge {n_bots} bots by")
+        return nothing(
+            f"{counted(n, 'rating')} by {counted(n_raters, 'rater')}: nothing left to judge {counted(n_bots, 'bot')} by"
+        )
     if likelihood.no_error():
         return nothing("the ratings do not vary around the bots' and raters' means")
 

@@ -17,6 +17,7 @@ import numpy as np
 from evaluation.stats.compare import Comparison
 from evaluation.stats.mixed import wald_comparisons
 from evaluation.stats.zscores import rater_codes
+from evaluation.wording import counted
 
 _MAX_STEPS = 100
 _TOLERANCE = 1e-9  # of the gain that another step promises, in log-likelihood
@@ -112,7 +113,9 @@ def ordinal_model(
     rater = None if raters is None else np.unique(rater_codes(raters)[keep], return_inverse=True)[1]
     n_bots, n_points, n = len(labels), len(points), len(point)
     n_raters = None if rater is None else int(rater.max(initial=-1)) + 1
-    how = "independent ratings" if rater is None else f"sandwich over {n_raters} raters"
+    how = (
+        "independent ratings" if n_raters is None else f"sandwich over {counted(n_raters, 'rater')}"
+    )
 
     def nothing(reason: str) -> OrdinalModel:
         empty = ((), (), (), None, 0, None, None, 0, None)
@@ -121,11 +124,13 @@ def ordinal_model(
         )
 
     if n_bots < 2:
-        return nothing(f"{n_bots} bots have ratings; at least 2 are needed")
+        return nothing(f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed")
     if n_points < 2:
         return nothing(f"every rating is {points[0]:g}: nothing tells the bots apart")
     if n_raters is not None and n_raters <= n_bots:
-        return nothing(f"{n_raters} raters are too few to judge {n_bots} bots by")
+        return nothing(
+            f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
+        )
     counts = np.bincount(bot * n_points + point, minlength=n_bots * n_points)
     counts = counts.reshape(n_bots, n_points).astype(float)
     for i, label in enumerate(labels):

@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.printing import share
 from evaluation.stats.zscores import is_unknown
+from evaluation.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +205,12 @@ def _flat(study: _Study, own: np.ndarray) -> Finding:
     worded = study.worded[own]
     asked = np.isfinite(worded).sum(axis=1) >= 3
     if asked.sum() < study.limits.min_conversations:
-        return _cannot("flat", limit, f"{asked.sum()} conversations with three answers or more")
+        return _cannot(
+            "flat", limit, f"{counted(asked.sum(), 'conversation')} with three answers or more"
+        )
     worded = worded[asked]
     share = float((np.nanmax(worded, axis=1) == np.nanmin(worded, axis=1)).mean())
-    words = f"one answer to all questions in {share:.0%} of {asked.sum()} conversations"
+    words = f"one answer to all questions in {share:.0%} of {counted(asked.sum(), 'conversation')}"
     return Finding("flat", share >= limit, share, limit, words)
 
 
@@ -214,7 +218,7 @@ def _narrow(study: _Study, own: np.ndarray) -> Finding:
     limit = study.limits.min_spread
     known = study.worded[own][np.isfinite(study.worded[own])]
     if len(own) < study.limits.min_conversations or len(known) < 2:
-        return _cannot("narrow", limit, f"{len(own)} conversations")
+        return _cannot("narrow", limit, counted(len(own), "conversation"))
     spread = float(known.std(ddof=1)) / (study.high - study.low)
     words = f"answers vary by {spread:.1%} of the scale (standard deviation)"
     return Finding("narrow", spread < limit, spread, limit, words)
@@ -246,7 +250,7 @@ def _disagrees(study: _Study, own: np.ndarray) -> Finding:
     if size <= 1e-9 * (study.high - study.low) ** 2:
         return _cannot("disagrees", limit, "the same rating for every bot")
     r = float((x * y).sum() / size)
-    words = f"r = {r:.2f} with the other raters over {both.any(axis=1).sum()} bots"
+    words = f"r = {share(r)} with the other raters over {both.any(axis=1).sum()} bots"
     return Finding("disagrees", r < limit, r, limit, words)
 
 
@@ -268,7 +272,7 @@ def _contradicts(study: _Study, own: np.ndarray) -> Finding:
     if study.turned.all() or not study.turned.any():
         return _cannot("contradicts", limit, "no statements of opposite wording")
     if len(own) < study.limits.min_conversations:
-        return _cannot("contradicts", limit, f"{len(own)} conversations")
+        return _cannot("contradicts", limit, counted(len(own), "conversation"))
     worded = study.worded[own]
     sides = [_mean(worded[:, study.turned]), _mean(worded[:, ~study.turned])]
     both = float(sum(sides)) - study.low - study.high

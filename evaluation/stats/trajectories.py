@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluation.wording import counted
+
 N_EXTREME = 100
 """Of the paper."""
 LEVEL = 0.90
@@ -68,7 +70,7 @@ def extremes(
     taken = min(k, len(rated) // 2)
     reason = None
     if taken < k:
-        reason = f"{len(rated)} conversations are rated; {k} best and {k} worst need {2 * k}"
+        reason = f"{counted(len(rated), 'conversation')} rated; {k} best and {k} worst need {2 * k}"
     nothing = np.array([], dtype=int)
     if taken == 0 or np.ptp(values[rated]) == 0:
         reason = reason if taken == 0 else "all conversations are rated the same"

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.wording import counted
+
 MIN_RATINGS = 10
 """Of the paper."""
 
@@ -70,7 +72,7 @@ def rater_zscores(
     left_out: dict[str, str] = {}
     for name, rows in _rows_by_rater(raters, given).items():
         if name is None:
-            left_out[""] = f"{len(rows)} ratings without a rater"
+            left_out[""] = f"{counted(len(rows), 'rating')} without a rater"
             continue
         if len(rows) < min_ratings:
             left_out[name] = f"{len(rows)} of the {min_ratings} ratings needed"
@@ -79,7 +81,7 @@ def rater_zscores(
         found = _standardised(own.reshape(-1, 1), mode) if pooled else _standardised(own, mode)
         found = found.reshape(own.shape)
         if not np.isfinite(found).any():
-            left_out[name] = f"all {len(rows)} ratings are the same: no deviation to divide by"
+            left_out[name] = f"the same rating {len(rows)} times: no deviation to divide by"
             continue
         scores[rows] = found
         used.append(name)

@@ -18,7 +18,7 @@ from tests.architecture.settings_reads import (
 from tests.architecture.source import ROOT
 
 # What compose hands to programs that are not Confab's own.
-FOREIGN = {"POSTGRES_USER", "POSTGRES_DB", "FORWARDED_ALLOW_IPS"}
+FOREIGN = {"POSTGRES_USER", "POSTGRES_DB"}
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """Memory of 30 hosted bots of one vocabulary: `python -m tests.benchmarks.bench_bot_memory [--json] [--bots N]`.
 
-HRED of the demo's size (256, 8,000 words, half precision in the file), each with weights of its own but for the two
-tables of words (embedding and projection), which all have in common. Hosted by `BotHost`, each asked once, against
-the naive way: every checkpoint loaded for itself. Resident memory above that of a process that has asked one such
-bot; each way in a process of its own. To be reached: half.
+HRED of the demo's size (256, 8,000 words, half precision in the file), each with weights of its own. Two figures of
+`BotHost`, each bot asked once: where every bot's tables of words (embedding and projection) are its own, as those of
+bots trained apart are, and where all have them in common, as those of one start may. Beside them the naive way, every
+checkpoint loaded for itself. Resident memory above that of a process that has asked one such bot; each way in a process
+of its own. To be reached: with common tables half of without.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MOST_SHARE = 0.5
 MB = 1e6
 
 
-def make(folder: Path, n: int) -> None:
+def make(folder: Path, n: int, *, common_tables: bool) -> None:
     """Checkpoints 0 … n; the first is only for warming up, and shares nothing."""
     import torch
 
@@ -31,6 +32,8 @@ def make(folder: Path, n: int) -> None:
     tables = model_build(config_read("hred", DEMO_HRED), seed=0)
 
     def with_tables(model) -> None:
+        if not common_tables:
+            return
         with torch.no_grad():
             model.encoder.embedding.weight.copy_(tables.encoder.embedding.weight)
             model.decoder.project.weight.copy_(tables.decoder.project.weight)
@@ -89,21 +92,28 @@ def main() -> None:
         print(measure(Path(folder), options.bots, way))
         return
     found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        make(Path(temporary), options.bots)
-        for way in ("naive", "hosted"):
-            module = [sys.executable, "-m", "tests.benchmarks.bench_bot_memory"]
-            asked = ["--bots", str(options.bots), "--measure", way, temporary]
-            done = subprocess.run([*module, *asked], stdout=subprocess.PIPE, text=True, check=True)
-            found[f"{way}_bytes"] = int(done.stdout)
-    found["share"] = found["hosted_bytes"] / found["naive_bytes"]
+    for tables, ways in (("own", ("hosted",)), ("common", ("naive", "hosted"))):
+        with tempfile.TemporaryDirectory() as temporary:
+            make(Path(temporary), options.bots, common_tables=tables == "common")
+            for way in ways:
+                found[f"{way}_{tables}_bytes"] = _measured(Path(temporary), options.bots, way)
+    found["share"] = found["hosted_common_bytes"] / found["hosted_own_bytes"]
     if options.json:
         print(json.dumps(found))
         return
     print(
-        f"{options.bots} bots: {found['hosted_bytes'] / MB:.0f} MB; loaded each for itself "
-        f"{found['naive_bytes'] / MB:.0f} MB; share {found['share']:.2f} (at most {MOST_SHARE:g})"
+        f"{options.bots} bots, tables of words of their own: {found['hosted_own_bytes'] / MB:.0f} MB; in common: "
+        f"{found['hosted_common_bytes'] / MB:.0f} MB, share {found['share']:.2f} (at most {MOST_SHARE:g}); "
+        f"in common but loaded each for itself: {found['naive_common_bytes'] / MB:.0f} MB"
     )
+
+
+def _measured(folder: Path, n: int, way: str) -> int:
+    """What `measure` finds in a process of its own."""
+    module = [sys.executable, "-m", "tests.benchmarks.bench_bot_memory"]
+    asked = ["--bots", str(n), "--measure", way, str(folder)]
+    done = subprocess.run([*module, *asked], stdout=subprocess.PIPE, text=True, check=True)
+    return int(done.stdout)
 
 
 if __name__ == "__main__":

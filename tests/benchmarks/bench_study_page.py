@@ -100,7 +100,7 @@ def main() -> int:
         make("small", 100)
         make("large", n_ratings)
         client = Client()
-        client.force_login(get_user_model().objects.create_user("r", password="x", is_staff=True))
+        client.force_login(get_user_model().objects.create_superuser("r", password="x"))
         failed = False
         print(f"{'page':18} {'queries':>8} {'of 100':>7} {'first s':>8} {'again s':>8}")
         for page in PAGES:

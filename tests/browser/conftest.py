@@ -17,6 +17,8 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A recruitment platform played by a test frames a server on this machine.
+    "--disable-features=LocalNetworkAccessChecks",
 ]
 
 

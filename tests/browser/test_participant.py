@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.conftest import ConfabServer
 
@@ -263,6 +264,84 @@ def test_a_bot_that_fails_leaves_three_ways(
     expect(page.locator("#code")).to_be_visible()
 
 
+def test_a_message_the_server_cannot_store_waits_and_is_sent_again(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    study(test_bots_server, "away", ["test-quick"])
+    page = new_page(360, 740)
+    refused: list[str] = []
+
+    def wire(route: WebSocketRoute) -> None:
+        server = route.connect_to_server()
+
+        def from_page(text: str) -> None:
+            frame = json.loads(text)
+            if frame["type"] != "message" or refused:
+                server.send(text)
+                return
+            refused.append(frame["client_id"])
+            answer = {"type": "error", "code": "unavailable", "client_id": frame["client_id"]}
+            route.send(json.dumps({**answer, "message": "The database is away."}))
+
+        route.on_message(from_page)
+
+    page.route_web_socket(re.compile("/ws/chat/"), wire)
+    begin(page, test_bots_server, "away")
+    say(page, "Hello")
+    expect(page.locator("#alert")).to_contain_text("not saved yet")
+    expect(page.locator(".msg-waiting")).to_have_count(1)
+    expect(replies(page)).to_have_text(["Reply 1 to: Hello"])
+    expect(page.locator("#alert")).to_have_text("")
+    expect(page.locator("#log .msg-you")).to_have_count(1)
+    assert len(refused) == 1
+
+
+def test_a_reply_that_takes_too_long_offers_ways_on_until_it_comes(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    study(test_bots_server, "late", ["test-slow"], min_exchanges=1)
+    page = new_page(1280, 800)
+    sockets: list[WebSocketRoute] = []
+    held: list[str] = []
+    holds = True
+
+    def wire(route: WebSocketRoute) -> None:
+        def from_server(text: str) -> None:
+            if holds and json.loads(text).get("turn") == 3:
+                held.append(text)
+            else:
+                route.send(text)
+
+        route.connect_to_server().on_message(from_server)
+        sockets.append(route)
+
+    page.route_web_socket(re.compile("/ws/chat/"), wire)
+    begin(page, test_bots_server, "late")
+    say(page, "Hello")
+    expect(replies(page)).to_have_text([re.compile(LAST_WORD)])
+    rate = page.locator("#rate")
+    expect(rate).to_have_attribute("href", re.compile("/rate/"))
+    # While a reply is under way there is nothing to rate.
+    say(page, "And now?")
+    expect(page.locator("#rate-reason")).to_have_text("Opens when the reply is complete")
+    expect(rate).to_have_attribute("aria-disabled", "true")
+    expect(page.locator("#log .msg-you[data-turn='2']")).to_have_count(1)  # acknowledged
+    overdue = {"type": "error", "code": "bot_failed", "turn": 3, "message": "", "busy": False}
+    overdue |= {"overdue": True, "can": ["swap", "finish"], "can_rate": True}
+    sockets[-1].send(json.dumps(overdue))
+    failed = page.locator(".msg-failed")
+    expect(failed).to_contain_text("has not answered for a long time")
+    expect(failed.get_by_role("button")).to_have_text(["New chatbot", "Finish early with pay"])
+    expect(rate).to_have_attribute("href", re.compile("/rate/"))
+    # It comes after all, and the news that it is late once more.
+    holds = False
+    for text in [*held, json.dumps(overdue)]:
+        sockets[-1].send(text)
+    expect(replies(page)).to_have_text([re.compile(LAST_WORD), re.compile(LAST_WORD)])
+    expect(failed).to_have_count(0)
+    expect(rate).to_have_attribute("href", re.compile("/rate/"))
+
+
 def test_two_tabs_show_the_same_chat(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
@@ -326,6 +405,109 @@ def _way_in_a_frame(page: Page) -> None:
         frame.locator(f"#{key}-4").check(force=True)
     frame.get_by_role("button", name="Save and finish").click()
     expect(frame.locator("#code")).to_be_visible()
+
+
+def test_mechanical_turk_shows_a_study_in_its_frame_and_takes_the_task_back(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    """No setting of the study names Mechanical Turk; its pages are played by the test."""
+    turk = "https://workersandbox.mturk.com"
+    study(test_bots_server, "turk", ["test-quick"], min_exchanges=1)
+    ids = f"workerId=w1&assignmentId=a1&hitId=h1&turkSubmitTo={turk}"
+    link = f"{test_bots_server.url}/s/turk/?{ids}"
+    page = new_page()
+    taken = []
+
+    def turk_answers(route: Any) -> None:
+        request = route.request
+        if request.method == "POST":
+            taken.append((request.url, request.post_data))
+            body = "Taken."
+        else:
+            body = f'<iframe src="{link}" width="1000" height="700"></iframe>'
+        route.fulfill(content_type="text/html", body=body)
+
+    page.route(f"{turk}/**", turk_answers)
+    page.goto(f"{turk}/task")
+    _way_in_a_frame(page)
+    frame = page.frame_locator("iframe")
+    code = frame.locator("#code").inner_text()
+    # The task opened again says the same, and can be sent from there.
+    page.reload()
+    expect(frame.locator("#code")).to_have_text(code)
+    frame.get_by_role("button", name="Send to Mechanical Turk").click()
+    expect(frame.get_by_text("Taken.")).to_be_visible()
+    assert taken == [(f"{turk}/mturk/externalSubmit", f"assignmentId=a1&completionCode={code}")]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_names_and_focus_are_where_they_belong(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
+) -> None:
+    headings = "# Consent\n\n# Title\n\n# How\n\n# Start\n\n# About\n\n# Continue"
+    study(test_bots_server, "focus", ["test-quick"], consent_text=headings)
+    page = new_page(width, height)
+    page.goto(f"{test_bots_server.url}/s/focus/")
+    page.get_by_text("Read the full consent form").click()
+    expect(page.get_by_role("heading", name="Consent", exact=True)).to_be_visible()
+    # The label belongs to the box, whatever the form's headings say.
+    page.get_by_text("I have read this, and I agree to take part.").click()
+    expect(page.get_by_role("checkbox")).to_be_checked()
+    begin(page, test_bots_server, "focus")
+    expect(page.locator("#text")).to_be_focused()
+    page.get_by_role("button", name="Help", exact=True).click()
+    expect(page.get_by_role("dialog", name="How it works")).to_be_visible()
+    page.get_by_role("button", name="Close").click()
+    no_sideways_scroll(page)
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_answers_outlive_an_error_a_reload_and_the_way_back(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], script: bool
+) -> None:
+    study(test_bots_server, "errors", ["test-quick"], min_exchanges=1)
+    with_script = new_page()
+    begin(with_script, test_bots_server, "errors")
+    say(with_script, "Hello")
+    expect(replies(with_script)).to_have_count(1)
+    page = with_script
+    if not script:
+        page = new_page(java_script_enabled=False)
+        page.context.add_cookies(with_script.context.cookies())
+    page.goto(with_script.url + "rate/")
+    for key in ("quality", "fluency", "diversity"):
+        page.locator(f"#{key}-4").check(force=True)
+    page.get_by_label("Anything else?").fill("First words")
+    page.get_by_role("button", name="Save and finish").click()
+
+    def kept(fluency: int, words: str) -> None:
+        for key, value in (("quality", 4), ("fluency", fluency), ("diversity", 4)):
+            expect(page.locator(f"#{key}-{value}")).to_be_checked()
+        expect(page.locator("#empathy-4")).not_to_be_checked()
+        expect(page.get_by_label("Anything else?")).to_have_value(words)
+
+    summary = page.locator("#summary")
+    expect(summary).to_contain_text("2 answers are missing.")
+    kept(4, "First words")
+    fluency, words = 4, "First words"
+    if script:
+        # What is changed after the error is kept by the browser.
+        fluency, words = 6, ""
+        page.locator("#fluency-6").check(force=True)
+        page.get_by_label("Anything else?").fill("")
+    page.reload()
+    expect(summary).to_contain_text("2 answers are missing.")
+    kept(fluency, words)
+    page.go_back()
+    expect(summary).to_have_count(0)
+    kept(fluency, words)
+    page.go_forward()
+    expect(summary).to_be_visible()
+    kept(fluency, words)
+    for key in ("contingency", "empathy"):
+        page.locator(f"#{key}-4").check(force=True)
+    page.get_by_role("button", name="Save and finish").click()
+    expect(page.locator("#code")).to_be_visible()
 
 
 def test_without_script_consent_rating_and_code_work(

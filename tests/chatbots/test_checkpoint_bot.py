@@ -18,6 +18,7 @@ from chatbots.configured import BotsFileError, configured_load
 from chatbots.conversation import Conversation
 from chatbots.corpora.text import tokeniser_get
 from chatbots.decoding import sample, uniform_numbers
+from chatbots.detokenise import sentences_end
 from chatbots.encoders.emotion import emotion_encoder
 from chatbots.encoders.pca import PCA
 from chatbots.encoders.sentence import sentence_encoder
@@ -200,7 +201,10 @@ def test_sampling_is_the_decoding_of_the_models(folders):
         top_p=params["top_p"],
         forbidden=(PAD, SOS, UNK),
     )
-    assert texts(bot, asked) == [words.detokenise(vocabulary.tokens(r)) for r in replies]
+    wanted = [words.detokenise(vocabulary.tokens(r)) for r in replies]
+    assert any(sentences_end(text) not in (0, len(text)) for text in wanted)
+    # All were cut at the longest length, so each ends with its last whole sentence.
+    assert texts(bot, asked) == [text[: sentences_end(text) or None] for text in wanted]
 
 
 def test_a_beam_is_the_search_of_the_models(folders):
@@ -217,7 +221,11 @@ def test_a_beam_is_the_search_of_the_models(folders):
         pick_hypothesis(found, uniform_numbers(c.reply_seed, 1)[0], rule="length", unknown=UNK)
         for found, c in zip(beam_search(model, state, settings, start=SOS), asked, strict=True)
     ]
-    wanted = [words.detokenise(vocabulary.tokens(h.tokens)) for h in chosen]
+    whole = [words.detokenise(vocabulary.tokens(h.tokens)) for h in chosen]
+    wanted = [
+        text if h.ended else text[: sentences_end(text) or None]
+        for text, h in zip(whole, chosen, strict=True)
+    ]
     assert texts(bot, asked) == wanted
 
 

@@ -13,6 +13,8 @@ from chatbots.bots.retrieval import RetrievalBot
 from chatbots.configured import (
     KINDS,
     BotsFileError,
+    configured_broken,
+    configured_extend,
     configured_load,
     configured_register,
     kind_parameters,
@@ -115,7 +117,7 @@ def test_no_file_and_an_empty_file_hold_no_bot(file: Path) -> None:
         ("- {id: a, kind: neural_chat, params: {path: 'a:B', arguments: [1]}}", "it must be a mapping"),
         (
             "- {id: a, kind: retrieval}\n- {id: b, kind: retrieval}\n- {id: a, kind: retrieval}",
-            "entry 3: a second bot with the id 'a'",
+            r"entry 3 \(a\): a second bot with the id 'a'",
         ),
     ],
 )  # fmt: skip
@@ -157,18 +159,50 @@ def test_registering_again_replaces_what_was_registered(file: Path, clean_regist
     assert set(bots.names()) == {*before, "one"}
 
 
-def test_a_mistake_leaves_the_registry_as_it_was(file: Path, clean_registry: None) -> None:
+def test_a_broken_entry_disables_itself_only(file: Path, clean_registry: None) -> None:
+    names = bots.names()
+    file.write_text(
+        "- {id: one, kind: retrieval}\n"
+        "- {id: x, kind: retrival}\n"
+        "- just words\n"
+        "- {id: eliza, kind: retrieval}\n"
+        "- {id: one, kind: retrieval}\n"
+        "- {id: two, kind: retrieval}\n"
+    )
+    assert configured_register(file) == ["one", "two"]
+    assert set(bots.names()) == {*names, "one", "two"}
+    assert [(broken.number, broken.id, broken.kind) for broken in configured_broken()] == [
+        (2, "x", "retrival"), (3, "", ""), (4, "eliza", "retrieval"), (5, "one", "retrieval"),
+    ]  # fmt: skip
+    told = [str(broken) for broken in configured_broken()]
+    assert told[0].startswith(f"{file}, entry 2 (x): there is no kind 'retrival'; did you mean")
+    assert "it is a text; it must be a mapping" in told[1]
+    assert "'eliza' is a built-in bot" in told[2]
+    assert "a second bot with the id 'one'" in told[3]
+    file.write_text("- {id: one, kind: retrieval}\n- {id: x, kind: retrieval}")
+    assert configured_extend(file) == ["x"]
+    assert configured_broken() == []
+
+
+def test_a_bug_in_a_kind_disables_its_entry_only(
+    file: Path, clean_registry: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "gone", "chatbots.bots.no_such_module:Bot")
+    file.write_text("- {id: x, kind: gone}\n- {id: one, kind: retrieval}")
+    assert configured_register(file) == ["one"]
+    assert "ModuleNotFoundError" in configured_broken()[0].reason
+
+
+@pytest.mark.parametrize("text", ["- [", "a: b"])
+def test_a_file_without_entries_leaves_the_registry_as_it_was(
+    file: Path, clean_registry: None, text: str
+) -> None:
     file.write_text("- {id: one, kind: retrieval}")
     configured_register(file)
-    names = bots.names()
-    for text in (
-        "- {id: x, kind: nothing}",
-        "- {id: x, kind: retrieval}\n- {id: eliza, kind: retrieval}",
-    ):
-        file.write_text(text)
-        with pytest.raises(BotsFileError):
-            configured_register(file)
-        assert bots.names() == names
+    file.write_text(text)
+    with pytest.raises(BotsFileError, match=str(file)):
+        configured_register(file)
+    assert "one" in bots.names()
 
 
 def test_every_kind_declares_its_parameters() -> None:
@@ -195,7 +229,7 @@ def test_reading_the_file_loads_no_torch(file: Path) -> None:
     code = (
         "import sys; from chatbots.configured import *; configured_register(sys.argv[1]);"
         "from chatbots.registry import bot_list; [b.unavailable_reason() for b in bot_list()];"
-        "print([m for m in ('torch', 'transformers', 'openai', 'sentence_transformers') if m in sys.modules])"
+        "print([m for m in ('torch', 'transformers', 'httpx2', 'sentence_transformers') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True

@@ -1,12 +1,9 @@
-"""The endpoint bot against a small server on this machine that speaks HTTP and server-sent events."""
+"""The endpoint bot: requests, pieces, tries, keys and costs."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,110 +11,25 @@ import pytest
 from chatbots import Conversation
 from chatbots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
-from chatbots.metering import MemoryMeter, PaidBot, ReplyCost, meter_get, meter_set
+from chatbots.metering import MemoryMeter, PaidBot, ReplyCost
 from chatbots.serving import reply
+from tests.chatbots.endpoint_server import (
+    SSE,
+    Send,
+    Server,
+    chunk,
+    counts,
+    fails,
+    hangs,
+    pieces,
+    says,
+    serving,
+)
 
 KEY = "sk-test-abcdefgh12345678"
-Send = Callable[[bytes], Awaitable[None]]
 
 
-@pytest.fixture(autouse=True)
-def meter() -> Iterator[MemoryMeter]:
-    """Accounts in memory, in place of the database's."""
-    before, mine = meter_get(), MemoryMeter()
-    meter_set(mine)
-    yield mine
-    meter_set(before)
-
-
-def chunk(text: str | None = None, finish: str | None = None) -> bytes:
-    """One server-sent event of a chat completion."""
-    delta = {} if text is None else {"role": "assistant", "content": text}
-    body = {
-        "id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m",
-        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-    }  # fmt: skip
-    return b"data: " + json.dumps(body).encode() + b"\n\n"
-
-
-@dataclass
-class Server:
-    """Answers the n-th request with the n-th of `answers` (the last one again and again)."""
-
-    answers: list[Callable[[Server, Send], Awaitable[None]]]
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    port: int = 0
-    let_go: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
-            headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
-            body = await reader.readexactly(int(headers["content-length"]))
-            self.headers.append(headers)
-            self.requests.append(json.loads(body))
-            answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
-
-            async def send(data: bytes) -> None:
-                writer.write(data)
-                await writer.drain()
-
-            await answer(self, send)
-        writer.close()
-
-    def bot(self, **params: Any) -> EndpointBot:
-        settings = {"name": "e", "model": "m", "base_url": f"http://127.0.0.1:{self.port}/v1"}
-        bot = EndpointBot(**{**settings, **params})
-        bot.load("cpu")
-        return bot
-
-
-@contextlib.asynccontextmanager
-async def serving(*answers: Callable[[Server, Send], Awaitable[None]]) -> AsyncIterator[Server]:
-    server = Server(list(answers))
-    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
-    server.port = listening.sockets[0].getsockname()[1]
-    try:
-        yield server
-    finally:
-        server.let_go.set()
-        listening.close()
-
-
-SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
-
-
-def says(*pieces: str, finish: str | None = "stop") -> Callable[[Server, Send], Awaitable[None]]:
-    async def answer(server: Server, send: Send) -> None:
-        await send(SSE + b"\r\n")
-        for piece in pieces:
-            await send(chunk(piece))
-        if finish:
-            await send(chunk(finish=finish) + b"data: [DONE]\n\n")
-
-    return answer
-
-
-def fails(
-    status: int, message: str = "no", headers: str = ""
-) -> Callable[[Server, Send], Awaitable[None]]:
-    async def answer(server: Server, send: Send) -> None:
-        body = json.dumps({"error": {"message": message}}).encode()
-        head = (
-            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nretry-after: 0\r\n{headers}"
-        )
-        await send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-
-    return answer
-
-
-async def hangs(server: Server, send: Send) -> None:
-    await server.let_go.wait()
-
-
-async def pieces(bot: EndpointBot, *texts: str, seed: int = 0) -> list[str]:
-    return [piece async for piece in bot.stream(Conversation.from_texts(texts, seed=seed))]
+pytestmark = pytest.mark.usefixtures("meter")
 
 
 async def test_pieces_arrive_as_the_server_sends_them() -> None:
@@ -131,6 +43,13 @@ async def test_pieces_arrive_as_the_server_sends_them() -> None:
         assert await anext(stream) == "Hel"
         server.let_go.set()
         assert [piece async for piece in stream] == ["lo"]
+
+
+async def test_a_reply_at_its_longest_ends_with_its_last_whole_sentence() -> None:
+    for finish, said in (("length", "Yes. I do!"), ("stop", "Yes. I do! But the")):
+        async with serving(says("Ye", "s. I d", "o! Bu", "t the", finish=finish)) as server:
+            stream = server.bot().stream(Conversation.from_texts(["hi"]))
+            assert "".join([piece async for piece in stream]) == said
 
 
 async def test_the_request_holds_prompt_window_settings_and_seed() -> None:
@@ -240,22 +159,6 @@ async def test_no_text_at_all_is_an_error() -> None:
     async with serving(says(finish="content_filter")) as server:
         with pytest.raises(BotError, match="content_filter"):
             await pieces(server.bot(retries=0), "hi")
-
-
-def counts(
-    tokens_in: int, tokens_out: int, *pieces: str
-) -> Callable[[Server, Send], Awaitable[None]]:
-    """A reply whose tokens the server counts in a chunk of its own, as OpenAI's does."""
-    usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}
-
-    async def answer(server: Server, send: Send) -> None:
-        await says(*pieces, finish=None)(server, send)
-        body = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m",
-                "choices": [], "usage": {**usage, "total_tokens": tokens_in + tokens_out}}  # fmt: skip
-        await send(chunk(finish="stop"))
-        await send(b"data: " + json.dumps(body).encode() + b"\n\ndata: [DONE]\n\n")
-
-    return answer
 
 
 async def test_tokens_and_cost_of_each_reply_are_told_once(meter: MemoryMeter) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chatbots.bots.transformers_bot import TransformersBot
-from chatbots.configured import BotsFileError, configured_load
+from chatbots.configured import BotsFileError, configured_load, configured_read
 from chatbots.registry import UnknownName
 from chatbots.remote import remote_add, remote_get, remote_list
 
@@ -52,7 +52,7 @@ def test_adding_keeps_what_is_there(tmp_path: Path) -> None:
     ("content", "told"),
     [
         ("[{id: own, kind: retrieval}]\n", "add it by hand:\n- id: dialogpt-small\n  kind"),
-        ("- {id: own, kind: retrival}\n", "did you mean retrieval"),
+        ("id: own\n", "must hold a list of bots"),
     ],
 )
 def test_a_file_that_cannot_take_it_stays_as_it_is(tmp_path: Path, content: str, told: str) -> None:
@@ -63,6 +63,13 @@ def test_a_file_that_cannot_take_it_stays_as_it_is(tmp_path: Path, content: str,
     assert told in str(caught.value)
     assert path.read_text() == content
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_broken_entry_beside_it_is_no_obstacle(tmp_path: Path) -> None:
+    path = tmp_path / "bots.yaml"
+    path.write_text("- {id: own, kind: retrival}\n")
+    remote_add(remote_get("dialogpt-small"), path)
+    assert [bot.name for bot in configured_read(path).made] == ["dialogpt-small"]
 
 
 def test_an_unknown_id_gets_the_nearest() -> None:

@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from chatbots.base import BotError
+from chatbots.base import REPLY_MAX_CHARS, BotError
 from chatbots.conversation import Conversation
+from chatbots.metering import CapReached
 from chatbots.serving import BotBusy, BotHost
+from chatbots.storable import CUT, storable
 from tests.fakes import FakeStepBot, FakeStreamBot, FakeWholeBot, says
+from tests.hostile import HOSTILE_ERRORS, raise_it
 
 PATIENT_S = 30.0
 """Set on a host after a time-out was shown, so that a busy machine does not show another."""
@@ -535,3 +538,102 @@ asyncio.run(main())
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("took longer than 0.1 s") == 2
+
+
+HOSTILE = {
+    "NUL\x00 goes": "NUL goes",
+    "half \ud83d pair": "half \ufffd pair",
+    "x" * 1_000_000: "x" * (REPLY_MAX_CHARS - len(CUT)) + CUT,
+    "\x00\u200b\udc00": "<b: gave an empty reply>",
+}
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("text", HOSTILE, ids=["nul", "surrogate", "huge", "invisible"])
+async def test_whatever_a_bot_says_is_storable_and_of_bounded_length(host_of, make, text):
+    host = host_of(make(name="b", reply=lambda _: text))
+    assert await outcome(host, "b", "hi") == HOSTILE[text]
+
+
+@pytest.mark.parametrize("make", [FakeStepBot, FakeStreamBot])
+async def test_a_bot_that_goes_on_and_on_is_stopped(host_of, make):
+    bot = make(name="b", reply=lambda _: " ".join(["word"] * REPLY_MAX_CHARS))
+    said = await outcome(host_of(bot, reply_timeout_s=PATIENT_S), "b", "hi")
+    assert (len(said), said[-len(CUT) :]) == (REPLY_MAX_CHARS, CUT)
+    await until(lambda: bot.cancelled == ["hi"])
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("trouble", HOSTILE_ERRORS)
+async def test_whatever_a_bot_raises_is_a_storable_reason(host_of, make, trouble):
+    host = host_of(make(name="b", reply=lambda _: raise_it(HOSTILE_ERRORS[trouble])))
+    said = await outcome(host, "b", "hi")
+    assert said.startswith("<b: ")
+    assert len(said) < 600
+    assert said == storable(said)
+
+
+async def test_a_bot_that_cancels_itself_fails_at_once(host_of):
+    def cancel(_: Conversation) -> str:
+        raise asyncio.CancelledError
+
+    host = host_of(FakeStreamBot(name="b", reply=cancel), reply_timeout_s=PATIENT_S)
+    assert await outcome(host, "b", "hi") == "<b: cancelled its own reply>"
+
+
+# Another bot in its place.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_bot_with_a_stand_in_is_answered_for_and_it_is_told(kind, host_of) -> None:
+    bot, other = kind(name="a", raises=says("hi")), kind(name="b")
+    bot.fallback_bot = "b"
+    host = host_of(bot, other)
+    context = saying("hi")
+    assert "".join([piece async for piece in host.stream("a", context)]) == "echo: hi"
+    stand_in = host.stand_in_take(context)
+    assert stand_in is not None
+    assert stand_in.bot_id == "b"
+    assert "scripted" in stand_in.why
+    assert host.stand_in_take(context) is None
+    assert "".join([piece async for piece in host.stream("a", saying("well"))]) == "echo: well"
+    assert host.stand_in_take(saying("well")) is None
+    with pytest.raises(BotError, match="scripted"):
+        [piece async for piece in host.stream("a", context, by_others=False)]
+
+
+async def test_nobody_goes_on_with_what_another_bot_began(host_of) -> None:
+    bot = FakeStreamBot(name="a", fails=says("hi"), fails_after=1)
+    bot.fallback_bot = "b"
+    assert "scripted failure" in await outcome(host_of(bot, FakeStreamBot(name="b")), "a", "hi")
+
+
+async def test_a_bot_that_hangs_leaves_time_for_its_stand_in(host_of) -> None:
+    bot = FakeStreamBot(name="a", hangs=says("hi"))
+    bot.fallback_bot = "b"
+    host = host_of(bot, FakeStreamBot(name="b"), reply_timeout_s=0.5)
+    assert await ask(host, "a", "hi") == "echo: hi"
+
+
+async def test_where_the_stand_in_fails_too_both_are_named(host_of) -> None:
+    bot, other = (
+        FakeStreamBot(name="a", fails=says("hi")),
+        FakeWholeBot(name="b", unavailable="gone"),
+    )
+    bot.fallback_bot = "b"
+    said = await outcome(host_of(bot, other), "a", "hi")
+    assert "a: failed: RuntimeError: scripted failure" in said
+    assert "in its place b: is unavailable: gone" in said
+
+
+async def test_a_call_that_a_cap_forbids_is_no_trouble_of_the_bot(host_of) -> None:
+    class Capped(FakeStreamBot):
+        async def stream(self, context: Conversation) -> AsyncIterator[str]:
+            raise CapReached("its cap is reached")
+            yield ""
+
+    host = host_of(Capped(name="a"), FakeStreamBot(name="b", fails=says("hi")))
+    for bot_id, is_trouble in (("a", False), ("b", True)):
+        with pytest.raises(BotError) as caught:
+            await ask(host, bot_id, "hi")
+        assert caught.value.is_trouble is is_trouble

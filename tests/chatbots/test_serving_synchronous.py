@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
+
 import pytest
 
-from chatbots.base import BotDefaults, BotError
+from chatbots.base import REPLY_MAX_CHARS, BotDefaults, BotError
 from chatbots.conversation import Conversation
-from chatbots.serving import Reply, reply
+from chatbots.serving import Reply, reply, synchronous
+from chatbots.storable import storable
+from tests import fakes
 from tests.fakes import FakeStepBot, FakeStreamBot, FakeWholeBot, says
+from tests.hostile import HOSTILE_REPLIES
 
 KINDS = [FakeStepBot, FakeStreamBot, FakeWholeBot]
 
@@ -71,3 +78,62 @@ def test_what_is_no_bot_is_refused():
 def test_a_capacity_of_nothing_is_refused():
     with pytest.raises(BotError, match="capacity of 0"):
         reply(FakeStepBot(name="b", capacity=0), saying("a"))
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("text", HOSTILE_REPLIES, ids=list(HOSTILE_REPLIES))
+def test_whatever_a_bot_says_is_storable_or_an_error(make, text):
+    (got,) = reply(make(name="b", reply=lambda _: HOSTILE_REPLIES[text]), saying("a"))
+    if text in ("empty", "whitespace", "invisible"):
+        assert got == Reply(None, "gave an empty reply")
+    else:
+        assert got.text == storable(HOSTILE_REPLIES[text], REPLY_MAX_CHARS)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_bot_that_hangs_is_not_waited_for(make):
+    bot = make(name="b", hangs=says("stuck"), capacity=1)
+    got = reply(bot, saying("a", "stuck"), timeout_s=0.2)
+    bot.release()
+    assert got == [Reply("echo: a"), Reply(None, "took longer than 0.2 s")]
+
+
+class Stubborn(BotDefaults):
+    """Blocks the event loop itself, or ignores that it is told to stop."""
+
+    name = "stubborn"
+
+    def __init__(self, *, blocks: bool) -> None:
+        self.blocks = blocks
+        self.released = threading.Event()
+
+    async def stream(self, context):
+        while not self.released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                if self.blocks:
+                    self.released.wait(60)
+                await asyncio.sleep(0.01)
+        yield "late"
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_a_bot_that_cannot_be_stopped_is_left_behind(blocks, monkeypatch):
+    monkeypatch.setattr(synchronous, "_GRACE_S", 0.1)
+    bot = Stubborn(blocks=blocks)
+    assert reply(bot, saying("a"), timeout_s=0.2) == [Reply(None, "took longer than 0.2 s")]
+    bot.released.set()
+
+
+def test_a_bot_that_steps_for_ever_without_a_word_is_given_up(monkeypatch):
+    monkeypatch.setattr(synchronous, "_GRACE_S", 0.1)
+    endless = FakeStepBot(name="b", delay_s=0.005, reply=lambda _: [""] * 10**6)
+    monkeypatch.setattr(fakes, "words_of", lambda reply: list(reply))
+    got = reply(endless, saying("a", "b"), timeout_s=0.2)
+    assert got == [Reply(None, "took longer than 0.2 s")] * 2
+    assert endless.n_steps > 1
+
+
+def test_time_counts_for_a_call_not_for_the_batch():
+    bot = FakeWholeBot(name="b", capacity=1, delay_s=0.1)
+    got = reply(bot, saying(*"abcdef"), timeout_s=0.3)
+    assert [r.text for r in got] == [f"echo: {letter}" for letter in "abcdef"]

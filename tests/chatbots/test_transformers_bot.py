@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from chatbots import transformers_generation
 from chatbots.base import BotError
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.conversation import Conversation
+from chatbots.detokenise import sentences_end
 from chatbots.serving import BotHost, reply
+from chatbots.storable import storable
 from chatbots.transformers_batch import LanguageModel
 from tests.tiny_models import CHATML, DECODERS, ENCODER_DECODERS, save_model
 
@@ -64,7 +67,7 @@ def prompt_of(bot: TransformersBot, context: Conversation) -> list[int]:
 
 
 def generated_by_transformers(bot: TransformersBot, context: Conversation, **options) -> str:
-    """The greedy reply by transformers' `generate`, with the same tokens forbidden."""
+    """The greedy reply by transformers' `generate`, with the same tokens forbidden; cut as the bot cuts."""
     ids = prompt_of(bot, context)
     forbidden = torch.nonzero(bot._loaded.forbidden).flatten().tolist()
     out = (
@@ -84,7 +87,9 @@ def generated_by_transformers(bot: TransformersBot, context: Conversation, **opt
     )
     new = out[1:] if bot._loaded.language_model.has_encoder else out[len(ids) :]
     text = bot._loaded.tokenizer.decode(new, skip_special_tokens=True)
-    return text.replace("\ufffd", "").strip()
+    text = storable(text.replace("\ufffd", "").strip())
+    ended = out[-1] in bot._loaded.stop_tokens
+    return text if ended else text[: sentences_end(text) or None]
 
 
 # The numbers are right.
@@ -196,10 +201,51 @@ def test_repeated_ngrams_are_forbidden_as_by_transformers(folder_of):
     assert [r.text or "" for r in reply(bot, asked)] == expected
 
 
-def test_half_precision_answers(folder_of):
+def test_half_precision_answers(folder_of, monkeypatch):
+    monkeypatch.setattr(transformers_generation, "bfloat16_is_native", lambda: True)
     bot = loaded(folder_of("llama"), dtype="bfloat16")
     assert model_of(bot).dtype == torch.bfloat16
     assert all(r.text for r in reply(bot, contexts(4)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("bfloat16", "dtype is bfloat16, and"),
+        ("auto", r"dtype is auto \(as its weights are stored\)"),
+    ],
+)
+def test_bfloat16_is_refused_where_the_processor_does_not_compute_it(
+    tmp_path, monkeypatch, asked, says
+):
+    folder = save_model(tmp_path, "llama")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
+    monkeypatch.setattr(transformers_generation, "bfloat16_is_native", lambda: False)
+    with pytest.raises(BotError, match=f"{says}.*set `dtype: float32`"):
+        loaded(folder, dtype=asked)
+    assert model_of(loaded(folder)).dtype == torch.float32
+    monkeypatch.setattr(transformers_generation, "bfloat16_is_native", lambda: True)
+    assert model_of(loaded(folder, dtype=asked)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("machine", "avx512", "amx", "other", "native"),
+    [
+        ("x86_64", True, False, False, True),
+        ("x86_64", False, True, False, True),
+        ("x86_64", False, False, True, False),
+        ("aarch64", False, False, True, True),
+        ("aarch64", True, True, False, False),
+    ],
+)
+def test_where_bfloat16_is_native(monkeypatch, machine, avx512, amx, other, native):
+    monkeypatch.setattr(transformers_generation.platform, "machine", lambda: machine)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: other)
+    assert transformers_generation.bfloat16_is_native() is native
 
 
 # Replies: their pieces and their ends.
@@ -218,7 +264,7 @@ def test_pieces_are_whole_and_joined_are_the_reply(folder_of):
             pieces[piece.slot].append(piece.text)
             done |= {piece.slot} if piece.done else set()
     joined = ["".join(pieces[slot]) for slot in slots]
-    assert joined == [r.text for r in reply(bot, contexts(6))]
+    assert [storable(text) for text in joined] == [r.text for r in reply(bot, contexts(6))]
     assert all(text == text.strip() and "\ufffd" not in text for text in joined)
     assert all(
         piece[:1].isspace() or piece == "" or not piece.isascii()

@@ -133,7 +133,7 @@ def test_listing_bots_loads_no_torch() -> None:
         "from chatbots.registry import bot_list\n"
         "for bot in bot_list():\n"
         "    bot.identity.key, bot.unavailable_reason(), bot.title, bot.params\n"
-        "heavy = ('torch', 'transformers', 'sentence_transformers', 'sklearn', 'openai', 'statsmodels')\n"
+        "heavy = ('torch', 'transformers', 'sentence_transformers', 'sklearn', 'httpx2', 'statsmodels')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -206,7 +206,7 @@ def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -
     server = test_bots_server
     server.add_study("quick", ["test-quick", "eliza"], min_exchanges=2)
     played = answer(server, "rehearse", "--study", "quick", "--people", "6", "--url", server.url)
-    assert (played["played"], played["failed"]) == (6, [])
+    assert (played["people"], played["done"], played["failed"]) == (6, 6, [])
     file = server.data_dir / "ratings.csv"
     export = ["export", "--study", "quick", "--what", "ratings", "--format", "csv", "--output"]
     assert answer(server, *export, str(file))["rows"] == 0

@@ -24,6 +24,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from evaluation.printing import share, span
+
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "interactive"
 QUICK_PER_BOT = 30
@@ -137,12 +139,12 @@ def fits_of(confab: Confab, rated: RatedSet) -> list[dict[str, Any]]:
 
 
 def told(correlation: dict[str, Any] | None, kind: str) -> str:
-    """`0.42 [0.10, 0.68]`, or a dash where there is none."""
+    """`.42 [.10, .68]`, or a dash where there is none."""
     found = (correlation or {}).get(kind) or {}
     if found.get("r") is None:
         return "–"
     ends = found.get("ci95")
-    return f"{found['r']:.2f}" + (f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "")
+    return share(found["r"]) + (f" {span(*ends, shares=True)}" if ends else "")
 
 
 def rows_of(name: str, fit: dict[str, Any]) -> list[list[str]]:
@@ -158,7 +160,7 @@ def rows_of(name: str, fit: dict[str, Any]) -> list[list[str]]:
                 str(fit["n_conversations"]),
                 str(fit["n_bots"]),
                 told(found["bot_level"], "pearson"),
-                "–" if null is None else f"{null:.2f}",
+                share(null),
                 f"{pairs['ordered']}/{pairs['all']}",
                 f"{pairs['resolvable_ordered']}/{pairs['resolvable']}",
             ]
@@ -170,8 +172,7 @@ def baseline_rows(fit: dict[str, Any]) -> list[list[str]]:
     """A row for each trivial predictor, by the common intercept."""
     rows = []
     for name, found in fit["baselines"].items():
-        null = found["bot_level"]["pearson"].get("null95")
-        shown = "–" if null is None else f"{null:.2f}"
+        shown = share(found["bot_level"]["pearson"].get("null95"))
         rows.append(["", name, "", "", told(found["bot_level"], "pearson"), shown, "", ""])
     return rows
 
@@ -181,8 +182,7 @@ def notes_of(name: str, fit: dict[str, Any]) -> str:
     chosen = Counter(fold.get("penalty") for fold in fit["folds"])
     penalties = ", ".join(f"{penalty:g} in {n}" for penalty, n in sorted(chosen.items()))
     best = fit["ceiling"]["best_r"]
-    told_best = "–" if best is None else f"{best:.2f}"
-    return f"{name}: penalties {penalties} folds; ceiling {told_best}. {fit['verdict']}"
+    return f"{name}: penalties {penalties} folds; ceiling {share(best)}. {fit['verdict']}"
 
 
 HEADINGS = [

@@ -8,19 +8,14 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from webapp.bots.models import BotVersion
+from webapp.core.rights_admin import ReadOnly
 
 
 @admin.register(BotVersion)
-class BotVersionAdmin(admin.ModelAdmin):
+class BotVersionAdmin(ReadOnly, admin.ModelAdmin):
     list_display = ("bot_id", "title", "kind", "version", "is_control", "key", "created_at")
     list_filter = ("kind", "is_control", "bot_id")
     search_fields = ("bot_id", "title", "key")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

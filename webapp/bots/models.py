@@ -65,4 +65,38 @@ class Spending(models.Model):
         return self.spent_nano / NANO
 
 
+class BotHealth(models.Model):
+    """How a bot's replies to people go, kept by the replies themselves: one row per bot that was ever asked.
+
+    A bot whose replies fail again and again is set aside: given to nobody new until a reply works.
+    """
+
+    bot_id = models.CharField(max_length=100, primary_key=True)
+    answered_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("The latest reply, to the minute.")
+    )
+    failed_at = models.DateTimeField(null=True, blank=True, help_text=_("The latest failure."))
+    reason = models.CharField(max_length=500, blank=True, help_text=_("Of the latest failure."))
+    n_failed = models.PositiveIntegerField(
+        default=0, help_text=_("Failures in a row, up to the latest.")
+    )
+    failed_since = models.DateTimeField(
+        null=True, blank=True, help_text=_("The first failure of those in a row.")
+    )
+    failed_in = models.JSONField(
+        default=list, help_text=_("The first chats of those failures, each once.")
+    )
+    set_aside_at = models.DateTimeField(null=True, blank=True)
+    try_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("When a bot host tries the bot again by itself.")
+    )
+    n_tries = models.PositiveIntegerField(default=0, help_text=_("Such trials so far."))
+
+    class Meta:
+        verbose_name_plural = _("bot health")
+
+    def __str__(self) -> str:
+        return f"{self.bot_id}: {self.n_failed} failures in a row"
+
+
 NANO = 1_000_000_000

@@ -9,20 +9,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from chatbots.base import Bot
-from chatbots.configured import BotsFileError, configured_extend, configured_register
+from chatbots.configured import (
+    BotsFileError,
+    configured_broken,
+    configured_extend,
+    configured_register,
+)
 from chatbots.metering import PaidBot
-from chatbots.registry import bot_get, bot_list
-from webapp.bots.models import Spending
+from chatbots.registry import UnknownName, bot_get, bot_list
+from chatbots.storable import storable
+from webapp.bots.models import BotHealth, Spending
+
+MOST_PAID_TRIES = 10
+"""A bot that was set aside and may cost money is tried so often by itself (five hours); then a person must."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class BotEntry:
-    """A bot as lists show it."""
+    """A bot as lists show it.
+
+    Attributes:
+        available: it can be loaded here and may spend.
+        reason: why it is not available.
+        health: how its replies to people go; None before the first.
+    """
 
     id: str
     name: str
@@ -31,6 +50,31 @@ class BotEntry:
     available: bool
     reason: str | None
     params: dict
+    health: BotHealth | None = None
+
+    @property
+    def is_set_aside(self) -> bool:
+        """Its replies failed again and again, so it is given to nobody new until one works."""
+        return self.health is not None and self.health.set_aside_at is not None
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether it is given to people."""
+        return self.available and not self.is_set_aside
+
+    @property
+    def trouble(self) -> str:
+        """How often it failed, since when and why, in a sentence without its subject; empty if it is well."""
+        health = self.health
+        if health is None or not health.n_failed or health.failed_since is None:
+            return ""
+        said = ngettext(
+            "failed at its latest reply, {since}: {reason}",
+            "failed at its latest {n} replies, the first {since}, the last with: {reason}",
+            health.n_failed,
+        )
+        since = date_format(timezone.localtime(health.failed_since), "j M, H:i")
+        return said.format(n=health.n_failed, since=since, reason=health.reason)
 
 
 _registered_from: tuple[Path, int] | None = None
@@ -44,7 +88,7 @@ def bots_discover() -> None:
     with the bot as it is loaded.
 
     Raises:
-        BotsFileError: for a mistake in the file, or if a file other than the usual one is not there.
+        BotsFileError: if the file cannot be read, or if one other than the usual is not there.
     """
     global _registered_from
     path = Path(settings.CONFAB_BOTS)
@@ -70,17 +114,29 @@ def bots_discover() -> None:
                 # Somebody is in the middle of an edit, perhaps; what is registered serves on.
                 log.warning("bots added to the file cannot be used: %s", error)
         _registered_from = (path, stamp)
+        for broken in configured_broken():
+            log.warning("left out: %s", broken)
 
 
 def bot_entry_list() -> list[BotEntry]:
-    """Every registered bot, by name."""
+    """Every registered bot, by name, and the broken entries of `bots.yaml`, which are never available."""
     bots_discover()
-    return [bot_entry(bot) for bot in bot_list()]
+    healths = {health.bot_id: health for health in BotHealth.objects.all()}
+    found = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list()]
+    there = {entry.id for entry in found}
+    for broken in configured_broken():
+        # An id that is another bot's, or none at all, is no name for it.
+        name = broken.id if broken.id and broken.id not in there else f"entry-{broken.number}"
+        there.add(name)
+        found.append(
+            BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={})
+        )
+    return sorted(found, key=lambda entry: entry.id)
 
 
-def bot_entry(bot: Bot) -> BotEntry:
-    """One bot as lists show it."""
-    reason = bot.unavailable_reason() or _cap_reason(bot)
+def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
+    """One bot as lists show it, with its health where that is known."""
+    reason = storable(bot.unavailable_reason() or "") or _cap_reason(bot)
     return BotEntry(
         id=bot.name,
         name=bot.title,
@@ -89,7 +145,33 @@ def bot_entry(bot: Bot) -> BotEntry:
         available=reason is None,
         reason=reason,
         params=dict(bot.identity.params),
+        health=health,
     )
+
+
+def bots_to_try(pool: str | None) -> list[str]:
+    """Bots of the pool that are set aside and whose next trial is due; None: of all pools."""
+    due = BotHealth.objects.filter(set_aside_at__isnull=False, try_at__lte=timezone.now())
+    return [
+        bot_id
+        for bot_id, n_tries in due.values_list("bot_id", "n_tries")
+        if pool in (None, bot_pool(bot_id)) and _may_be_tried(bot_id, n_tries)
+    ]
+
+
+def _may_be_tried(bot_id: str, n_tries: int) -> bool:
+    try:
+        bot = bot_find(bot_id)
+    except UnknownName:
+        return False
+    is_free = not isinstance(bot, PaidBot) or bot.least_bound.cost == 0
+    return is_free or n_tries < MOST_PAID_TRIES
+
+
+def bot_tries_itself(entry: BotEntry) -> bool:
+    """Whether a bot host goes on trying a bot that was set aside."""
+    n_tries = entry.health.n_tries if entry.health is not None else 0
+    return entry.is_set_aside and _may_be_tried(entry.id, n_tries)
 
 
 def _cap_reason(bot: Bot) -> str | None:
@@ -140,13 +222,30 @@ def bot_find(bot_id: str) -> Bot:
         UnknownName: with the nearest names.
     """
     bots_discover()
-    return bot_get(bot_id)
+    try:
+        return bot_get(bot_id)
+    except UnknownName:
+        for broken in configured_broken():
+            if broken.id == bot_id:
+                raise UnknownName(str(broken)) from None
+        raise
+
+
+def bots_unknown(bot_ids: Collection[str]) -> list[str]:
+    """A sentence for each of `bot_ids` that no bot here has, with the nearest names."""
+    found = []
+    for bot_id in bot_ids:
+        try:
+            bot_find(bot_id)
+        except UnknownName as error:
+            found.append(capfirst(str(error)))
+    return found
 
 
 def bot_available_ids(bot_ids: list[str]) -> list[str]:
     """Those of `bot_ids` that can be offered to people now, in the same order."""
     entries = {entry.id: entry for entry in bot_entry_list()}
-    return [bot_id for bot_id in bot_ids if bot_id in entries and entries[bot_id].available]
+    return [bot_id for bot_id in bot_ids if bot_id in entries and entries[bot_id].is_offered]
 
 
 def bot_pool(bot_id: str) -> str:

@@ -11,16 +11,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
-
-
-class ReadOnly:
-    """Seen and, where the model's admin allows it, deleted; never added or changed."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+from webapp.core.rights_admin import ReadOnly, private_search
 
 
 class TurnInline(ReadOnly, admin.TabularInline):
@@ -50,10 +41,14 @@ class ConversationAdmin(ReadOnly, admin.ModelAdmin):
     )
     list_filter = ("study", "source", "state", "is_synthetic", "bot__bot_id")
     list_select_related = ("study", "bot")
-    search_fields = ("id", "external_id", "participant__external_id")
+    search_fields = ("id", "external_id")
     date_hierarchy = "created_at"
     inlines = (TurnInline,)
     show_full_result_count = False
+
+    def get_search_fields(self, request: HttpRequest) -> list[str]:
+        """Also by the participant's id on a platform, for those who may see it."""
+        return private_search(request, self.search_fields, "participant__external_id")
 
     @admin.display(description=_("reader"))
     def reader(self, conversation: Conversation) -> str:

@@ -1,8 +1,9 @@
-"""App configuration; adds the bot hosts' state to the health page, and the paid bots' meter."""
+"""App configuration; adds the bot hosts' state to the health page, the paid bots' meter, what is kept of a person."""
 
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class ConversationsConfig(AppConfig):
@@ -12,8 +13,28 @@ class ConversationsConfig(AppConfig):
     def ready(self) -> None:
         from chatbots.metering import meter_set
         from webapp.conversations.bot_health import bots_health
+        from webapp.conversations.models import Conversation, Turn
         from webapp.conversations.spending import DatabaseMeter
         from webapp.core.health import health_check
+        from webapp.studies.erasure import erasure_kind
 
         health_check("bots", bots_health)
         meter_set(DatabaseMeter())
+        erasure_kind(
+            "conversations",
+            _("conversations"),
+            lambda people: Conversation.objects.filter(participant__in=people),
+            lock=True,
+        )
+        erasure_kind(
+            "turns",
+            _("messages and replies"),
+            lambda people: Turn.objects.filter(conversation__participant__in=people),
+        )
+        erasure_kind(
+            "votes",
+            _("votes on replies"),
+            lambda people: Turn.objects.filter(conversation__participant__in=people).exclude(
+                vote=0
+            ),
+        )

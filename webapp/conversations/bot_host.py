@@ -23,8 +23,9 @@ from django.conf import settings
 import chatbots
 from chatbots.base import BotBusy, BotError, WholeBot
 from chatbots.metering import PaidBot
-from webapp.bots.selectors import bot_find, bot_pools
-from webapp.conversations import events, frames, selectors, services
+from chatbots.storable import error_text
+from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
+from webapp.conversations import events, frames, heartbeats, selectors, services, trials
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.studies.models import Study
@@ -101,7 +102,7 @@ class BotHostRuntime:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await in_database(services.heartbeat_end)(host_id=self.host_id)
+        await in_database(heartbeats.heartbeat_end)(host_id=self.host_id)
         await self.host.close()
 
     def request(self, conversation_id: uuid.UUID) -> None:
@@ -116,7 +117,13 @@ class BotHostRuntime:
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The database is away, most likely. What is due stands in it, and the sweep goes on.
+            logger.error("a task of the bot host failed: %s", _said(error))
 
     async def _answer(self, conversation_id: uuid.UUID) -> None:
         lease = uuid.uuid4()
@@ -124,6 +131,10 @@ class BotHostRuntime:
             conversation_id=conversation_id, lease=lease, lease_s=settings.CONFAB_REPLY_LEASE_S
         )
         if not claimed:
+            await self._tell(
+                conversation_id,
+                await in_database(services.reply_give_up)(conversation_id=conversation_id),
+            )
             return
         self._leases[conversation_id] = lease
         try:
@@ -136,32 +147,40 @@ class BotHostRuntime:
                 logger.exception("reply of %s failed", conversation_id)
             else:
                 logger.warning("reply of %s failed: %s", conversation_id, error)
-            reason = f"{frames.BUSY if isinstance(error, BotBusy) else ''}{error}"
-            turn = await in_database(services.reply_fail)(
-                conversation_id=conversation_id, lease=lease, error=reason
+            reason = f"{frames.BUSY if isinstance(error, BotBusy) else ''}{_said(error)}"
+            failure = await in_database(services.reply_fail)(
+                conversation_id=conversation_id,
+                lease=lease,
+                error=reason,
+                is_trouble=getattr(error, "is_trouble", True),
             )
-            if turn is not None:
-                frame = frames.bot_failed_frame(turn=turn, error=reason)
-                await events.frame_publish(conversation_id, frame)
+            await self._tell(conversation_id, failure)
         finally:
             self._leases.pop(conversation_id, None)
+
+    @staticmethod
+    async def _tell(conversation_id: uuid.UUID, failure: selectors.Failure | None) -> None:
+        if failure is not None:
+            await events.frame_publish(conversation_id, frames.bot_failed_frame(failure))
 
     async def _make_reply(self, conversation_id: uuid.UUID, lease: uuid.UUID) -> None:
         due = await in_database(_due_read)(conversation_id)
         turn, bot_id, context, typing_chars_per_s = due
-        bot = bot_find(bot_id)
-        is_whole = isinstance(bot, WholeBot)
+        is_whole = isinstance(bot_find(bot_id), WholeBot)
         gathered, sent, published_at = "", "", 0.0
         async for piece in self.host.stream(bot_id, context):
-            gathered += piece.replace("\x00", "")
+            gathered += piece
             if not is_whole and time.monotonic() - published_at >= TOKEN_INTERVAL_S:
                 await self._publish_token(conversation_id, turn, sent, gathered)
                 sent, published_at = gathered, time.monotonic()
+        stand_in = self.host.stand_in_take(context)
+        answered = bot_find(stand_in.bot_id if stand_in is not None else bot_id)
         stored = await in_database(services.turn_add_bot)(
             conversation_id=conversation_id,
             lease=lease,
             text=gathered,
-            cost=bot.cost_take(context) if isinstance(bot, PaidBot) else None,
+            cost=answered.cost_take(context) if isinstance(answered, PaidBot) else None,
+            stand_in=stand_in,
         )
         if stored is None:
             return  # another host has taken over; it publishes
@@ -204,11 +223,11 @@ class BotHostRuntime:
                 turns=tuple(chatbots.Turn(t["speaker"], t["text"]) for t in message["turns"]),
                 seed=int(message["seed"]),
             )
-            text = "".join([p async for p in self.host.stream(message["bot_id"], context)])
+            text = await trials.ask(self.host, message["bot_id"], context)
             await events.tryout_answer(message["answer_to"], text=text)
         except Exception as error:
             # Whatever went wrong, the researcher is to read it and not to wait for it.
-            await events.tryout_answer(message["answer_to"], error=str(error) or repr(error))
+            await events.tryout_answer(message["answer_to"], error=_said(error))
 
     async def _load_bots(self) -> None:
         """Have the bots of running studies ready before the first participant comes.
@@ -249,17 +268,23 @@ class BotHostRuntime:
                     await in_database(services.reply_lease_renew)(
                         leases=list(self._leases.values()), lease_s=settings.CONFAB_REPLY_LEASE_S
                     )
-                await in_database(services.heartbeat_store)(
+                await in_database(heartbeats.heartbeat_store)(
                     host_id=self.host_id,
                     pool=self.pool or "default",
                     bots=self.host.load_numbers(),
                 )
                 await self._load_bots()
+                for bot_id in await in_database(bots_to_try)(self.pool):
+                    self._spawn(trials.set_aside_try(self.host, bot_id))
                 for conversation_id in await in_database(selectors.replies_waiting)(pool=self.pool):
                     self.request(conversation_id)
             except Exception:  # the database may be away for a while; the host must not be
                 logger.exception("the bot host's sweep failed; it goes on")
             await asyncio.sleep(pause_s)
+
+
+def _said(error: BaseException) -> str:
+    return error_text(error) or type(error).__name__
 
 
 def bots_of_running_studies(pool: str | None) -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from webapp.core.errors import Refused
+
+if TYPE_CHECKING:
+    from webapp.conversations.selectors import Failure
 
 # The longest JSON text looked at; longer ones are refused before they are parsed.
 FRAME_MAX_CHARS = 200_000
@@ -65,10 +68,6 @@ def _message(data: dict[str, Any]) -> MessageFrame:
     body = data.get("text")
     if not isinstance(body, str):
         raise _bad(f"text is {_show(body)}; it must be a string", data)
-    try:
-        body.encode()
-    except UnicodeEncodeError:
-        raise _bad("text has a lone surrogate, which is no character", data) from None
     client_id = data.get("client_id")
     try:
         if not isinstance(client_id, str):
@@ -132,22 +131,23 @@ BUSY = "busy: "
 """Begins the stored reason of a reply that failed because too many people waited for the bot."""
 
 
-def bot_failed_frame(*, turn: int, error: str) -> dict[str, Any]:
-    """The bot did not answer; the participant decides how to go on.
+def bot_failed_frame(failure: Failure) -> dict[str, Any]:
+    """The bot did not answer, or not for long; the participant decides how to go on.
 
-    Args:
-        error: the stored reason. Of it the participant learns only whether trying again soon may help.
+    Of the reason they learn only whether trying again soon may help, and whether the reply may still come.
     """
-    busy = error.startswith(BUSY)
-    what = (
-        "Too many people are waiting for this chatbot. Try again in a minute."
-        if busy
-        else "The chatbot did not answer."
-    )
+    busy, overdue = failure.error.startswith(BUSY), not failure.error
+    what = "The chatbot did not answer."
+    if busy:
+        what = "Too many people are waiting for this chatbot. Try again in a minute."
+    elif overdue:
+        what = "The chatbot has not answered for a long time."
     return error_frame(
         code="bot_failed",
         message=f"{what} This is our fault, not yours. Your messages are saved.",
-        turn=turn,
-        can=["retry", "swap", "finish"],
+        turn=failure.turn,
+        can=failure.can,
+        can_rate=failure.can_rate,
         busy=busy,
+        overdue=overdue,
     )

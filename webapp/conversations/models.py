@@ -13,14 +13,20 @@ from webapp.bots.models import BotVersion
 from webapp.core.models import TimeStamped
 from webapp.studies.models import Assignment, Participant, Study
 
+_MOST_TOKENS = 2**31 - 1
+
 
 class Conversation(TimeStamped):
     """A chat, an imported dialogue or a self-play conversation.
 
     At most one reply is due at a time. It stands in the row itself: `due_turn` is its number, the
     lease says which bot host is at work on it until when, `due_error` that it failed and waits for
-    the participant's decision.
+    the participant's decision. Attempts are counted when they begin, so that whatever ends one is
+    counted, a killed process too; a participant's retry allows for as many again.
     """
+
+    MAX_ATTEMPTS = 3
+    MAX_RETRIES = 5
 
     class Source(models.TextChoices):
         CHAT = "chat", _("Chat")
@@ -41,7 +47,7 @@ class Conversation(TimeStamped):
         Study, null=True, blank=True, on_delete=models.CASCADE, related_name="conversations"
     )
     participant = models.ForeignKey(
-        Participant, null=True, blank=True, on_delete=models.SET_NULL, related_name="conversations"
+        Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="conversations"
     )
     assignment = models.OneToOneField(
         Assignment, null=True, blank=True, on_delete=models.SET_NULL, related_name="conversation"
@@ -51,12 +57,22 @@ class Conversation(TimeStamped):
     n_exchanges = models.PositiveIntegerField(default=0)
     is_synthetic = models.BooleanField(default=False)
     ended_at = models.DateTimeField(null=True, blank=True)
+    rating_draft = models.JSONField(
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_(
+            "What was sent of a rating that could not be taken yet; gone once the chat is over."
+        ),
+    )
 
     due_turn = models.PositiveIntegerField(null=True, blank=True)
     due_since = models.DateTimeField(null=True, blank=True)
     due_lease = models.UUIDField(null=True, blank=True)
     due_lease_until = models.DateTimeField(null=True, blank=True)
     due_error = models.CharField(max_length=500, blank=True)
+    due_attempts = models.PositiveSmallIntegerField(default=0)
+    due_retries = models.PositiveSmallIntegerField(default=0)
 
     class Meta:
         indexes = [
@@ -107,6 +123,13 @@ class Turn(models.Model):
         blank=True,
         help_text=_("In the currency of the bot's prices; null where one is unknown."),
     )
+    answered_by = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text=_(
+            "Who gave the reply in the bot's place: the id of another bot, or the bot's second address."
+        ),
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -128,10 +151,14 @@ class Turn(models.Model):
         return f"{self.conversation_id}/{self.index}"
 
     def cost_set(self, cost: ReplyCost | None) -> None:
-        """Note what the reply took; None: a bot that costs nothing."""
+        """Note what the reply took and who gave it; None: a bot that costs nothing."""
         if cost is not None:
-            self.tokens_in, self.tokens_out = cost.tokens_in, cost.tokens_out
+            # Endpoints count as they like; a number that no column holds must not cost the reply.
+            self.tokens_in, self.tokens_out = (
+                max(0, min(n, _MOST_TOKENS)) for n in (cost.tokens_in, cost.tokens_out)
+            )
             self.tokens_estimated, self.cost = cost.is_estimated, cost.cost
+            self.answered_by = cost.answered_by[:200]
 
 
 class BotHostHeartbeat(models.Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,13 +17,26 @@ from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A reply that failed or is long overdue, and how the participant can go on.
+
+    `error` is the stored reason, and empty while the reply is only overdue and may still come.
+    """
+
+    turn: int
+    error: str
+    can: list[str]
+    can_rate: bool
+
+
+@dataclass(frozen=True, slots=True)
 class History:
-    """What a page shows after it connects. `error` is not empty while a failed reply waits."""
+    """What a page shows after it connects."""
 
     turns: list[dict[str, Any]]
     can_rate: bool
     pending: dict[str, int] | None
-    error: str
+    failure: Failure | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,7 @@ class DueReply:
     text: str | None
     can_rate: bool
     is_due: bool
-    error: str
+    failure: Failure | None
     is_free: bool
     bot_id: str
 
@@ -55,11 +68,40 @@ def conversation_for(
 
 def can_rate(conversation: Conversation) -> bool:
     """Whether the rating form is open: enough exchanges, no reply under way, not closed."""
+    return _has_enough(conversation) and not reply_is_coming(conversation)
+
+
+def _has_enough(conversation: Conversation) -> bool:
     return (
         conversation.study is not None
         and conversation.state == Conversation.State.OPEN
         and conversation.n_exchanges >= conversation.study.min_exchanges
     )
+
+
+def reply_is_coming(conversation: Conversation) -> bool:
+    """Whether a reply is under way that has neither failed nor is long overdue."""
+    return conversation.due_turn is not None and failure_of(conversation) is None
+
+
+def failure_of(conversation: Conversation) -> Failure | None:
+    """How the due reply failed, or that it is long overdue; None if neither."""
+    if conversation.state != Conversation.State.OPEN or conversation.due_turn is None:
+        return None
+    if conversation.due_error:
+        may_retry = conversation.due_retries < Conversation.MAX_RETRIES
+        can = ["retry", "swap", "finish"] if may_retry else ["swap", "finish"]
+    elif conversation.due_since is not None and conversation.due_since < _overdue_since():
+        can = ["swap", "finish"]
+    else:
+        return None
+    return Failure(conversation.due_turn, conversation.due_error, can, _has_enough(conversation))
+
+
+def _overdue_since() -> datetime:
+    """What has been due since before this is long overdue: by now a host had answered or failed."""
+    longest_s = settings.CONFAB_REPLY_TIMEOUT_S + 2 * settings.CONFAB_REPLY_LEASE_S
+    return timezone.now() - timedelta(seconds=longest_s)
 
 
 def history(conversation_id: UUID) -> History:
@@ -77,7 +119,7 @@ def history(conversation_id: UUID) -> History:
         turns=turns,
         can_rate=can_rate(conversation),
         pending=None if due is None else {"turn": due},
-        error=conversation.due_error if is_open else "",
+        failure=failure_of(conversation),
     )
 
 
@@ -95,10 +137,16 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
         text=text,
         can_rate=can_rate(conversation),
         is_due=is_due,
-        error=conversation.due_error if is_due else "",
+        failure=failure_of(conversation) if is_due else None,
         is_free=is_due and (until is None or until < timezone.now()),
         bot_id=conversation.bot.bot_id,
     )
+
+
+def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
+    """The vote on a turn as it is stored now; None if there is no such turn."""
+    turns = Turn.objects.filter(conversation_id=conversation_id, index=turn_index)
+    return turns.values_list("vote", flat=True).first()
 
 
 def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:

@@ -1,8 +1,20 @@
 """App configuration."""
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class CoreConfig(AppConfig):
     name = "webapp.core"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Make the ready groups whenever the database has been migrated; remember browsers that sign in."""
+        from django.contrib.auth.signals import user_logged_in
+
+        from webapp.core.logins import signed_in
+        from webapp.core.rights import groups_ensure
+
+        # Django's own receiver, which makes the permissions, was connected before.
+        post_migrate.connect(groups_ensure, sender=self)
+        user_logged_in.connect(signed_in)

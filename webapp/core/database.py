@@ -1,12 +1,19 @@
-"""Database work from the event loop: one thread a process, whose connection stays open."""
+"""Database work from the event loop, one thread a process, whose connection stays open; and whether the
+database can be used at all."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
+from uuid import uuid4
 
 from asgiref.sync import sync_to_async
-from django.db import InterfaceError, OperationalError, connections
+from django.contrib.sessions.models import Session
+from django.db import InterfaceError, OperationalError, connection, connections, transaction
+from django.utils import timezone
+
+DATABASE_AWAY = (OperationalError, InterfaceError)
+"""What Django raises where the database cannot be reached, is busy or has closed the connection."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -15,16 +22,38 @@ R = TypeVar("R")
 def in_database(work: Callable[P, R]) -> Callable[P, Awaitable[R]]:
     """Run `work` on the process's database thread.
 
-    Like `channels.db.database_sync_to_async`, which opens a connection for every call, since nothing
-    may be kept open between requests (see `settings/database.py`). This thread outlives them all, so
-    its connection is kept, and thrown away after an error of the connection itself.
+    Like `channels.db.database_sync_to_async`, which looks before and after every call whether the
+    connection is too old. Here it is kept, and thrown away after an error of the connection itself.
     """
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return work(*args, **kwargs)
-        except (OperationalError, InterfaceError):
+        except DATABASE_AWAY:
             connections.close_all()
             raise
 
     return sync_to_async(run, thread_sensitive=True)
+
+
+def database_write_check() -> None:
+    """Write a row and take it back.
+
+    Raises:
+        DatabaseError: if the database is away, read-only or without its tables.
+    """
+    with transaction.atomic():
+        Session.objects.create(session_key=uuid4().hex, session_data="", expire_date=timezone.now())
+        transaction.set_rollback(True)
+
+
+def database_complaint(error: Exception) -> str:
+    """What is wrong with the database, in one line, and what to do."""
+    reason = " ".join(str(error).split())
+    name = connection.settings_dict["NAME"]
+    if "readonly" in reason or "read-only" in reason:
+        return f"the database {name} is read-only ({reason}); let this user write to it, and to its folder"
+    return (
+        f"the database {name} cannot be used: {reason}. If it is new or of an older version, run "
+        "`manage.py migrate`"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,17 @@ class Health:
 
     ok: bool
     details: dict[str, Any] = field(default_factory=dict)
+
+
+class HealthAnswers(logging.Filter):
+    """Keeps the 503 of `/healthz` out of Django's log of errors.
+
+    A process that is still loading its bots is no error; what is one, the view logs with its name.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        path = getattr(getattr(record, "request", None), "path", None)
+        return getattr(record, "status_code", None) != 503 or path != "/healthz"
 
 
 _checks: dict[str, Callable[[], Health]] = {}

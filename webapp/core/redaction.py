@@ -1,9 +1,13 @@
-"""Keeps participant tokens out of logs."""
+"""Keeps participant tokens out of logs, and what a log cannot hold: exceptions may quote any text."""
 
 from __future__ import annotations
 
 import logging
 import re
+
+from chatbots.storable import storable
+
+LINE_MAX_CHARS = 20_000
 
 _TOKEN = re.compile(r"([?&](?:t|rehearsal)=)[^&\s\"']+")
 
@@ -22,3 +26,10 @@ class RedactTokens(logging.Filter):
         if redacted != message:
             record.msg, record.args = redacted, ()
         return True
+
+
+class StorableFormatter(logging.Formatter):
+    """Formats a record, its traceback included, as text that can be written and is not endless."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return storable(super().format(record), LINE_MAX_CHARS)

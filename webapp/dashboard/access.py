@@ -1,44 +1,73 @@
-"""Who may see the dashboard: staff. Others are sent to the login, or told that they may not."""
+"""Who may see and do what on the dashboard: staff, by the rights that each view declares.
+
+Anonymous people are sent to the login, everyone else is told which right is missing. A view's `rights`
+say what each method needs; a test asks every address with every right.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
 from django.urls import reverse
+
+from webapp.core.rights import Right, may
 
 View = Callable[..., Any]
 
 
-def _refuse(request: HttpRequest, user: Any) -> HttpResponseBase | None:
-    if not user.is_authenticated:
-        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
-    if not (user.is_active and user.is_staff):
-        raise PermissionDenied
-    return None
+def needs(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], View]:
+    """Declare the rights of a view beside `Right.READ`, which every view needs.
+
+    Args:
+        to_post: needed besides for a POST.
+    """
+    always = (Right.READ, *rights)
+    posting = (*always, *to_post)
+
+    def declare(view: View) -> View:
+        def refused(request: HttpRequest) -> HttpResponseBase | None:
+            return refusal(request, *(posting if request.method == "POST" else always))
+
+        if inspect.iscoroutinefunction(view):
+
+            @functools.wraps(view)
+            async def asynchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                request.user = await request.auser()  # type: ignore[assignment]
+                return await sync_to_async(refused)(request) or await view(request, *args, **kwargs)
+
+            guarded: View = asynchronous
+        else:
+
+            @functools.wraps(view)
+            def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+                return refused(request) or view(request, *args, **kwargs)
+
+            guarded = synchronous
+        guarded.rights = {"GET": always, "POST": posting}  # type: ignore[attr-defined]
+        return guarded
+
+    return declare
 
 
 def staff_only(view: View) -> View:
-    """Let staff in; anonymous people go to the admin's login, everyone else gets 403."""
-    if inspect.iscoroutinefunction(view):
+    """Let staff in who may read; for views that only show."""
+    return needs()(view)
 
-        @functools.wraps(view)
-        async def asynchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-            user = await request.auser()
-            return await sync_to_async(_refuse)(request, user) or await view(
-                request, *args, **kwargs
-            )
 
-        return asynchronous
-
-    @functools.wraps(view)
-    def synchronous(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        return _refuse(request, request.user) or view(request, *args, **kwargs)
-
-    return synchronous
+def refusal(request: HttpRequest, *rights: Right) -> HttpResponseBase | None:
+    """The login, or a page that names the missing rights; None for staff who have them all."""
+    user = request.user
+    if not user.is_authenticated:
+        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+    missing = [right.label for right in rights if not may(user, right)]
+    if not missing:
+        return None
+    context = {"missing": missing, "is_staff": user.is_staff}  # type: ignore[union-attr]
+    return render(request, "core/forbidden.html", context, status=403)

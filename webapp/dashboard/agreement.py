@@ -43,6 +43,7 @@ class Agreement:
     spreads: list[Spread]
     correlations: dict[tuple[int, int], Correlation]
     n_ratings: int
+    n_conversations: int
     n_shared: int
     difference: float | None
     difference_by_chance: float | None
@@ -73,8 +74,9 @@ def study_agreement(study: Study, chosen: str, *, include_synthetic: bool) -> Ag
         dimension=dimension,
         steps=steps,
         spreads=spreads,
-        correlations=_correlations(dimensions, table),
+        correlations=dimension_correlations(dimensions, table),
         n_ratings=len(table.bot_ids),
+        n_conversations=len(set(table.conversations)),
         n_shared=n_shared,
         difference=within,
         difference_by_chance=between,
@@ -100,17 +102,22 @@ def steps_of(dimension: DimensionInfo, values: np.ndarray) -> list[float]:
     return [float(v) for v in np.linspace(dimension.low, dimension.high, _MOST_STEPS).round(2)]
 
 
-def _correlations(
-    dimensions: list[DimensionInfo], table: RatingTable
+def dimension_correlations(
+    dimensions: Sequence[DimensionInfo], table: RatingTable
 ) -> dict[tuple[int, int], Correlation]:
+    """Spearman by (row, column) over conversations, the ratings of one averaged; Fisher's intervals."""
+    import pandas as pd
+
     from evaluation.stats.correlation import correlate
 
-    found = {}
-    for (i, a), (j, b) in combinations(enumerate(dimensions), 2):
-        found[i, j] = correlate(
-            table.answers[a.key], table.answers[b.key], "spearman", units=table.units
+    columns = {d.key: table.answers[d.key] for d in dimensions}
+    means = pd.DataFrame(columns).groupby(np.array(table.conversations, dtype=object)).mean()
+    return {
+        (i, j): correlate(
+            means[a.key].to_numpy(), means[b.key].to_numpy(), "spearman", interval="fisher"
         )
-    return found
+        for (i, a), (j, b) in combinations(enumerate(dimensions), 2)
+    }
 
 
 def _pairs(table: RatingTable, values: np.ndarray) -> tuple[int, float | None, float | None]:

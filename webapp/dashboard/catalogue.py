@@ -20,6 +20,7 @@ from evaluation.columns import Column
 from evaluation.hybrid.presets import PRESETS
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
+from webapp.runs.selectors.languages import languages_of
 from webapp.studies.protocols.base import protocols
 from webapp.transfer.exporters.base import exporter_list
 
@@ -133,13 +134,14 @@ def _shipped_metrics() -> list[Metric]:
 
 def _metrics(root: Path) -> str:
     return _table(
-        ["metric", "name", "columns"],
+        ["metric", "name", "holds for", "columns"],
         (
             [
                 f"`{metric.name}`",
                 metric.title
                 if getattr(metric, "default", True)
                 else f"{metric.title} (on request)",
+                languages_of(metric),
                 ", ".join(f"`{name}`" for name in dict.fromkeys(c.name for c in metric.columns)),
             ]
             for metric in _shipped_metrics()

@@ -10,6 +10,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from webapp.core.rights import Right, may
+
 _NEXT_THEME = {"": "light", "light": "dark", "dark": "system"}
 
 
@@ -23,9 +25,9 @@ class NavItem:
     href: str
 
 
-def navigation() -> list[NavItem]:
-    """The sidebar, top to bottom."""
-    return [
+def navigation(user: Any) -> list[NavItem]:
+    """The sidebar, top to bottom, without pages that this user may not open."""
+    items = [
         NavItem("studies", _("Studies"), "list", reverse("dashboard:studies")),
         NavItem("bots", _("Bots"), "bot", reverse("dashboard:bots")),
         NavItem("runs", _("Self-play"), "repeat", reverse("dashboard:runs")),
@@ -33,6 +35,7 @@ def navigation() -> list[NavItem]:
         NavItem("metrics", _("Metrics"), "book", reverse("dashboard:metrics")),
         NavItem("admin", _("Admin"), "people", reverse("admin:index")),
     ]
+    return [item for item in items if item.key != "imports" or may(user, Right.RUN)]
 
 
 def page(
@@ -42,7 +45,7 @@ def page(
     theme = request.COOKIES.get("theme", "")
     context = {
         "section": section,
-        "navigation": navigation(),
+        "navigation": navigation(request.user),
         "theme_next": _NEXT_THEME.get(theme, "light"),
         **context,
     }

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
 from webapp.bots.selectors import BotEntry
+from webapp.ratings.summary import study_dimensions
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
@@ -87,7 +88,7 @@ class FitForm(forms.Form):
     preset = forms.ChoiceField(label=_("Preset"))
     intercept = forms.ChoiceField(
         label=_("Intercept"),
-        choices=[("fold", _("of each fold, as the paper")), ("common", _("common to all folds"))],
+        choices=[("common", _("common to all folds")), ("fold", _("of each fold, as the paper"))],
     )
     run = forms.ModelChoiceField(
         label=_("Predict self-play run"),
@@ -100,12 +101,19 @@ class FitForm(forms.Form):
         label=_("Count scripted participants (rehearsals only)"), required=False
     )
 
-    def __init__(self, *args: Any, targets: Choices, presets: Choices, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        targets: Choices,
+        presets: Choices,
+        whole: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        """Args: whole: the targets ticked at first."""
         super().__init__(*args, **kwargs)
         self.fields["targets"].choices = targets  # type: ignore[attr-defined]
         self.fields["preset"].choices = presets  # type: ignore[attr-defined]
-        if targets:
-            self.fields["targets"].initial = [targets[0][0]]
+        self.fields["targets"].initial = list(whole)
         _styled(self)
 
 
@@ -217,5 +225,5 @@ class PlanForm(forms.Form):
 
 
 def study_targets(study: Study) -> Choices:
-    """The rubric's dimensions as choices."""
-    return [(d.key, d.title) for d in study.rubric.dimensions.all()]
+    """The rubric's dimensions as choices, the question about the whole first."""
+    return [(dimension.key, dimension.title) for dimension in study_dimensions(study)]

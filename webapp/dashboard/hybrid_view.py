@@ -7,42 +7,35 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import ngettext
 
+from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.metrics.registry import metric_list
+from evaluation.stats.compare import ORDER_ALPHA
+from webapp.dashboard import counts
+from webapp.dashboard.analysis.sections import NamedTable
 from webapp.dashboard.column_titles import short_titles
+from webapp.dashboard.hybrid_rows import (
+    METHODS,
+    Check,
+    Predictor,
+    checks_of,
+    choices_of,
+    dimensions_table,
+    intercept_in_words,
+    predictor,
+    predictors_of,
+    predictors_selfplay,
+    selfplay_bots,
+)
 from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure
 from webapp.dashboard.plots.scatter import Point, scatter_figure
 from webapp.dashboard.plots.weights import Weight, weights_figure
-from webapp.dashboard.plots.words import share, span
+from webapp.dashboard.plots.words import share
 from webapp.ratings.summary import BotInfo
 
-FEW_BOTS = 5
-"""Below so many bots no correlation over bots is shown."""
 _NUMBERS = ["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"]
-
-
-@dataclass(frozen=True, slots=True)
-class Predictor:
-    """One line of the table of predictors."""
-
-    title: str
-    r: str
-    interval: str
-    chance: str
-    why: str
-    is_metric: bool
-    value: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the table of checks: what was looked at, and what was found."""
-
-    title: str
-    found: str
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +46,16 @@ class HybridView:
     caution_lead: str
     caution: str
     notes: list[str]
+    intercept: str
     scatter: Figure
     selfplay: Figure | None
     unrated: Figure | None
     weights: Figure | None
     predictors: list[Predictor]
+    predictors_selfplay: list[Predictor]
+    dimensions: NamedTable | None
     n_bots: int
+    n_selfplay: int
     n_conversations: int
     conversation_level: list[Predictor]
     pairs: str
@@ -71,7 +68,7 @@ def hybrid_view(
     result: Mapping[str, Any],
     bots: Mapping[str, BotInfo],
     link: Callable[[str], str],
-    dimensions: Collection[str] = (),
+    dimensions: Mapping[str, str] | None = None,
 ) -> HybridView:
     """Read `HybridResult.to_json()`.
 
@@ -79,17 +76,19 @@ def hybrid_view(
         result: the stored document.
         bots: of the study, for titles and marks.
         link: address of a bot's conversations.
-        dimensions: of the study's rubric, for the target's name.
+        dimensions: titles of the study's rubric by key.
     """
     n_bots = result["n_bots"]
-    target = target_in_words(result["target"], dimensions)
+    titles = dimensions or {}
+    target = target_in_words(result["target"], titles)
     x_title = _("Human mean of {target}").format(target=target)
     enough = n_bots >= FEW_BOTS
     pearson = result["bot_level"].get("pearson", {})
-    predictors = _predictors(result) if enough else []
-    lead, caution = _caution(n_bots, pearson, predictors, enough)
+    predictors = predictors_of(result) if enough else []
+    lead, caution = _caution(result, pearson, predictors, enough)
     return HybridView(
         target=target,
+        intercept=intercept_in_words(result),
         caution_lead=lead,
         caution=caution,
         notes=list(result.get("cautions", [])),
@@ -97,7 +96,9 @@ def hybrid_view(
             _points(result, bots, link, "predicted"),
             id="scatter",
             title=_("Does it predict what people said?"),
-            method=_("Each bot predicted by a fit that never saw it. Lines: 90 % intervals."),
+            method=_(
+                "Each bot predicted by a fit that never saw it, {intercept}. Lines: 90 % intervals."
+            ).format(intercept=intercept_in_words(result)),
             x_title=x_title,
             y_title=_("Predicted, bot left out"),
             note=_("A point on the dashed line is predicted as people rated it."),
@@ -106,10 +107,13 @@ def hybrid_view(
         unrated=_unrated(result, bots),
         weights=_weights(result),
         predictors=predictors,
+        predictors_selfplay=predictors_selfplay(result) if enough else [],
+        dimensions=dimensions_table(result, titles),
         n_bots=n_bots,
+        n_selfplay=selfplay_bots(result),
         n_conversations=result["n_conversations"],
         conversation_level=[
-            _predictor(_METHODS.get(name, name), found, False)
+            predictor(METHODS.get(name, name), found, False)
             for name, found in result["conversation_level"].items()
         ],
         pairs=_pairs(result["pairs"]),
@@ -124,17 +128,8 @@ def hybrid_view(
         )
         % {"n": n_bots, "few": FEW_BOTS},
         verdict=result.get("verdict", ""),
-        checks=_checks(result, bots) if enough else _choices(result),
+        checks=checks_of(result, bots) if enough else choices_of(result),
     )
-
-
-_METHODS = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendall τ"}
-_BASELINES = {
-    "mean_of_the_other_bots": gettext_lazy("Mean of the other bots"),
-    "words_per_human_turn": gettext_lazy("Words per message"),
-    "number_of_turns": gettext_lazy("Number of turns"),
-    "group": gettext_lazy("Which group the bot is of"),
-}
 
 
 def _in_words(n: int) -> str:
@@ -142,9 +137,13 @@ def _in_words(n: int) -> str:
 
 
 def _caution(
-    n_bots: int, pearson: Mapping[str, Any], predictors: list[Predictor], enough: bool
+    result: Mapping[str, Any],
+    pearson: Mapping[str, Any],
+    predictors: list[Predictor],
+    enough: bool,
 ) -> tuple[str, str]:
     """What to know before quoting the number, made of the numbers."""
+    n_bots = result["n_bots"]
     if not enough:
         return (
             _("Do not quote a correlation from this fit."),
@@ -183,93 +182,10 @@ def _caution(
         )
     if n_bots < 30:
         sentences.append(_("More bots would tell you more than more ratings."))
-    return _("Read this before you quote r = {r}.").format(r=share(r)), " ".join(sentences)
-
-
-def _predictor(title: str, found: Mapping[str, Any], is_metric: bool) -> Predictor:
-    ci = found.get("ci95")
-    null95 = found.get("null95")
-    return Predictor(
-        title,
-        share(found.get("r")),
-        span(*ci, shares=True) if ci else "–",
-        share(null95) if null95 is not None else "–",
-        found.get("reason") or "",
-        is_metric,
-        found.get("r"),
+    lead = _("Read this before you quote r = {r} ({intercept}).").format(
+        r=share(r), intercept=intercept_in_words(result)
     )
-
-
-def _predictors(result: Mapping[str, Any]) -> list[Predictor]:
-    rows = [_predictor(_("Hybrid metric"), result["bot_level"].get("pearson", {}), True)]
-    selfplay = result.get("bot_level_selfplay")
-    if selfplay:
-        n = sum(
-            bot["human_mean"] is not None and bot["predicted_selfplay"] is not None
-            for bot in result["bots"].values()
-        )
-        few = {"reason": _("{n} bots are too few").format(n=n)}
-        found = selfplay.get("pearson", {}) if n >= FEW_BOTS else few
-        rows.append(_predictor(_("Hybrid metric on self-play"), found, True))
-    for name, found in result.get("baselines", {}).items():
-        title = str(_BASELINES.get(name, name.replace("_", " ").capitalize()))
-        rows.append(_predictor(title, found["bot_level"].get("pearson", {}), False))
-    return rows
-
-
-def _checks(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Check]:
-    """Both intercepts, the ceiling, the bot on which most hangs, and what was chosen."""
-    rows = []
-    titles = {
-        "fold": _("r, intercept of each fold"),
-        "common": _("r, one intercept for all folds"),
-    }
-    for kind, found in result.get("intercepts", {}).items():
-        pearson = found["bot_level"]["pearson"]
-        null95 = pearson.get("null95")
-        why = _("Chance passes {r} once in twenty.").format(r=share(null95))
-        rows.append(Check(titles[kind], share(pearson.get("r")), "" if null95 is None else why))
-    ceiling = result.get("ceiling") or {}
-    if ceiling:
-        why = ceiling.get("reason") or _("Two halves of the ratings agree that well.")
-        rows.append(
-            Check(_("r that perfect predictions would reach"), share(ceiling["best_r"]), why)
-        )
-    over = result.get("bot_level_ci95_over_conversations")
-    if over:
-        why = _("95 %, over bots: see above.")
-        rows.append(Check(_("r, other conversations of these bots"), span(*over, shares=True), why))
-    within = result.get("within_group")
-    if within:
-        rows.append(
-            Check(_("r within groups of bots"), share(within.get("r")), within.get("reason") or "")
-        )
-    r = result["bot_level"].get("pearson", {}).get("r")
-    changes = {
-        bot: change for bot, change in result.get("influence", {}).items() if change is not None
-    }
-    if changes and r is not None:
-        bot = max(changes, key=lambda name: abs(changes[name]))
-        title = bots[bot].title if bot in bots else bot
-        rows.append(
-            Check(
-                _("r without {bot}").format(bot=title),
-                share(r + changes[bot]),
-                _("The bot whose leaving changes r most."),
-            )
-        )
-    return [*rows, *_choices(result)]
-
-
-def _choices(result: Mapping[str, Any]) -> list[Check]:
-    """The penalties that nested leave-bot-out chose, over the folds."""
-    penalties = [fold["penalty"] for fold in result.get("folds", []) if "penalty" in fold]
-    if not penalties:
-        return []
-    low, high = min(penalties), max(penalties)
-    found = f"{low:g}" if low == high else f"{low:g} – {high:g}"
-    why = _("Per conversation; chosen in each fold without its bot.")
-    return [Check(_("Penalty"), found, why)]
+    return lead, " ".join(sentences)
 
 
 def _pair(value: Any) -> tuple[float, float] | None:
@@ -397,9 +313,15 @@ def _weights(result: Mapping[str, Any]) -> Figure | None:
 def _pairs(pairs: Mapping[str, int]) -> str:
     if not pairs.get("all"):
         return ""
-    text = _("{ordered} of {all} pairs of bots are put in the order people gave").format(**pairs)
+    text = _("{ordered} of {pairs} of bots put in the order people gave").format(
+        ordered=pairs["ordered"], pairs=counts.pairs(pairs["all"])
+    )
     if pairs.get("resolvable"):
         text += _(
-            "; of the {resolvable} pairs that people can tell apart, {resolvable_ordered}"
-        ).format(**pairs)
+            "; of the {resolvable} that people can tell apart (Holm, p < {alpha}), {resolvable_ordered}"
+        ).format(
+            resolvable=counts.pairs(pairs["resolvable"]),
+            resolvable_ordered=pairs["resolvable_ordered"],
+            alpha=share(ORDER_ALPHA),
+        )
     return text + "."

@@ -43,6 +43,7 @@ class TurnView:
     cells: list[TrackCell]
     values: list[Value]
     chosen: bool
+    answered_by: str
 
     @property
     def has_missing(self) -> bool:
@@ -140,6 +141,7 @@ def read_conversation(
                 cells=[cells[shown.chosen.name][i] for shown in tracks],
                 values=spelled,
                 chosen=turn.index == at,
+                answered_by=turn.answered_by,
             )
         )
     overall = [

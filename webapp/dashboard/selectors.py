@@ -6,7 +6,7 @@ Every page makes a constant number of queries, however many studies, bots or con
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,8 +18,11 @@ from django.utils.translation import ngettext
 
 from evaluation.metrics.registry import metric_list
 from webapp.bots.selectors import BotEntry, bot_entry_list
-from webapp.conversations.models import Conversation
-from webapp.ratings.summary import study_bots, study_conversations
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.selectors import heartbeat_bots
+from webapp.dashboard.bot_states import bot_state
+from webapp.dashboard.unfinished import jobs_unfinished
+from webapp.ratings.summary import raters_count, study_bots, study_conversations
 from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, SelfPlayRun
 from webapp.studies.models import Assignment, Participant, Study
 from webapp.studies.protocols.base import protocols
@@ -70,23 +73,13 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A job under way."""
-
-    title: str
-    n_done: int
-    n_total: int
-    state: str
-    route: tuple[str, list[object]]
-
-
-@dataclass(frozen=True, slots=True)
 class StudyCards:
-    """The four numbers above a study's pages; None where there is nothing to say."""
+    """The numbers above a study's pages: who entered, who rated; None where there is nothing to say."""
 
     n_completed: int
     n_wanted: int
     n_people: int
+    n_raters: int
     left_early: float | None
     mean_exchanges: float | None
     median_s: float | None
@@ -181,6 +174,17 @@ def needs() -> list[Need]:
         if (beyond := bots_beyond_cap(study))
     ]
     found += _behind(collecting)
+    found += [
+        Need(
+            "warn",
+            job.title,
+            _("was interrupted, and nobody is at work on it: its process has ended."),
+            _("See runs"),
+            ("dashboard:runs", {}, ""),
+        )
+        for job in jobs_unfinished()
+        if job.is_abandoned
+    ]
     since = timezone.now() - timedelta(days=2)
     n_failed = sum(
         model.objects.filter(state=Job.State.FAILED, ended_at__gte=since).count()
@@ -227,20 +231,41 @@ def _unpaid() -> list[Need]:
     ]
 
 
-def _unavailable(studies: Iterable[Study], entries: dict[str, BotEntry]) -> list[Need]:
+def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list[Need]:
+    """Bots of collecting studies that fail, are offered to nobody or are not here; studies without any."""
+    reports = heartbeat_bots()
+    found: list[Need] = []
     missing: dict[str, None] = {}
-    broken: dict[str, str] = {}
     for study in studies:
-        for bot_id in study.bots:
-            entry = entries.get(bot_id)
-            if entry is None:
-                missing[bot_id] = None
-            elif entry.reason:
-                broken[bot_id] = _("is offered to nobody: {reason}").format(reason=entry.reason)
-    found = [
-        Need("bad", bot_id, why, _("See bots"), ("dashboard:bots", {}, ""))
-        for bot_id, why in sorted(broken.items())
-    ]
+        is_offered = [
+            bot_id in entries and bot_state(entries[bot_id], reports).is_offered
+            for bot_id in study.bots
+        ]
+        if not any(is_offered):
+            found.append(
+                Need(
+                    "bad",
+                    study.name,
+                    _("gives nobody a chatbot: none of its bots can be offered now."),
+                    _("See why"),
+                    ("dashboard:study", {"key": study.key}, ""),
+                )
+            )
+        missing.update(dict.fromkeys(b for b in study.bots if b not in entries))
+    for bot_id in sorted({bot_id for study in studies for bot_id in study.bots} - set(missing)):
+        state = bot_state(entries[bot_id], reports)
+        if state.reason:
+            # A failing bot is still offered, so it asks for a look and not for help.
+            if state.is_offered:
+                why = f"{state.reason}."
+            elif entries[bot_id].is_set_aside:
+                why = _("{trouble}; it is offered to nobody until one works.").format(
+                    trouble=state.reason
+                )
+            else:
+                why = _("is offered to nobody: {reason}.").format(reason=state.reason)
+            href = ("dashboard:bot", {"bot_id": bot_id}, "")
+            found.append(Need(state.tone, bot_id, why, _("See the bot"), href))
     if missing:
         why = ngettext(
             "is in a collecting study, but no bot of this name is registered here.",
@@ -287,51 +312,6 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
     return found
 
 
-def running() -> list[Running]:
-    """Jobs waiting or under way, oldest first."""
-    live = (Job.State.QUEUED, Job.State.RUNNING)
-    found = [
-        Running(
-            run.name or _("Self-play {n}").format(n=run.pk),
-            run.n_done,
-            run.n_total,
-            run.get_state_display(),
-            ("dashboard:run", [run.pk]),
-        )
-        for run in SelfPlayRun.objects.filter(state__in=live).order_by("pk")
-    ]
-    for metric_run in (
-        MetricRun.objects.filter(state__in=live).select_related("study", "run").order_by("pk")
-    ):
-        study, run = metric_run.study, metric_run.run
-        route: tuple[str, list[object]] = ("dashboard:metrics", [])
-        name = str(metric_run)
-        if study is not None:
-            name, route = study.name, ("dashboard:study_metrics", [study.key])
-        elif run is not None:
-            name, route = str(run), ("dashboard:run", [run.pk])
-        found.append(
-            Running(
-                _("Metrics for {name}").format(name=name),
-                metric_run.n_done,
-                metric_run.n_total,
-                metric_run.get_state_display(),
-                route,
-            )
-        )
-    found += [
-        Running(
-            _("Hybrid metric for {name}").format(name=fit.study.name),
-            fit.n_done,
-            fit.n_total,
-            fit.get_state_display(),
-            ("dashboard:study_hybrid", [fit.study.key]),
-        )
-        for fit in HybridFit.objects.filter(state__in=live).select_related("study").order_by("pk")
-    ]
-    return found
-
-
 def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
     """Conversations, people, length and time of a study."""
     conversations = study_conversations(study, include_synthetic=include_synthetic)
@@ -357,6 +337,7 @@ def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
         n_completed=counted["n"],
         n_wanted=study.n_conversations_wanted,
         n_people=people.count(),
+        n_raters=raters_count(conversations),
         left_early=assigned["left"] / assigned["over"] if assigned["over"] else None,
         mean_exchanges=counted["mean"],
         median_s=statistics.median(durations) if durations else None,
@@ -365,7 +346,12 @@ def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
 
 @dataclass(frozen=True, slots=True)
 class BotProgress:
-    """Conversations of one bot of a study by state."""
+    """Conversations of one bot of a study by state.
+
+    Attributes:
+        reason: why it is not offered, or what is wrong with it all the same.
+        n_by_others: conversations in which another bot, or its second address, gave a reply in its place.
+    """
 
     title: str
     bot_id: str
@@ -376,6 +362,8 @@ class BotProgress:
     n_failed: int
     n_withdrawn: int
     reason: str
+    is_offered: bool
+    n_by_others: int
 
 
 def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotProgress]:
@@ -390,25 +378,36 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
         counts[bot_id, state] = counts.get((bot_id, state), 0) + n
     entries = {} if study.is_imported else {entry.id: entry for entry in bot_entry_list()}
     beyond = bots_beyond_cap(study)
-    state = Conversation.State
+    states = Conversation.State
+    by_others = dict(
+        rows.filter(turns__in=Turn.objects.exclude(answered_by=""))
+        .values_list("bot__bot_id")
+        .annotate(n=Count("pk", distinct=True))
+        .order_by()
+    )
+    reports = {} if study.is_imported else heartbeat_bots()
     found = []
     for bot in study_bots(study).values():
         entry = entries.get(bot.bot_id)
-        reason = ""
+        reason, is_offered = "", True
         if not study.is_imported and bot.bot_id in study.bots:
-            reason = (entry.reason or "") if entry else _("no bot of this name is here")
+            state = bot_state(entry, reports) if entry else None
+            reason = state.reason if state else _("no bot of this name is here")
             reason = reason or beyond.get(bot.bot_id, "")
+            is_offered = state is not None and state.is_offered and bot.bot_id not in beyond
         found.append(
             BotProgress(
                 bot.title,
                 bot.bot_id,
                 bot.slot,
                 bot.is_control,
-                counts.get((bot.bot_id, state.COMPLETED), 0),
-                counts.get((bot.bot_id, state.OPEN), 0),
-                counts.get((bot.bot_id, state.FAILED), 0),
-                counts.get((bot.bot_id, state.WITHDRAWN), 0),
+                counts.get((bot.bot_id, states.COMPLETED), 0),
+                counts.get((bot.bot_id, states.OPEN), 0),
+                counts.get((bot.bot_id, states.FAILED), 0),
+                counts.get((bot.bot_id, states.WITHDRAWN), 0),
                 reason,
+                is_offered,
+                by_others.get(bot.bot_id, 0),
             )
         )
     return found

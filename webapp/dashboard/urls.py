@@ -30,6 +30,11 @@ urlpatterns = [
         analysis.statistics,
         name="study_statistics_part",
     ),
+    path(
+        "studies/<slug:key>/statistics/trajectories/<slug:figure>/<slug:column>/<int:group>/<int:exchange>/",
+        analysis.point,
+        name="study_point",
+    ),
     path("studies/<slug:key>/report/", analysis.report, name="study_report"),
     path("studies/<slug:key>/report.html", analysis.report_file, name="study_report_file"),
     path("studies/<slug:key>/hybrid/", hybrid.hybrid, name="study_hybrid"),
@@ -47,6 +52,7 @@ urlpatterns = [
     path("bots/remote/<slug:model_id>/add/", bots.bot_add, name="bot_add"),
     path("bots/<str:bot_id>/", bots.bot, name="bot"),
     path("bots/<str:bot_id>/reply/", bots.bot_reply, name="bot_reply"),
+    path("bots/<str:bot_id>/try/", bots.bot_try, name="bot_try"),
     path("runs/", jobs.runs, name="runs"),
     path("runs/<int:run_id>/", jobs.run, name="run"),
     path(

@@ -12,7 +12,6 @@ gets a session; every other request passes Django's check.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -30,14 +29,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from webapp.conversations.models import Conversation
+from webapp.conversations.outcomes import ending_of
 from webapp.conversations.selectors import conversation_for
 from webapp.participant.ownership import participant_ids
-from webapp.participant.recruitment import recruitment_unsign
+from webapp.participant.recruitment import MTURK_FRAMES, recruitment_read, recruitment_unsign
+from webapp.studies.frames import frame_origins
 from webapp.studies.models import Participant, Study
 from webapp.studies.selectors import participant_from_token, study_by_key
 
 View = Callable[..., HttpResponse]
-_ORIGIN = re.compile(r"https?://[a-z0-9*][a-z0-9.*-]*(:\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +86,13 @@ def study_page(view: View) -> View:
         visit = visit_of(request)
         if visit.participant is not None and visit.participant.study_id != study.pk:
             visit = Visit()
-        signed = visit.participant is not None or (
-            recruitment_unsign(study, request.POST.get("_entry", "")) is not None
-        )
-        return _framed(request, study, _checked(view, request, signed)(request, study, visit))
+        sent = recruitment_unsign(study, request.POST.get("_entry", ""))
+        signed = visit.participant is not None or sent is not None
+        response = _checked(view, request, signed)(request, study, visit)
+        platform = (sent or recruitment_read(request.GET)).platform
+        if visit.participant is not None:
+            platform = visit.participant.platform
+        return _framed(request, study, platform, response)
 
     return page
 
@@ -110,7 +113,8 @@ def conversation_page(view: View) -> View:
             visit = Visit()
         signed = visit.participant is not None
         response = _checked(view, request, signed)(request, conversation, visit)
-        return _framed(request, conversation.study, response)
+        assert conversation.participant is not None
+        return _framed(request, conversation.study, conversation.participant.platform, response)
 
     return page
 
@@ -120,9 +124,17 @@ def _checked(view: View, request: HttpRequest, signed: bool) -> View:
     return view if signed and not has_cookies(request) else csrf_protect(view)
 
 
-def _framed(request: HttpRequest, study: Study | None, response: HttpResponse) -> HttpResponse:
-    """Let the study's recruitment platforms show the page in a frame; nobody else."""
+def _framed(
+    request: HttpRequest, study: Study | None, platform: str, response: HttpResponse
+) -> HttpResponse:
+    """Let those show the page in a frame whom the study names, and the platform that sent this person.
+
+    Every link takes Mechanical Turk's parameters, so every study may be recruited there, and a task that
+    its frame refuses cannot be worked on: it needs no setting. Other visits are framed by nobody.
+    """
     origins = frame_ancestors(study)
+    if platform == "mturk":
+        origins = [*dict.fromkeys([*origins, *MTURK_FRAMES])]
     if origins:
         response.xframe_options_exempt = True  # type: ignore[attr-defined]
     policy = {**getattr(response, "_csp_replace", {}), "frame-ancestors": origins or [NONE]}
@@ -131,8 +143,7 @@ def _framed(request: HttpRequest, study: Study | None, response: HttpResponse) -
 
 def frame_ancestors(study: Study | None) -> list[str]:
     """The origins in the study's field, without what is no origin."""
-    words = re.split(r"[\s,;]+", study.frame_ancestors) if study else []
-    return [word for word in words if _ORIGIN.fullmatch(word)]
+    return frame_origins(study.frame_ancestors)[0] if study else []
 
 
 def with_policy(
@@ -142,9 +153,9 @@ def with_policy(
     return csp_replace(dict(policy))(lambda _request: response)(request)  # type: ignore[return-value]
 
 
-def form_action(address: str) -> dict[str, list[str]]:
-    """The directive that lets forms of a page go to one address outside."""
-    return {"form-action": [SELF, address]}
+def form_action(*addresses: str) -> dict[str, list[str]]:
+    """The directive that lets forms of a page go to these addresses outside."""
+    return {"form-action": [SELF, *addresses]}
 
 
 def conversation_address(visit: Visit, conversation: Conversation, open_one: UUID | None) -> str:
@@ -153,12 +164,10 @@ def conversation_address(visit: Visit, conversation: Conversation, open_one: UUI
     Args:
         open_one: the participant's open conversation, if any.
     """
-    state = Conversation.State
     assignment = conversation.assignment
-    if conversation.state == state.OPEN:
+    if conversation.state == Conversation.State.OPEN:
         return visit.link("chat", conversation.pk)
-    has_code = assignment is not None and bool(assignment.completion_code)
-    if has_code or conversation.state in (state.COMPLETED, state.WITHDRAWN):
+    if assignment is not None and ending_of(assignment) is not None:
         return visit.link("done", conversation.pk)
     if open_one is not None:
         return visit.link("chat", open_one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
@@ -13,8 +14,9 @@ from uuid import UUID
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.utils.translation import gettext as _
 
+from chatbots.storable import storable
 from webapp.conversations import events, frames, selectors, services
-from webapp.core.database import in_database
+from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.core.errors import Refused
 from webapp.participant.ownership import participant_ids
 
@@ -59,8 +61,16 @@ class ChatConsumer(AsyncWebsocketConsumer):
         self._gate = FloodGate()
         self._heard_at: dict[int, float] = {}  # turn -> when a piece of its reply last passed
         self._due_turn: int | None = None
+        self._is_gone = False
         await self.accept()
         self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
+        try:
+            await self._welcome()
+        except DATABASE_AWAY as error:
+            await self._unavailable(error)
+            await self._close(1013)  # try again later
+
+    async def _welcome(self) -> None:
         conversation = await in_database(self._conversation)()
         if conversation is None:
             await self._send(
@@ -72,7 +82,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
                     ),
                 )
             )
-            await self.close(code=4404)
+            await self._close(4404)
             return
         # First the group, then the history: what happens between the two arrives twice, not never.
         await self.channel_layer.group_add(
@@ -103,7 +113,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
                     "too_fast",
                     _("One moment. You can send again in %(s)s seconds.") % {"s": seconds},
                     retry_after_s=seconds,
-                    **_client_id_of(text_data),
+                    **_names(text_data),
                 )
             if text_data is None:
                 raise Refused("bad_frame", "Frames are JSON text, not bytes.")
@@ -118,14 +128,28 @@ class ChatConsumer(AsyncWebsocketConsumer):
             await self._send(
                 frames.error_frame(code=refused.code, message=refused.message, **refused.details)
             )
+        except DATABASE_AWAY as error:
+            await self._unavailable(error, **_names(text_data))
         except Exception:
             logger.exception("a frame of %s failed", self.conversation_id)
             await self._send(
                 frames.error_frame(
                     code="bad_frame",
                     message=_("Something went wrong on this page. Reload it; your chat is saved."),
+                    **_names(text_data),
                 )
             )
+
+    async def _unavailable(self, error: Exception, **details: Any) -> None:
+        """What was asked for may or may not be stored; sent again it is stored once."""
+        logger.warning("the database is away for %s: %s", self.conversation_id, error)
+        await self._send(
+            frames.error_frame(
+                code="unavailable",
+                message=_("The server cannot save anything at the moment. Try again soon."),
+                **details,
+            )
+        )
 
     async def _message(self, frame: frames.MessageFrame) -> None:
         human = await in_database(services.turn_add_human)(
@@ -144,10 +168,10 @@ class ChatConsumer(AsyncWebsocketConsumer):
         self._watch_for(turn.index + 1)
 
     async def _vote(self, frame: frames.VoteFrame) -> None:
-        turn = await in_database(services.vote_set)(
+        await in_database(services.vote_set)(
             conversation_id=self.conversation_id, turn_index=frame.turn, value=frame.value
         )
-        await self._tell(frames.vote_frame(turn=turn.index, value=turn.vote))
+        await self._tell(frames.vote_frame(turn=frame.turn, value=frame.value))
 
     async def _tell(self, frame: dict[str, Any]) -> None:
         """That something is stored: this page for certain, other pages if the channel layer keeps it."""
@@ -173,11 +197,10 @@ class ChatConsumer(AsyncWebsocketConsumer):
         )
         if history.pending is None:
             return
-        if history.error:
-            turn = history.pending["turn"]
-            await self._send(frames.bot_failed_frame(turn=turn, error=history.error))
-        else:
-            self._watch_for(history.pending["turn"])
+        if history.failure is not None:
+            await self._send(frames.bot_failed_frame(history.failure))
+        if history.failure is None or not history.failure.error:
+            self._watch_for(history.pending["turn"], told=history.failure)
 
     async def frame_publish(self, event: dict[str, Any]) -> None:
         """A frame for every page of this conversation."""
@@ -189,57 +212,97 @@ class ChatConsumer(AsyncWebsocketConsumer):
             self._heard_at[turn] = time.monotonic()
         elif kind == "turn":
             self._watch_for(turn + 1)
+        elif kind == "vote":
+            frame = await self._vote_now(frame)
         elif turn == self._due_turn and (kind == "reply" or frame.get("code") == "bot_failed"):
             self._watch_stop()
         await self._send(frame)
 
-    def _watch_for(self, turn: int, *, at_once: bool = False) -> None:
+    async def _vote_now(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """The vote as it is stored now: of two tabs that vote at once, either may hear of itself last."""
+        try:
+            value = await in_database(selectors.vote_of)(self.conversation_id, frame["turn"])
+        except DATABASE_AWAY:
+            return frame
+        return frame if value is None else frames.vote_frame(turn=frame["turn"], value=value)
+
+    def _watch_for(
+        self, turn: int, *, at_once: bool = False, told: selectors.Failure | None = None
+    ) -> None:
         if self._due_turn == turn and not at_once:
             return
         self._watch_stop()
         self._due_turn = turn
-        self._watch = asyncio.get_running_loop().create_task(self._look_up(turn, at_once))
+        self._watch = asyncio.get_running_loop().create_task(self._look_up(turn, at_once, told))
 
     def _watch_stop(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
         self._watch = self._due_turn = None
 
-    async def _look_up(self, turn: int, at_once: bool) -> None:
-        """Look for a reply whose frames may have been lost, until it is seen."""
+    async def _look_up(self, turn: int, at_once: bool, told: selectors.Failure | None) -> None:
+        """Look for a reply whose frames may have been lost, until it is seen or has failed."""
         if not at_once:
             await asyncio.sleep(LOOK_UP_AFTER_S)
         while True:
             is_silent = time.monotonic() - self._heard_at.get(turn, 0) >= LOOK_UP_AFTER_S
             if at_once or is_silent:
                 at_once = False
-                state = await in_database(selectors.reply_state)(self.conversation_id, turn)
-                if state.text is not None:
-                    self._due_turn = None
-                    await self._send(
-                        frames.reply_frame(turn=turn, text=state.text, can_rate=state.can_rate)
-                    )
-                    return
-                if state.error:
-                    self._due_turn = None
-                    await self._send(frames.bot_failed_frame(turn=turn, error=state.error))
-                    return
-                if not state.is_due:
-                    return
-                if state.is_free:
-                    await events.reply_request(
-                        conversation_id=self.conversation_id, bot_id=state.bot_id
-                    )
+                try:
+                    state = await in_database(selectors.reply_state)(self.conversation_id, turn)
+                except DATABASE_AWAY as error:
+                    logger.warning("no look at the reply of %s: %s", self.conversation_id, error)
+                else:
+                    if await self._show(turn, state, told):
+                        return
+                    told = state.failure
             await asyncio.sleep(LOOK_UP_AFTER_S)
 
+    async def _show(
+        self, turn: int, state: selectors.DueReply, told: selectors.Failure | None
+    ) -> bool:
+        """Tell the page how a reply stands, if that is news; whether nothing more will happen to it."""
+        if state.text is not None:
+            self._due_turn = None
+            await self._send(
+                frames.reply_frame(turn=turn, text=state.text, can_rate=state.can_rate)
+            )
+            return True
+        if state.failure is not None and state.failure != told:
+            await self._send(frames.bot_failed_frame(state.failure))
+        if state.failure is not None and state.failure.error:
+            self._due_turn = None
+            return True
+        if state.is_free:
+            await events.reply_request(conversation_id=self.conversation_id, bot_id=state.bot_id)
+        return not state.is_due
+
     async def _send(self, frame: dict[str, Any]) -> None:
-        await self.send(text_data=json.dumps(frame, ensure_ascii=False))
+        """Send a frame, unless the page has gone: what is stored it reads when it comes back."""
+        if self._is_gone:
+            return
+        text = storable(json.dumps(frame, ensure_ascii=False))
+        try:
+            await self.send(text_data=text)
+        except (OSError, RuntimeError) as error:
+            # The server's own words for a closed socket: the first error is an OSError, later ones are not.
+            self._is_gone = True
+            logger.debug("the page of %s has gone: %s", self.conversation_id, error)
+
+    async def _close(self, code: int) -> None:
+        with contextlib.suppress(OSError, RuntimeError):  # closed already, by the page
+            await self.close(code=code)
 
 
-def _client_id_of(text: str | None) -> dict[str, str]:
-    """The client_id of a message refused unread, so that its page knows which."""
+def _names(text: str | None) -> dict[str, Any]:
+    """What a frame that was refused unread is about, so that its page knows: a message or a vote."""
     try:
-        client_id = json.loads(text or "")["client_id"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        frame = json.loads(text or "")
+    except (ValueError, RecursionError):
         return {}
-    return {"client_id": client_id} if isinstance(client_id, str) else {}
+    if not isinstance(frame, dict):
+        return {}
+    client_id, turn = frame.get("client_id"), frame.get("turn")
+    if isinstance(client_id, str):
+        return {"client_id": client_id}
+    return {"turn": turn} if isinstance(turn, int) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +53,17 @@ class RatingForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3, "class": "input", "maxlength": 5000}),
     )
 
-    def __init__(self, rubric: Rubric, data: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, rubric: Rubric, data: Mapping[str, Any] | None = None, *, show_errors: bool = True
+    ) -> None:
+        """A form for the rubric.
+
+        Args:
+            data: what was sent, now or before; None: nothing yet.
+            show_errors: whether the page says what is wrong with it.
+        """
         super().__init__(data)
+        self.show_errors = show_errors
         self.dimensions = list(rubric.dimensions.select_related("rubric"))
         for dimension in self.dimensions:
             low, high = dimension.scale
@@ -74,6 +83,12 @@ class RatingForm(forms.Form):
         given = {d.key: self.cleaned_data.get(d.key) for d in self.dimensions}
         return {key: value for key, value in given.items() if value is not None}
 
+    @property
+    def typed(self) -> dict[str, str]:
+        """What was sent of the form's own fields, right or wrong."""
+        sent = {name: str(self.data.get(name, "")) for name in self.fields}
+        return {name: text for name, text in sent.items() if text}
+
     def refuse(self, errors: Mapping[str, str]) -> None:
         """Put the rating service's messages beside their questions."""
         for key, message in errors.items():
@@ -86,6 +101,7 @@ class RatingForm(forms.Form):
     def _question(self, number: int, dimension: Dimension) -> Question:
         low, high = dimension.scale
         value = str(self.data.get(dimension.key, "")) if self.is_bound else ""
+        errors: Iterable[Any] = self.errors.get(dimension.key, []) if self.show_errors else []
         options = []
         whole = float(low).is_integer() and float(high).is_integer()
         if whole and high - low < LIKERT_MAX_STEPS:
@@ -100,7 +116,7 @@ class RatingForm(forms.Form):
             high=high,
             options=options,
             value=value,
-            errors=[str(e) for e in self.errors.get(dimension.key, [])] if self.is_bound else [],
+            errors=[str(error) for error in errors],
         )
 
 

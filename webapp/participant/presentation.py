@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import markdown
 from django.utils import timezone
@@ -13,8 +15,11 @@ from django.utils.html import escape
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from markdown.extensions import Extension
+from markdown.treeprocessors import Treeprocessor
 
 from webapp.conversations.models import Conversation
+from webapp.participant.recruitment import PLATFORM_NAMES
 from webapp.studies.models import Study
 from webapp.studies.selectors import PLACE_HELD_FOR
 
@@ -36,6 +41,8 @@ class RefusalText:
     title: str | Promise
     body: str | Promise
     can_try_again: bool = False
+    what_now: str | Promise = ""
+    for_researcher: str | Promise = ""
 
 
 _KEPT = gettext_lazy("Nothing you sent is lost.")
@@ -67,6 +74,24 @@ REFUSAL_TEXTS = {
 }
 
 
+def refusal_text(code: str, platform: str) -> RefusalText:
+    """What a person from this platform reads who cannot start, for a reason's code."""
+    if code != "no_ids":
+        return REFUSAL_TEXTS.get(code, REFUSAL_TEXTS["no_bot"])
+    name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
+    return RefusalText(
+        _("This link came without your %(name)s number") % name,
+        _("So we cannot tell who you are, and you could not be paid. Nothing was stored."),
+        what_now=_("Open the study from %(name)s again.") % name,
+        for_researcher=_(
+            "For the researcher: where you set up the study on %(name)s, give the whole address from the "
+            "study's overview. %(name)s fills in its placeholders when people open the study from there; "
+            "opened by hand, they stay as they are."
+        )
+        % name,
+    )
+
+
 def study_texts(study: Study) -> dict[str, Any]:
     """What a study says about itself, as the pages show it."""
     return {
@@ -79,14 +104,27 @@ def study_texts(study: Study) -> dict[str, Any]:
     }
 
 
+class _LevelsDown(Treeprocessor):
+    """Begins headings at the third level: a page has its own first two."""
+
+    def run(self, root: Element) -> None:
+        for element in root.iter():
+            if isinstance(element.tag, str) and re.fullmatch(r"h[1-6]", element.tag):
+                element.tag = f"h{min(6, int(element.tag[1]) + 2)}"
+
+
+class _HeadingsBelowThePages(Extension):
+    """Moves headings down, and gives them no ids: an author's words must not take an id of the page."""
+
+    def extendMarkdown(self, md: markdown.Markdown) -> None:
+        md.treeprocessors.register(_LevelsDown(md), "levels_down", 5)
+
+
 def study_markdown(text: str) -> str:
     """Markdown as HTML. HTML in it is shown, not obeyed."""
     if not text.strip():
         return ""
-    # Headings from the third level on: the page has its own first two.
-    html = markdown.markdown(
-        escape(text), extensions=["toc"], extension_configs={"toc": {"baselevel": 3}}
-    )
+    html = markdown.markdown(escape(text), extensions=[_HeadingsBelowThePages()])
     return mark_safe(html)  # noqa: S308  escaped before
 
 
@@ -97,6 +135,10 @@ def chat_notes(study: Study) -> dict[str, tuple[str, str]]:
         "too_early": (
             _("Not yet."),
             _("You can rate the chat after at least %(n)s messages.") % {"n": study.min_exchanges},
+        ),
+        "waiting_for_reply": (
+            _("The chatbot is still answering."),
+            _("You can rate the chat as soon as its reply is there."),
         ),
         "not_failed": (_("This chat is still running."), _("Go on writing.")),
         "no_bot": (failed, _("No other one is free now. Try again, or finish early.")),

@@ -7,6 +7,8 @@ integration documentation.
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -14,11 +16,24 @@ from urllib.parse import urlsplit
 from django.core import signing
 
 from webapp.studies.models import Participant, Study
+from webapp.studies.prolific import is_prolific
+from webapp.studies.terms import consent_version
 
 _SALT = "confab.entry"
 _MTURK = ("workerId", "assignmentId", "hitId", "turkSubmitTo")
 _PROLIFIC = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+# The pages of Mechanical Turk, production and sandbox, that show a task in a frame: to workers, and to
+# requesters who preview it.
+MTURK_FRAMES = (
+    "https://worker.mturk.com",
+    "https://workersandbox.mturk.com",
+    "https://requester.mturk.com",
+    "https://requestersandbox.mturk.com",
+    "https://www.mturk.com",
+)
+# What a platform should have replaced by a person's ids: `{{%PROLIFIC_PID%}}`, `${workerId}`.
+_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\$\{.*\}")
 # The only places a finished task may be sent to; an address in a link must not choose another.
 _MTURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
 _VALUE_MAX_CHARS = 200
@@ -28,10 +43,18 @@ PLATFORM_NAMES = {"mturk": "Mechanical Turk", "prolific": "Prolific"}
 
 @dataclass(frozen=True, slots=True)
 class Recruitment:
-    """The parameters that came with the link; `rehearsal` is the token of a scripted participant."""
+    """The parameters that came with the link.
+
+    Attributes:
+        rehearsal: the token of a scripted participant.
+        nonce: of the entry form that carried them; empty before there is a form.
+        consent: version of the texts that stood on that form.
+    """
 
     fields: dict[str, str] = field(default_factory=dict)
     rehearsal: str = ""
+    nonce: str = ""
+    consent: str = ""
 
     @property
     def platform(self) -> str:
@@ -57,6 +80,11 @@ class Recruitment:
         """Whether a worker only looks at the task and has not accepted it."""
         return self.fields.get("assignmentId") == _PREVIEW
 
+    @property
+    def is_unfilled(self) -> bool:
+        """Whether the platform left a placeholder where an id should stand: this is nobody's link."""
+        return any(_PLACEHOLDER.search(value) for value in self.fields.values())
+
 
 def recruitment_read(query: Mapping[str, str]) -> Recruitment:
     """The known parameters of an address; unknown and empty ones are dropped, long ones cut."""
@@ -67,8 +95,14 @@ def recruitment_read(query: Mapping[str, str]) -> Recruitment:
 
 
 def recruitment_sign(study: Study, recruitment: Recruitment) -> str:
-    """The hidden field of the entry form."""
-    value = {"study": study.key, "fields": recruitment.fields, "rehearsal": recruitment.rehearsal}
+    """The hidden field of the entry form: what came with the link, and a nonce to know the form by."""
+    value = {
+        "study": study.key,
+        "fields": recruitment.fields,
+        "rehearsal": recruitment.rehearsal,
+        "nonce": recruitment.nonce or secrets.token_urlsafe(16),
+        "consent": consent_version(study),
+    }
     return signing.dumps(value, salt=_SALT, compress=True)
 
 
@@ -80,14 +114,19 @@ def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
         return None
     if value["study"] != study.key:
         return None
-    return Recruitment(value["fields"], value["rehearsal"])
+    return Recruitment(
+        value["fields"], value["rehearsal"], value.get("nonce", ""), value.get("consent", "")
+    )
 
 
 def mturk_submit_url(participant: Participant) -> str:
-    """Where the task's form goes when it is done; empty for an unknown host or no assignment."""
-    if not participant.recruitment.get("assignmentId"):
+    """Where a task's form goes when it is done; empty for an unknown host and other platforms."""
+    if participant.platform != "mturk":
         return ""
-    to = urlsplit(participant.recruitment.get("turkSubmitTo", ""))
+    try:
+        to = urlsplit(participant.recruitment.get("turkSubmitTo", ""))
+    except ValueError:  # for example "https://["
+        return ""
     if to.scheme != "https" or to.netloc not in _MTURK_HOSTS:
         return ""
     return f"https://{to.netloc}/mturk/externalSubmit"
@@ -97,5 +136,5 @@ def platform_name(participant: Participant, study: Study) -> str:
     """What to call the place that sent the person; empty if they came by themselves."""
     if participant.platform in PLATFORM_NAMES:
         return PLATFORM_NAMES[participant.platform]
-    host = urlsplit(study.completion_url).hostname or ""
-    return "Prolific" if host.endswith(("prolific.com", "prolific.co")) else ""
+    by_prolific = study.prolific_rated or is_prolific(study.completion_url)
+    return PLATFORM_NAMES["prolific"] if by_prolific else ""

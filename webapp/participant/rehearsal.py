@@ -73,6 +73,7 @@ class OutsideDoors:
     study_key: str
     query: dict[str, str] = field(default_factory=dict)
     conversation_id: str = ""
+    n_turned_away: int = 0  # asked to come back later, and came back
 
     def __post_init__(self) -> None:
         self.http = httpx.AsyncClient(base_url=self.base_url, follow_redirects=True, timeout=60)
@@ -87,7 +88,7 @@ class OutsideDoors:
         Raises:
             DoorClosed: if there is no chat for this participant.
         """
-        page = await self.http.get(f"/s/{self.study_key}/", params=self.query)
+        page = await self._ask("GET", f"/s/{self.study_key}/", params=self.query)
         form = self._form(page, "/start/")
         answer = await self._post(form, {"consent": "on"}, page)
         path = answer.url.path.strip("/").split("/")
@@ -113,7 +114,7 @@ class OutsideDoors:
         Args:
             answer: from a question's field name and its choices to the chosen one.
         """
-        page = await self.http.get(f"/chat/{self.conversation_id}/rate/")
+        page = await self._ask("GET", f"/chat/{self.conversation_id}/rate/")
         form = self._form(page, "/rate/")
         answers = {name: answer(name, choices) for name, choices in form.radios.items()}
         done = await self._post(form, {**answers, "comments": comments}, page)
@@ -132,9 +133,22 @@ class OutsideDoors:
         self, form: _Form, values: dict[str, str], page: httpx.Response
     ) -> httpx.Response:
         assert form.action is not None
-        return await self.http.post(
-            form.action, data={**form.hidden, **values}, headers={"Referer": str(page.url)}
+        return await self._ask(
+            "POST",
+            form.action,
+            data={**form.hidden, **values},
+            headers={"Referer": str(page.url)},
         )
+
+    async def _ask(self, method: str, address: str, **request: Any) -> httpx.Response:
+        """Ask; when the server is busy, come back as often as it says."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                answer = await self.http.request(method, address, **request)
+                if answer.status_code != 503 or "Retry-After" not in answer.headers:
+                    return answer
+                self.n_turned_away += 1
+                await asyncio.sleep(float(answer.headers["Retry-After"]))
 
 
 async def say(socket: ClientConnection, text: str) -> list[Frame]:
@@ -184,6 +198,48 @@ class Played:
     n_exchanges: int
 
 
+@dataclass(frozen=True, slots=True)
+class Impression:
+    """What a scripted participant makes of a chat, each from 0 (bad) to 1 (good).
+
+    Simple counts, so that poor control bots are rated low and others higher: they try a study out and
+    say nothing about a bot.
+    """
+
+    new: float
+    listening: float
+    length: float
+    asking: float
+
+    @classmethod
+    def of(cls, said: list[str], heard: list[str]) -> Impression:
+        """Judge what was heard in answer to what was said; both of one length, not empty."""
+        n = len(heard)
+        words = [text.split() for text in heard]
+        own = sum(h == s for h, s in zip(heard, said, strict=True))
+        return cls(
+            new=len(set(heard)) / n,
+            listening=1 - own / n,
+            length=min(1.0, sum(map(len, words)) / n / 16),
+            asking=min(1.0, 2 * sum("?" in text for text in heard) / n),
+        )
+
+    @property
+    def overall(self) -> float:
+        """The whole, stretched so that good and bad chats reach the ends of a scale."""
+        return 1.25 * (0.5 * self.new * self.listening + 0.5 * self.length) - 0.15
+
+    def about(self, question: str) -> float:
+        """The opinion that a question of the usual rubric asks for; the whole for any other."""
+        single = {
+            "fluency": self.length,
+            "diversity": self.new,
+            "contingency": self.listening,
+            "empathy": self.asking,
+        }.get(question, self.overall)
+        return 0.7 * self.overall + 0.3 * single
+
+
 class ScriptedParticipant:
     """Chats, votes and rates, all of it drawn from `seed`.
 
@@ -194,6 +250,8 @@ class ScriptedParticipant:
     def __init__(self, doors: OutsideDoors, *, lines: list[list[str]], seed: int) -> None:
         self.doors = doors
         self.rng = random.Random(seed)
+        # Some people rate everything higher than others.
+        self.leniency = self.rng.gauss(0, 0.12)
         self.lines = lines
         self.said: list[str] = []
         self.heard: list[str] = []
@@ -229,19 +287,14 @@ class ScriptedParticipant:
 
     async def _vote(self, socket: ClientConnection, turn: int) -> None:
         if self.rng.random() < 0.5:
-            value = 1 if self._opinion() + self.rng.gauss(0, 0.25) > 0.5 else -1
+            opinion = Impression.of(self.said, self.heard).overall
+            value = 1 if opinion + self.rng.gauss(0, 0.25) > 0.5 else -1
             await socket.send(json.dumps({"type": "vote", "turn": turn, "value": value}))
             await frames_until(socket, "vote", "error")
 
-    def _opinion(self) -> float:
-        """0 (bad) to 1 (good): replies that are new, not my own words, and not too short."""
-        new = len(set(self.heard)) / len(self.heard)
-        own = sum(h == s for h, s in zip(self.heard, self.said, strict=True)) / len(self.heard)
-        words = sum(len(text.split()) for text in self.heard) / len(self.heard)
-        return max(0.0, min(1.0, 0.5 * new * (1 - own) + 0.5 * min(1.0, words / 14)))
-
     def _answer(self, name: str, choices: list[str]) -> str:
-        wanted = self._opinion() + self.rng.gauss(0, 0.15)
+        opinion = Impression.of(self.said, self.heard).about(name)
+        wanted = opinion + self.leniency + self.rng.gauss(0, 0.1)
         return choices[max(0, min(len(choices) - 1, round(wanted * (len(choices) - 1))))]
 
 

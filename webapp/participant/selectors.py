@@ -6,18 +6,19 @@ from typing import Any
 from uuid import UUID
 
 from webapp.conversations.models import Conversation
+from webapp.conversations.outcomes import Ending, assignments_with_endings, ending_of, endings_of
 from webapp.participant.ownership import session_participant_id
 from webapp.participant.recruitment import Recruitment
-from webapp.studies.models import Assignment, Participant, Study
-from webapp.studies.selectors import completion_codes
+from webapp.studies.models import Participant, Study
 
 
 def participant_known(
     *, session: Any, study: Study, recruitment: Recruitment, token_of: Participant | None
 ) -> Participant | None:
-    """The participant that this visit belongs to: by token, platform id or session, in this order.
+    """The participant that this visit belongs to: by token, platform id, session or form, in this order.
 
-    A platform id names one person, so a session that knows someone else does not override it.
+    A platform id names one person, so a session that knows someone else does not override it. A form that
+    was sent twice belongs to whom its first arrival made.
     """
     if token_of is not None:
         return token_of
@@ -25,26 +26,57 @@ def participant_known(
         return Participant.objects.filter(
             study=study, platform=recruitment.platform, external_id=recruitment.external_id
         ).first()
+    participants = Participant.objects.filter(study=study)
     known = session_participant_id(session, study.key)
-    return Participant.objects.filter(pk=known, study=study).first() if known else None
+    participant = participants.filter(pk=known).first() if known else None
+    if participant is None and recruitment.nonce:
+        participant = participants.filter(entry_nonce=recruitment.nonce).first()
+    return participant
 
 
-def speaks_for(*, session: Any, participant: Participant, token_of: Participant | None) -> bool:
-    """Whether session or token stand for the participant; a platform id in a link does not."""
+def speaks_for(
+    *,
+    session: Any,
+    participant: Participant,
+    recruitment: Recruitment,
+    token_of: Participant | None,
+) -> bool:
+    """Whether session, token or form stand for the participant; a platform id in a link does not."""
     if token_of is not None and token_of.pk == participant.pk:
+        return True
+    if recruitment.nonce and recruitment.nonce == participant.entry_nonce:
         return True
     return session_participant_id(session, participant.study.key) == participant.pk
 
 
 def codes_shown(
     *, participant: Participant, recruitment: Recruitment, is_theirs: bool
-) -> list[Assignment]:
+) -> list[Ending]:
     """The codes this visit may read: all for the session or token, else those of the same visit."""
-    earned = completion_codes(participant)
-    if is_theirs:
-        return list(earned)
     submission = recruitment.submission
-    return [a for a in earned if submission and a.submission == submission]
+    return [
+        ending
+        for ending in endings_of(participant)
+        if ending.code
+        and (is_theirs or (submission and ending.assignment.submission == submission))
+    ]
+
+
+def visit_ending(
+    *, participant: Participant, recruitment: Recruitment, is_theirs: bool
+) -> Ending | None:
+    """How the chat of this visit ended; None while it goes on, and for whom it is none of theirs.
+
+    A platform's id of a visit is known to the platform and to this person alone, so it opens what came of
+    that visit, in any browser. Without one, session or token must speak for the person.
+    """
+    assignments = assignments_with_endings(participant.assignments.order_by("-created_at", "-pk"))
+    if recruitment.submission:
+        assignments = assignments.filter(submission=recruitment.submission)
+    elif not is_theirs:
+        return None
+    newest = assignments.first()
+    return ending_of(newest) if newest else None
 
 
 def conversation_open_id(participant: Participant) -> UUID | None:

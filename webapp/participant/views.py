@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from webapp.conversations.entering import conversation_enter
 from webapp.conversations.models import Conversation
+from webapp.conversations.outcomes import ending_of
 from webapp.conversations.selectors import can_rate, history
 from webapp.conversations.services import (
     chat_elsewhere_close,
@@ -24,23 +25,20 @@ from webapp.participant.access import (
     Visit,
     conversation_address,
     conversation_page,
-    form_action,
     has_cookies,
     study_page,
-    with_policy,
 )
+from webapp.participant.done import done_page
 from webapp.participant.forms import RatingForm
 from webapp.participant.ownership import participant_remember
 from webapp.participant.presentation import (
-    REFUSAL_TEXTS,
     chat_notes,
-    own_thanks,
     place_held_until,
+    refusal_text,
     study_texts,
 )
 from webapp.participant.recruitment import (
     Recruitment,
-    mturk_submit_url,
     platform_name,
     recruitment_read,
     recruitment_sign,
@@ -51,17 +49,25 @@ from webapp.participant.selectors import (
     conversation_open_id,
     participant_known,
     speaks_for,
+    visit_ending,
 )
 from webapp.participant.wording import chat_words
-from webapp.ratings.selectors import rating_for
-from webapp.ratings.services import rating_submit
+from webapp.ratings.services import (
+    WAITS_FOR_REPLY,
+    answers_check,
+    rating_draft_store,
+    rating_submit,
+)
 from webapp.studies.models import Participant, Study
 from webapp.studies.selectors import (
     participant_token,
     rehearsal_token_valid,
     study_refusal,
 )
-from webapp.studies.services import consent_record, participant_enter
+from webapp.studies.services import consent_record
+from webapp.studies.terms import consent_version
+
+_CHECK = "check"  # the note of an address whose form says what is wrong with it
 
 
 @require_safe
@@ -75,9 +81,12 @@ def index(request: HttpRequest) -> HttpResponse:
 def entry(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     """Consent and instructions. Creates nothing: link previews must not use up places."""
     recruitment = recruitment_read(request.GET)
-    participant = participant_known(
-        session=request.session, study=study, recruitment=recruitment, token_of=visit.participant
-    )
+    if recruitment.is_unfilled:
+        return _unfilled(request, study, visit, recruitment)
+    participant = _known(request, study, visit, recruitment)
+    ended = _ended(request, visit, recruitment, participant)
+    if ended is not None:
+        return ended
     refusal = _refusal(study, recruitment, participant)
     if refusal is not None:
         return _refused(request, study, visit, refusal, participant, recruitment)
@@ -118,38 +127,48 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     if recruitment is None:
         message = _("This page was changed on its way. Open the link you were given again.")
         return _entry_page(request, study, visit, Recruitment(), page_error=message)
+    if recruitment.is_unfilled:
+        return _unfilled(request, study, visit, recruitment)
     if recruitment.is_preview:
         return _entry_page(request, study, visit, recruitment)
+    if recruitment.consent and recruitment.consent != consent_version(study):
+        message = _("The study was changed since you opened this page. Please read it again.")
+        return _entry_page(request, study, visit, recruitment, page_error=message)
     if request.POST.get("consent") != "on":
         message = _("Tick the box if you agree to take part.")
         return _entry_page(request, study, visit, recruitment, consent_error=message)
 
-    participant = participant_known(
-        session=request.session, study=study, recruitment=recruitment, token_of=visit.participant
-    )
+    participant = _known(request, study, visit, recruitment)
+    if recruitment.submission:
+        # A platform pays for one chat in each of its visits.
+        ended = _ended(request, visit, recruitment, participant)
+        if ended is not None:
+            return ended
     refusal = _refusal(study, recruitment, participant)
+    if refusal is not None and participant is None:
+        # The same form, sent twice, may just have taken the last place.
+        participant = _known(request, study, visit, recruitment)
+        refusal = _refusal(study, recruitment, participant)
     if refusal is not None:
         return _refused(request, study, visit, refusal, participant, recruitment)
-    if participant is not None and not speaks_for(
-        session=request.session, participant=participant, token_of=visit.participant
-    ):
-        try:
-            chat_elsewhere_close(participant=participant, submission=recruitment.submission)
-        except Refused as refused:
-            return _refused(request, study, visit, refused, participant, recruitment)
-    if participant is None or (recruitment.external_id and visit.participant is None):
-        participant = participant_enter(
-            study=study,
-            platform=recruitment.platform,
-            external_id=recruitment.external_id,
-            recruitment=recruitment.fields,
-            is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
-        )
     try:
-        consent_record(participant=participant)
-        conversation = conversation_start(participant=participant)
+        if participant is not None and not _is_theirs(request, visit, participant, recruitment):
+            chat_elsewhere_close(participant=participant, submission=recruitment.submission)
+        if participant is None or (recruitment.external_id and visit.participant is None):
+            conversation = conversation_enter(
+                study=study,
+                platform=recruitment.platform,
+                external_id=recruitment.external_id,
+                recruitment=recruitment.fields,
+                entry_nonce=recruitment.nonce,
+                is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
+            )
+        else:
+            consent_record(participant=participant)
+            conversation = conversation_start(participant=participant)
     except Refused as refused:
         return _refused(request, study, visit, refused, participant, recruitment)
+    participant = _participant(conversation)
     if has_cookies(request):
         participant_remember(request.session, participant)
     elif not visit.token:
@@ -185,24 +204,21 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
     study, participant = _study(conversation), _participant(conversation)
     if conversation.state != Conversation.State.OPEN:
         return _elsewhere(conversation, visit)
-    if not can_rate(conversation):
-        return redirect(visit.link("chat", conversation.pk, note="too_early"))
-    form = RatingForm(study.rubric, request.POST if request.method == "POST" else None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            rating_submit(
-                conversation=conversation,
-                participant=participant,
-                answers=form.answers,
-                comment=form.cleaned_data["comments"],
-            )
-        except Refused as refused:
-            if refused.code != "bad_answers":
-                conversation.refresh_from_db()
-                return _elsewhere(conversation, visit)
-            form.refuse(refused.details["errors"])
-        else:
-            return redirect(visit.link("done", conversation.pk))
+    is_early = conversation.n_exchanges < study.min_exchanges
+    is_waiting = not can_rate(conversation)
+    if is_early or (is_waiting and request.method != "POST" and not conversation.rating_draft):
+        note = "too_early" if is_early else "waiting_for_reply"
+        return redirect(visit.link("chat", conversation.pk, note=note))
+    if request.method == "POST":
+        return _rate(conversation, participant, visit, RatingForm(study.rubric, request.POST))
+    # What was sent before and could not be taken is still there, on every way to this page.
+    is_checked = request.GET.get("note") == _CHECK
+    sent = conversation.rating_draft if conversation.rating_draft or is_checked else None
+    form = RatingForm(study.rubric, sent, show_errors=is_checked)
+    if is_checked and form.is_valid():
+        form.refuse(answers_check(rubric=study.rubric, answers=form.answers))
+        if is_waiting:
+            form.refuse({"": str(WAITS_FOR_REPLY)})
     questions = form.questions()
     wrong = [question for question in questions if question.errors]
     context = {
@@ -219,40 +235,41 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
     return render(request, "participant/rate.html", context)
 
 
+def _rate(
+    conversation: Conversation, participant: Participant, visit: Visit, form: RatingForm
+) -> HttpResponse:
+    """Take the rating, or keep what was sent and lead to the form, which says what is wrong.
+
+    A page that answers a form cannot be reloaded or gone back to without sending it again; the one it
+    leads to can.
+    """
+    try:
+        if not form.is_valid():
+            raise Refused("bad_answers", _("Some answers are missing."))
+        rating_submit(
+            conversation=conversation,
+            participant=participant,
+            answers=form.answers,
+            comment=form.cleaned_data["comments"],
+        )
+    except Refused as refused:
+        if refused.code in ("bad_answers", "waiting_for_reply"):
+            rating_draft_store(conversation=conversation, values=form.typed)
+            return redirect(visit.link("rate", conversation.pk, note=_CHECK))
+        conversation.refresh_from_db()
+        return _elsewhere(conversation, visit)
+    return redirect(visit.link("done", conversation.pk))
+
+
 @require_safe
 @conversation_page
 def done(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
-    """Thanks, the completion code and the way back. Opened again it says the same."""
-    study, participant = _study(conversation), _participant(conversation)
+    """Thanks, the code and the way back. Opened again it says the same."""
     assignment = conversation.assignment
-    code = assignment.completion_code if assignment else None
-    is_withdrawn = conversation.state == Conversation.State.WITHDRAWN
-    if not code and not is_withdrawn:
+    ending = ending_of(assignment) if assignment else None
+    if ending is None:
         return _elsewhere(conversation, visit)
-    submit_url = mturk_submit_url(participant) if code else ""
-    return_url = ""
-    if code and study.completion_url and not submit_url:
-        return_url = study.completion_url.replace("{code}", quote(code))
-    # A platform pays for one chat at a time, so its people come back by its link, not from here.
-    again = not participant.platform and study_refusal(study, participant) is None
-    context = {
-        **study_texts(study),
-        "visit": visit,
-        "conversation": conversation,
-        "code": code,
-        "thanks": own_thanks(study),
-        "is_withdrawn": is_withdrawn,
-        "is_rated": rating_for(conversation, participant) is not None,
-        "saved_at": conversation.ended_at,
-        "platform": platform_name(participant, study),
-        "submit_url": submit_url,
-        "assignment_id": participant.recruitment.get("assignmentId", ""),
-        "return_url": return_url,
-        "again": again,
-        "step": 4,
-    }
-    response = render(request, "participant/done.html", context)
-    return with_policy(request, response, form_action(submit_url)) if submit_url else response
+    return done_page(request, visit, ending)
 
 
 @require_POST
@@ -310,6 +327,47 @@ def _refusal(
     return None if rehearsal_token_valid(study, recruitment.rehearsal) else refusal
 
 
+def _ended(
+    request: HttpRequest, visit: Visit, recruitment: Recruitment, participant: Participant | None
+) -> HttpResponse | None:
+    """The page that says how this visit has ended already, if it has."""
+    if participant is None:
+        return None
+    is_theirs = _is_theirs(request, visit, participant, recruitment)
+    ending = visit_ending(participant=participant, recruitment=recruitment, is_theirs=is_theirs)
+    if ending is None:
+        return None
+    shown = codes_shown(participant=participant, recruitment=recruitment, is_theirs=is_theirs)
+    return done_page(request, visit, ending, recruitment=recruitment, shown=shown)
+
+
+def _unfilled(
+    request: HttpRequest, study: Study, visit: Visit, recruitment: Recruitment
+) -> HttpResponse:
+    """Nobody can be paid by a link whose placeholders the platform did not fill in."""
+    refusal = Refused("no_ids", _("The link came without its ids."))
+    return _refused(request, study, visit, refusal, None, recruitment)
+
+
+def _known(
+    request: HttpRequest, study: Study, visit: Visit, recruitment: Recruitment
+) -> Participant | None:
+    return participant_known(
+        session=request.session, study=study, recruitment=recruitment, token_of=visit.participant
+    )
+
+
+def _is_theirs(
+    request: HttpRequest, visit: Visit, participant: Participant, recruitment: Recruitment
+) -> bool:
+    return speaks_for(
+        session=request.session,
+        participant=participant,
+        recruitment=recruitment,
+        token_of=visit.participant,
+    )
+
+
 def _refused(
     request: HttpRequest,
     study: Study,
@@ -318,16 +376,15 @@ def _refused(
     participant: Participant | None,
     recruitment: Recruitment,
 ) -> HttpResponse:
-    is_theirs = participant is not None and speaks_for(
-        session=request.session, participant=participant, token_of=visit.participant
-    )
     context = {
         **study_texts(study),
         "visit": visit,
         "code": refusal.code,
-        "text": REFUSAL_TEXTS.get(refusal.code, REFUSAL_TEXTS["no_bot"]),
-        "assignments": codes_shown(
-            participant=participant, recruitment=recruitment, is_theirs=is_theirs
+        "text": refusal_text(refusal.code, recruitment.platform),
+        "endings": codes_shown(
+            participant=participant,
+            recruitment=recruitment,
+            is_theirs=_is_theirs(request, visit, participant, recruitment),
         )
         if participant
         else [],

@@ -28,6 +28,8 @@ def chat_words(study: Study) -> dict[str, Any]:
         "opens_after": plural_forms(
             "Opens after %(n)s more message", "Opens after %(n)s more messages"
         ),
+        "rate_soon": _("Rate when the reply is complete"),
+        "rate_waits": _("Opens when the reply is complete"),
         "typing": _("Chatbot is typing"),
         "slow": _("Still thinking…"),
         "vote_saved": _("Vote saved."),
@@ -37,7 +39,7 @@ def chat_words(study: Study) -> dict[str, Any]:
         "hint_keys": _("Enter sends, Shift + Enter starts a new line"),
         "hint_wait": _("You can keep writing. Send opens when the reply is complete."),
         "hint_offline": _("Messages wait here until the connection is back."),
-        "hint_failed": _("Choose one of the three ways to go on."),
+        "hint_failed": _("Choose how to go on."),
         "empty": _("Write something first."),
         "too_long": plural_forms(
             "That is %(n)s character too long. Your text is still in the box.",
@@ -58,6 +60,10 @@ def chat_words(study: Study) -> dict[str, Any]:
         ),
         "bot_busy": _(
             "Too many people are waiting for this chatbot. Try again in a minute, or take another."
+        ),
+        "bot_overdue": _("The chatbot has not answered for a long time"),
+        "unavailable": _(
+            "Your message is not saved yet. It waits here and is sent again by itself."
         ),
         "closed": _("This chat is finished. You can rate it now."),
         "bad_frame": _("Something went wrong on this page. Reload it; your chat is saved."),

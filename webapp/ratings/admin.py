@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from webapp.core.rights_admin import ReadOnly, private_search
 from webapp.ratings.models import Rating
 
 
 @admin.register(Rating)
-class RatingAdmin(admin.ModelAdmin):
+class RatingAdmin(ReadOnly, admin.ModelAdmin):
     list_display = ("id", "study", "bot", "answers", "rater", "submitted_at")
     list_filter = ("conversation__study", "conversation__bot__bot_id", "rubric")
     list_select_related = ("conversation__study", "conversation__bot")
-    search_fields = ("conversation__id", "rater", "participant__external_id", "comment")
+    search_fields = ("conversation__id", "rater", "comment")
     date_hierarchy = "submitted_at"
     show_full_result_count = False
+
+    def get_search_fields(self, request: HttpRequest) -> list[str]:
+        """Also by the participant's id on a platform, for those who may see it."""
+        return private_search(request, self.search_fields, "participant__external_id")
 
     @admin.display(description=_("study"))
     def study(self, rating: Rating) -> str:
@@ -29,9 +32,3 @@ class RatingAdmin(admin.ModelAdmin):
     def bot(self, rating: Rating) -> str:
         """Who was rated."""
         return rating.conversation.bot.bot_id
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

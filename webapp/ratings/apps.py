@@ -1,8 +1,17 @@
-"""App configuration."""
+"""App configuration; says what is kept of a person here."""
+
+from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class RatingsConfig(AppConfig):
     name = "webapp.ratings"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from webapp.ratings.selectors import ratings_by
+        from webapp.studies.erasure import erasure_kind
+
+        erasure_kind("ratings", _("ratings, with their comments"), ratings_by)

@@ -16,7 +16,7 @@ class Rating(TimeStamped):
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="ratings")
     participant = models.ForeignKey(
-        Participant, null=True, blank=True, on_delete=models.SET_NULL, related_name="ratings"
+        Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
     )
     rater = models.CharField(
         max_length=200, blank=True, help_text=_("The rater's name in imported data, if any.")

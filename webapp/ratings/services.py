@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
+from chatbots.storable import storable
 from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.studies.models import Assignment, Participant, Rubric
 from webapp.studies.services import assignment_complete, rubric_freeze
+
+COMMENT_MAX_CHARS = 5000
+WAITS_FOR_REPLY = gettext_lazy(
+    "The chatbot is still answering. Save again in a moment; your answers are still here."
+)
+_DRAFT_MAX_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,8 @@ def rating_submit(
     Submitted again, the first rating and its code come back unchanged.
 
     Raises:
-        Refused: `not_found`, `too_early`, `closed`, or `bad_answers` with `errors` per dimension.
+        Refused: `not_found`, `too_early`, `waiting_for_reply`, `closed`, or `bad_answers` with `errors`
+            per dimension.
     """
     with transaction.atomic():
         conversation = (
@@ -84,6 +95,8 @@ def rating_submit(
                 _("Write a little more before you rate the chat."),
                 n_missing=study.min_exchanges - conversation.n_exchanges,
             )
+        if reply_is_coming(conversation):
+            raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
         errors = answers_check(rubric=study.rubric, answers=answers)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
@@ -92,13 +105,23 @@ def rating_submit(
             participant=participant,
             rubric=study.rubric,
             answers={key: _number(value) for key, value in answers.items()},
-            comment=comment.replace("\x00", "").strip()[:5000],
+            comment=storable(comment.strip(), COMMENT_MAX_CHARS),
             submitted_at=timezone.now(),
         )
-        rubric_freeze(rubric_id=study.rubric_id)
+        if not participant.is_synthetic:
+            # A rehearsal is there to try a study out, so that it can still be changed.
+            rubric_freeze(rubric_id=study.rubric_id)
         conversation_complete(conversation=conversation)
         assignment = assignment_complete(assignment=assignment)
     return RatingOutcome(rating, assignment, created=True)
+
+
+def rating_draft_store(*, conversation: Conversation, values: Mapping[str, str]) -> None:
+    """Keep what was sent of a rating that could not be taken, as it was sent, while the chat is open."""
+    draft = {storable(key): storable(text, _DRAFT_MAX_CHARS) for key, text in values.items()}
+    Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(
+        rating_draft=draft
+    )
 
 
 def _number(value: float) -> float | int:

@@ -16,7 +16,7 @@ from django.db.models import Count, Max, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from evaluation.stats.bootstrap import Interval
-from evaluation.stats.compare import Comparison
+from evaluation.stats.compare import ORDER_ALPHA, Comparison
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
 from webapp.studies.bot_columns import BotColumns
@@ -24,10 +24,11 @@ from webapp.studies.models import Study
 
 LEVEL = 0.90
 """Of the intervals of means."""
-ORDER_ALPHA = 0.10
-"""Chance allowed of any wrong order among all pairs of bots."""
 _CACHE_S = 3600
 _OVERALL = ("quality", "overall", "overall_quality")
+"""Keys by which the question about the whole is known."""
+_PERSON = "p "
+"""Begins the name of a unit that is a person."""
 MEAN_KEY = "mean_of_all"
 """Of the mean of all dimensions, where no question is about the whole."""
 
@@ -86,6 +87,11 @@ class StudySummary:
         """Ratings of all bots."""
         return sum(bot.n_ratings for bot in self.bots)
 
+    @property
+    def n_told_apart(self) -> int:
+        """Pairs that people can tell apart: in order by Holm's correction for all `n_pairs` tested."""
+        return sum(pair.ordered for pair in self.comparisons)
+
 
 @dataclass(frozen=True, slots=True)
 class RatingTable:
@@ -104,6 +110,11 @@ class RatingTable:
     conversations: list[str]
     answers: dict[str, np.ndarray]
 
+    @property
+    def n_raters(self) -> int:
+        """People who gave one of these ratings; who is not named is not counted."""
+        return len({unit for unit in self.units if unit.startswith(_PERSON)})
+
 
 def study_conversations(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False
@@ -119,10 +130,7 @@ def study_conversations(
 
 
 def study_dimensions(study: Study) -> list[DimensionInfo]:
-    """The rubric's questions in order; the first one leads.
-
-    An imported rubric has the order of its file, so there the question about the whole comes first.
-    """
+    """The rubric's questions in order, the one about the whole before all others; the first one leads."""
     rubric = study.rubric
     found = [
         DimensionInfo(
@@ -135,15 +143,13 @@ def study_dimensions(study: Study) -> list[DimensionInfo]:
         )
         for dimension in rubric.dimensions.all()
     ]
-    if study.is_imported:
-        found.sort(key=lambda dimension: dimension.key not in _OVERALL)
-    return found
+    return sorted(found, key=lambda dimension: dimension.key not in _OVERALL)
 
 
 def study_headline(study: Study, dimensions: Sequence[DimensionInfo]) -> DimensionInfo | None:
     """What the study's bots are ranked by; None without any question.
 
-    The first question, or the mean of all of them in imported ratings that ask nothing about the whole:
+    The question about the whole. Without one the first, or the mean of all of them in imported ratings:
     there the order of the questions means nothing.
     """
     if not dimensions:
@@ -153,6 +159,17 @@ def study_headline(study: Study, dimensions: Sequence[DimensionInfo]) -> Dimensi
     if not study.is_imported or first.key in _OVERALL or len(dimensions) == 1 or len(scales) > 1:
         return first
     return DimensionInfo(MEAN_KEY, _("Mean of all dimensions"), first.low, first.high)
+
+
+def study_whole(study: Study) -> list[str]:
+    """Keys of the questions whose mean is the headline: what a hybrid metric predicts unless told otherwise."""
+    dimensions = study_dimensions(study)
+    headline = study_headline(study, dimensions)
+    if headline is None:
+        return []
+    if headline.key == MEAN_KEY:
+        return [dimension.key for dimension in dimensions]
+    return [headline.key]
 
 
 def with_headline(study: Study, dimensions: list[DimensionInfo]) -> list[DimensionInfo]:
@@ -222,10 +239,16 @@ def rating_table(
         answers[MEAN_KEY] = np.mean(list(answers.values()), axis=0)
     return RatingTable(
         bot_ids=[row[1] for row in rows],
-        units=[f"p {row[2]}" if row[2] else f"c {row[3]}" for row in rows],
+        units=[f"{_PERSON}{row[2]}" if row[2] else f"c {row[3]}" for row in rows],
         conversations=[str(row[3]) for row in rows],
         answers=answers,
     )
+
+
+def raters_count(conversations: QuerySet[Conversation]) -> int:
+    """People who rated one of these conversations: `RatingTable.n_raters`, counted by the database."""
+    rated = Rating.objects.filter(conversation__in=conversations, participant__isnull=False)
+    return rated.aggregate(n=Count("participant", distinct=True))["n"]
 
 
 def _value(answer: Any) -> float:

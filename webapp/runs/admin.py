@@ -7,21 +7,19 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
+from webapp.core.rights import Right
+from webapp.core.rights_admin import ReadOnly
 from webapp.runs.models import HybridFit, MetricRun, MetricVersion, SelfPlayRun
 
 
-class ReadOnlyAdmin(admin.ModelAdmin):
-    """Seen and deleted, never added or changed."""
+class JobAdmin(ReadOnly, admin.ModelAdmin):
+    """Who may run jobs may delete them."""
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    right_to_delete = Right.RUN
 
 
 @admin.register(SelfPlayRun)
-class SelfPlayRunAdmin(ReadOnlyAdmin):
+class SelfPlayRunAdmin(JobAdmin):
     list_display = (
         "id",
         "name",
@@ -38,7 +36,7 @@ class SelfPlayRunAdmin(ReadOnlyAdmin):
 
 
 @admin.register(MetricRun)
-class MetricRunAdmin(ReadOnlyAdmin):
+class MetricRunAdmin(JobAdmin):
     list_display = ("id", "study", "run", "state", "n_done", "n_total", "created_at", "ended_at")
     list_filter = ("state", "study")
     list_select_related = ("study", "run")
@@ -46,7 +44,7 @@ class MetricRunAdmin(ReadOnlyAdmin):
 
 
 @admin.register(HybridFit)
-class HybridFitAdmin(ReadOnlyAdmin):
+class HybridFitAdmin(JobAdmin):
     list_display = ("id", "study", "run", "state", "created_by", "created_at", "ended_at")
     list_filter = ("state", "study")
     list_select_related = ("study", "run", "created_by")
@@ -55,7 +53,7 @@ class HybridFitAdmin(ReadOnlyAdmin):
 
 
 @admin.register(MetricVersion)
-class MetricVersionAdmin(ReadOnlyAdmin):
+class MetricVersionAdmin(ReadOnly, admin.ModelAdmin):
     list_display = ("name", "version", "key", "created_at")
     list_filter = ("name",)
     search_fields = ("name", "key")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evaluation.hybrid.baselines import BASELINES
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.core.errors import Refused
@@ -23,6 +24,7 @@ from webapp.studies.models import Study
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evaluation.metrics.base import Metric
     from evaluation.metrics.shared import Shared
 
 CHUNK = 512
@@ -63,12 +65,12 @@ class FitTables:
         return found
 
     def selfplay(self) -> pd.DataFrame | None:
-        """Self-play of the run, if one is asked for."""
+        """Self-play of the run, if one is asked for; with its length, where that is computed."""
         run = self.fit.run
         if run is None:
             return None
         check_computed(self.metrics, run=run)
-        table = metric_frame(run=run, metrics=self.metrics)
+        table = metric_frame(run=run, metrics=[*self.metrics, *self._lengths()])
         table = table[~table["bot"].isin(self.fit.request["exclude_bots"])]
         return self._embedded(table, self_play=True)
 
@@ -79,15 +81,13 @@ class FitTables:
         """
         asked = self.fit.request
         check_computed(self.metrics, study=study)
-        names = {metric.name for metric in self.metrics}
-        baselines = [
-            m for m in metrics_of_columns(["words_user", "n_turns"]) if m.name not in names
-        ]
         chosen = {
             "include_synthetic": asked["include_synthetic"],
             "exclude_bots": asked["exclude_bots"],
         }
-        table, dimensions = rated_frame(study=study, metrics=[*self.metrics, *baselines], **chosen)
+        table, dimensions = rated_frame(
+            study=study, metrics=[*self.metrics, *self._lengths()], **chosen
+        )
         missing = [target for target in asked["targets"] if target not in dimensions]
         if missing:
             known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
@@ -99,22 +99,30 @@ class FitTables:
             table[GROUP] = table["bot"].map(groups).fillna("")
         return self._embedded(table), dimensions, ratings_frame(study=study, **chosen)
 
-    def to_apply_to(self) -> pd.DataFrame:
-        """The conversations a kept fit predicts: the study's rated ones, or all if none is rated."""
+    def _lengths(self) -> list[Metric]:
+        """The metrics beside the fit's own that baselines are made of."""
+        names = {metric.name for metric in self.metrics}
+        return [
+            metric
+            for metric in metrics_of_columns(list(BASELINES.values()))
+            if metric.name not in names
+        ]
+
+    def to_apply_to(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The conversations a kept fit predicts: the study's rated ones, or all if none is rated; and every rating."""
         asked, study = self.fit.request, self.fit.study
+        chosen = {
+            "include_synthetic": asked["include_synthetic"],
+            "exclude_bots": asked["exclude_bots"],
+        }
         check_computed(self.metrics, study=study)
-        table, dimensions = rated_frame(
-            study=study,
-            metrics=self.metrics,
-            include_synthetic=asked["include_synthetic"],
-            exclude_bots=asked["exclude_bots"],
-        )
+        table, dimensions = rated_frame(study=study, metrics=self.metrics, **chosen)
         if not dimensions:
             table = metric_frame(
                 study=study, metrics=self.metrics, include_synthetic=asked["include_synthetic"]
             )
             table = table[~table["bot"].isin(asked["exclude_bots"])]
-        return self._embedded(table)
+        return self._embedded(table), ratings_frame(study=study, **chosen)
 
     def _embedded(self, table: pd.DataFrame, *, self_play: bool = False) -> pd.DataFrame:
         """The table with the columns of the blocks."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connection
 
+from chatbots.storable import error_text
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation
@@ -35,6 +36,7 @@ from webapp.runs.selectors.selfplay import (
     selfplay_alone,
     selfplay_by_pair,
     selfplay_count,
+    selfplay_hopeless,
     selfplay_missing,
 )
 from webapp.runs.services.fits import fit_store
@@ -42,11 +44,13 @@ from webapp.runs.services.jobs import job_beat, job_claim, job_end, job_release
 from webapp.runs.services.metrics import (
     metric_results_store,
     metric_run_create,
+    metric_run_languages_add,
     metric_version_record,
 )
-from webapp.runs.services.selfplay import conversation_seed, selfplay_store
+from webapp.runs.services.selfplay import conversation_seed, selfplay_give_up, selfplay_store
 
 if TYPE_CHECKING:
+    from chatbots import Conversation as Values
     from chatbots.base import Bot
     from evaluation.metrics.base import Metric
     from evaluation.metrics.shared import Shared
@@ -95,15 +99,17 @@ class _Work:
         Raises:
             Stopped
         """
-        if not now and time.monotonic() < self._next_beat:
-            return
-        self._next_beat = time.monotonic() + BEAT_EVERY_S
-        if not job_beat(job=self.job, holder=self.holder, n_done=n_done, n_total=n_total):
-            raise Stopped
         if n_done is not None:
             self.job.n_done = n_done
         if n_total is not None:
             self.job.n_total = n_total
+        if not now and time.monotonic() < self._next_beat:
+            return
+        self._next_beat = time.monotonic() + BEAT_EVERY_S
+        # What was told since the last time goes with it, or a quick job would end without its progress.
+        counts = {"n_done": self.job.n_done, "n_total": self.job.n_total}
+        if not job_beat(job=self.job, holder=self.holder, **counts):
+            raise Stopped
         if self.follow is not None:
             self.follow(self.job)
 
@@ -198,6 +204,11 @@ def _selfplay(run: SelfPlayRun, work: _Work) -> bool:
             if work.is_slice_over:
                 return True
             bot, partner = _bots_ready(run, pair)
+            version = bot_version_record(bot=bot)
+            other = bot_version_record(bot=partner) if partner is not None else None
+            if (why := selfplay_hopeless(run, pair)) is not None:
+                selfplay_give_up(run=run, pair=pair, version=version, partner=other, why=why)
+                break
             n_before = selfplay_count(run)
 
             def progress(n_made: int, n_planned: int, n_before: int = n_before) -> None:
@@ -209,19 +220,19 @@ def _selfplay(run: SelfPlayRun, work: _Work) -> bool:
                 seeds=[conversation_seed(run, pair, ordinal) for ordinal in ordinals],
                 n_turns=n_turns,
                 openers=run.plan["openers"],
+                timeout_s=settings.CONFAB_REPLY_TIMEOUT_S,
                 progress=progress,
             )
             selfplay_store(
-                run=run,
-                version=bot_version_record(bot=bot),
-                partner=bot_version_record(bot=partner) if partner is not None else None,
-                ordinals=ordinals,
-                played=played,
+                run=run, version=version, partner=other, ordinals=ordinals, played=played
             )
             work.beat(selfplay_count(run), now=True)
-    for pair, found in selfplay_by_pair(run).items():
-        if found.failed and not found.conversations:
-            raise Refused("bot_failed", f"every conversation of {pair} failed: {found.error}")
+    work.beat(selfplay_count(run), now=True)
+    # What failed is stored with its reason; only a run that has nothing at all has failed itself.
+    found = selfplay_by_pair(run)
+    if not any(part.conversations for part in found.values()):
+        reasons = [f"every conversation of {p} failed: {part.error}" for p, part in found.items()]
+        raise Refused("bot_failed", "; ".join(reasons))
     return False
 
 
@@ -278,6 +289,7 @@ def metrics_slice(metric_run_id: int, *, follow: Follow | None = None) -> bool:
 
 def _metrics(job: MetricRun, work: _Work) -> bool:
     metrics = metrics_find(job.metrics)
+    tells_languages = any(getattr(metric, "languages", None) for metric in metrics)
     versions = {metric.name: metric_version_record(metric=metric) for metric in metrics}
     shared = _shared_now()
     before: list[Any] = []
@@ -299,7 +311,9 @@ def _metrics(job: MetricRun, work: _Work) -> bool:
             groups.setdefault((conversation_id in alone, lacks), []).append(conversation_id)
         for (self_play, names), group in groups.items():
             chosen = [metric for metric in metrics if metric.name in names]
-            _compute(chosen, group, shared, work, self_play=self_play)
+            conversations = _compute(chosen, group, shared, work, self_play=self_play)
+            if tells_languages:
+                metric_run_languages_add(job=job, conversations=conversations)
         work.beat(job.n_done + len(ids), now=True)
     return False
 
@@ -315,13 +329,14 @@ def _shared_now() -> Shared:
     from evaluation.metrics.shared import Shared
 
     if not _shared or _shared[0].encoder.n_encoded > TEXTS_KEPT:
-        _shared[:] = [Shared()]
+        _shared[:] = [Shared(settings.CONFAB_DEVICE)]
     return _shared[0]
 
 
 def _compute(
     metrics: list[Metric], ids: list[Any], shared: Shared, work: _Work, *, self_play: bool
-) -> None:
+) -> list[Values]:
+    """Compute and store these metrics of these conversations, which come back."""
     rows = Conversation.objects.filter(pk__in=ids).order_by("created_at", "pk")
     conversations = list(conversation_values(rows))
     n_turns = {conversation.id: len(conversation.turns) for conversation in conversations}
@@ -331,6 +346,7 @@ def _compute(
             version=metric_version_record(metric=metric), table=table, n_turns=n_turns
         )
         work.beat()
+    return conversations
 
 
 # --- hybrid fits
@@ -379,13 +395,14 @@ def _fit(fit: HybridFit, work: _Work) -> bool:
         else:
             kept = fit_hybrid(table, **common).fit
     if kept is not None:
-        human = tables.to_apply_to()
+        human, ratings = tables.to_apply_to()
         result = apply_fit(
             kept,
             human=human if len(human) else None,
             selfplay=selfplay,
             targets=targets if asked["targets_given"] else None,
             seed=seed,
+            ratings=ratings,
         )
     work.beat(now=True)
     identities["bots"] = bot_keys(fit)
@@ -394,6 +411,6 @@ def _fit(fit: HybridFit, work: _Work) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    text = error_text(error)
     told = type(error).__name__ in _TOLD
     return text if told and text else f"{type(error).__name__}: {text}"

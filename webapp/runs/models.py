@@ -131,6 +131,9 @@ class MetricRun(Job):
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE)
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE)
     metrics = models.JSONField(default=list)
+    languages = models.JSONField(
+        default=dict, help_text=_("{language: how many of its conversations read as that}")
+    )
 
     class Meta:
         ordering = ["-id"]

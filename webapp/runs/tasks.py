@@ -18,6 +18,7 @@ from kombu.exceptions import OperationalError
 
 from webapp.celery import app
 from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
+from webapp.runs.selectors.fits import fit_encodes_texts
 
 log = logging.getLogger(__name__)
 
@@ -76,11 +77,18 @@ def enqueue(job: Job, *, countdown_s: float = 0) -> bool:
     """
     task = _TASKS[type(job)]
     try:
-        task.apply_async([job.pk], countdown=countdown_s or None)
+        task.apply_async([job.pk], countdown=countdown_s or None, **_queue(job))
     except (OperationalError, OSError):
         log.warning("%s waits: the broker is away", job, exc_info=True)
         return False
     return True
+
+
+def _queue(job: Job) -> dict[str, str]:
+    """The queue where the routes by task's name are not enough: fits that encode texts go where the device is."""
+    if isinstance(job, HybridFit) and fit_encodes_texts(job):
+        return {"queue": "gpu"}
+    return {}
 
 
 @worker_ready.connect
@@ -90,8 +98,8 @@ def unfinished_pick_up(**_: Any) -> None:
     One whose holder may be alive is sent for the time when it would be known to be dead; whoever comes too
     early finds it taken and does nothing.
     """
+    from webapp.runs.holders import STALE_AFTER, holder_is_dead
     from webapp.runs.selectors.jobs import jobs_unfinished
-    from webapp.runs.services.jobs import STALE_AFTER, holder_is_dead
 
     try:
         for job in jobs_unfinished():

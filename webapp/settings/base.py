@@ -6,7 +6,7 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF
 
-from webapp.settings.env import BASE_DIR, DATA_DIR, env  # noqa: F401
+from webapp.settings.env import BASE_DIR, DATA_DIR, env, folder_made  # noqa: F401
 
 # Where `serve` listens.
 HOST = env.str("HOST", default="127.0.0.1")
@@ -51,6 +51,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
+    "webapp.core.logins.remember_browser",
 ]
 
 TEMPLATES = [
@@ -77,10 +78,18 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "admin:login"
+# Where a login leads whose `next` is missing or points outside.
+LOGIN_REDIRECT_URL = "dashboard:studies"
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_VERBOSE = False
+# Passwords tried during a lock-out are not looked at, and do not make it longer.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+# `core/logins.py`: the limit of an account counts in this log, and proxies are heard where declared.
+AXES_ENABLE_ACCESS_FAILURE_LOG = True
+AXES_HANDLER = "webapp.core.logins.LoginHandler"
+AXES_CLIENT_IP_CALLABLE = "webapp.core.logins.client_address"
 
 LANGUAGE_CODE = "en-gb"
 # Only what is translated: the page must not name a language it does not speak.
@@ -90,8 +99,12 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 
 STATIC_URL = "static/"
-STATIC_ROOT = Path(env.str("CONFAB_STATIC_DIR", default=str(DATA_DIR / "static")))
-STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+folder_made(DATA_DIR, "CONFAB_DATA_DIR", is_written=False)
+STATIC_ROOT = folder_made(
+    Path(env.str("CONFAB_STATIC_DIR", default=str(DATA_DIR / "static"))),
+    "CONFAB_STATIC_DIR",
+    is_written=False,  # `collectstatic` alone writes there
+)
 
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SESSION_COOKIE_HTTPONLY = True

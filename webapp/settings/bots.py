@@ -17,7 +17,7 @@ CONFAB_METRICS = Path(
 )
 # Python modules whose import registers bots or metrics from outside.
 CONFAB_PLUGINS = env.list("CONFAB_PLUGINS", default=[])
-# Device of the bot host and of self-play: cpu, cuda, cuda:1.
+# Where everything computes that uses torch (bots, encoders, metrics, training): cpu, cuda, cuda:1.
 CONFAB_DEVICE = env.str("CONFAB_DEVICE", default="cpu")
 # Megabytes that the loaded bots may take together; those used longest ago make room. 0: no limit.
 CONFAB_BOT_MEMORY_MB = env.int("CONFAB_BOT_MEMORY_MB", default=0)

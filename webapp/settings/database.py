@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import Any
 
-from webapp.settings.env import DATA_DIR, env
+from webapp.settings.env import DATA_DIR, env, folder_made, owner_only
 
 
 def databases() -> dict[str, dict[str, Any]]:
     """The `DATABASES` setting."""
     if env.str("DATABASE_URL", default=""):
         default = env.db_url("DATABASE_URL")
-        # Under ASGI every request has a thread of its own: a connection kept open for the next
-        # request would never be used again, and forty visitors would exhaust the server.
-        default["CONN_MAX_AGE"] = 0
+        # Pages are done by a few lasting threads (`core/crew.py`), each of which keeps its connection.
+        default["CONN_MAX_AGE"] = 60
+        default["CONN_HEALTH_CHECKS"] = True
         return {"default": default}
-    DATA_DIR.mkdir(parents=True, exist_ok=True)
+    folder_made(DATA_DIR, "CONFAB_DATA_DIR")
+    file = DATA_DIR / "confab.sqlite3"
+    _private(file)
     return {
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
-            "NAME": DATA_DIR / "confab.sqlite3",
+            "NAME": file,
             "OPTIONS": {
                 # Immediate: a transaction that will write takes its place in the queue at once,
                 # instead of failing when it finds the snapshot outdated.
@@ -29,3 +33,13 @@ def databases() -> dict[str, dict[str, Any]]:
             },
         }
     }
+
+
+def _private(file: Path) -> None:
+    """Make the database's file for its owner alone; what SQLite puts beside it is as the file is."""
+    with contextlib.suppress(OSError):  # what is wrong with the folder, SQLite says when it is used
+        if not file.exists():
+            file.touch(mode=0o600)
+    owner_only(
+        file, *(file.with_name(file.name + ending) for ending in ("-wal", "-shm", "-journal"))
+    )

@@ -5,7 +5,9 @@ PostgreSQL and Redis are used all the same where `DATABASE_URL` and `REDIS_URL` 
 
 from __future__ import annotations
 
+import os
 import secrets
+from functools import partial
 
 from webapp.settings.base import *  # noqa: F403
 from webapp.settings.base import HOST
@@ -13,8 +15,9 @@ from webapp.settings.bots import *  # noqa: F403
 from webapp.settings.celery import *  # noqa: F403
 from webapp.settings.channels import channel_layers
 from webapp.settings.database import databases
-from webapp.settings.env import DATA_DIR, env
+from webapp.settings.env import DATA_DIR, env, folder_made, owner_only, proxy_count
 from webapp.settings.logging import LOGGING  # noqa: F401
+from webapp.settings.serving import *  # noqa: F403
 
 DATABASES = databases()
 CHANNEL_LAYERS = channel_layers()
@@ -26,6 +29,9 @@ ALLOWED_HOSTS = [
     *env.list("CONFAB_HOSTS", default=[]),
 ]
 ALLOWED_HOSTS += ["*"] if HOST in ("0.0.0.0", "::") else [HOST]  # noqa: S104
+CONFAB_PROXY_COUNT = proxy_count(0)
+# So that forms work through a tunnel with TLS; who writes the header himself changes his own request.
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CSRF_TRUSTED_ORIGINS = env.list("CONFAB_TRUSTED_ORIGINS", default=[])
 
 
@@ -33,13 +39,13 @@ def _secret_key() -> str:
     """The key of this data folder, made once; readable by its owner alone."""
     file = DATA_DIR / "secret_key"
     if not file.exists():
-        DATA_DIR.mkdir(parents=True, exist_ok=True)
+        folder_made(DATA_DIR, "CONFAB_DATA_DIR")
         try:
-            with file.open("x") as handle:
-                file.chmod(0o600)
+            with open(file, "x", opener=partial(os.open, mode=0o600)) as handle:
                 handle.write(secrets.token_urlsafe(50))
         except FileExistsError:
             pass  # a process beside this one made it first
+    owner_only(file)
     return file.read_text().strip()
 
 

@@ -9,8 +9,17 @@ LOG_LEVEL = env.str("CONFAB_LOG_LEVEL", default="INFO")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"redact": {"()": "webapp.core.redaction.RedactTokens"}},
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "filters": {
+        "redact": {"()": "webapp.core.redaction.RedactTokens"},
+        "health": {"()": "webapp.core.health.HealthAnswers"},
+    },
+    "formatters": {
+        "line": {
+            "class": "webapp.core.redaction.StorableFormatter",
+            "format": "{asctime} {levelname} {name}: {message}",
+            "style": "{",
+        }
+    },
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",
@@ -23,6 +32,7 @@ LOGGING = {
         "webapp": {"level": LOG_LEVEL},
         "chatbots": {"level": LOG_LEVEL},
         "evaluation": {"level": LOG_LEVEL},
+        "django.request": {"filters": ["health"]},
         "uvicorn.error": {"level": "WARNING"},
         # The file broker has no host name, and says so each time.
         "kombu.connection": {"level": "ERROR"},

@@ -7,8 +7,9 @@ from webapp.settings.bots import *  # noqa: F403
 from webapp.settings.celery import *  # noqa: F403
 from webapp.settings.channels import channel_layers
 from webapp.settings.database import databases
-from webapp.settings.env import env
+from webapp.settings.env import env, proxy_count
 from webapp.settings.logging import LOGGING  # noqa: F401
+from webapp.settings.serving import *  # noqa: F403
 
 DEBUG = False
 SECRET_KEY = env.str("CONFAB_SECRET_KEY")
@@ -27,7 +28,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True
 SESSION_COOKIE_SECURE = True
 CSRF_COOKIE_SECURE = True
-AXES_IPWARE_PROXY_COUNT = env.int("CONFAB_PROXY_COUNT", default=1)
+CONFAB_PROXY_COUNT = proxy_count(1)  # the one with TLS
 
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -6,16 +6,23 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import CharField, QuerySet
+from django.core.exceptions import ValidationError
+from django.db.models import CharField, Count, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from webapp.bots.selectors import bot_entry_list
-from webapp.studies.models import Assignment, Dimension, Participant, Rubric, Study
+from webapp.core.rights import Right
+from webapp.core.rights_admin import ByRights, ReadOnly, private_search
+from webapp.studies.erasure import erasure_counts, erasure_kinds, participants_erase
+from webapp.studies.models import Assignment, ConsentText, Dimension, Participant, Rubric, Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.services import rubric_default, rubric_new_version
+from webapp.studies.selectors import rubric_is_fixed
+from webapp.studies.services import rubric_default, rubric_new_version, study_copy
+from webapp.studies.terms import AGREED
 
 
 class StudyForm(forms.ModelForm):
@@ -64,7 +71,7 @@ class StudyForm(forms.ModelForm):
 
 
 @admin.register(Study)
-class StudyAdmin(admin.ModelAdmin):
+class StudyAdmin(ByRights, admin.ModelAdmin):
     form = StudyForm
     list_display = ("name", "key", "state", "protocol", "rubric", "pages", "created_at")
     list_filter = ("state", "is_imported", "protocol")
@@ -73,6 +80,37 @@ class StudyAdmin(admin.ModelAdmin):
     prepopulated_fields = {"key": ("name",)}
     readonly_fields = ("is_imported", "created_at", "updated_at")
     save_on_top = True
+    actions = ("copy",)
+
+    @admin.action(
+        description=_("Copy: the same as a draft, without its people"), permissions=["add"]
+    )
+    def copy(self, request: HttpRequest, queryset: QuerySet[Study]) -> None:
+        """Copy each study under the next free key."""
+        for study in queryset:
+            try:
+                made = study_copy(study=study)
+            except ValidationError as error:
+                self.message_user(
+                    request,
+                    _("%(study)s was not copied: %(why)s")
+                    % {"study": study, "why": " ".join(error.messages)},
+                    messages.ERROR,
+                )
+            else:
+                self.message_user(
+                    request,
+                    format_html(
+                        gettext(
+                            '<a href="{}">{}</a> is a draft like {}. Prolific’s codes were not copied: '
+                            "they belong to one study there."
+                        ),
+                        reverse("admin:studies_study_change", args=[made.pk]),
+                        made.key,
+                        study.key,
+                    ),
+                    messages.SUCCESS,
+                )
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """The five usual questions, so that a new study needs no rubric of its own."""
@@ -93,22 +131,19 @@ class StudyAdmin(admin.ModelAdmin):
         ),
         (
             _("What participants read"),
+            {"fields": (*AGREED, "thanks_text")},
+        ),
+        (
+            _("Recruitment and pay"),
             {
                 "fields": (
-                    "title",
-                    "minutes",
-                    "payment",
-                    "promises_pay_on_failure",
-                    "organisation",
-                    "contact",
-                    "consent_points",
-                    "consent_text",
-                    "instructions_text",
-                    "thanks_text",
+                    ("prolific_rated", "prolific_bot_failed", "prolific_withdrawn"),
+                    "completion_url",
+                    "auto_return",
+                    "frame_ancestors",
                 )
             },
         ),
-        (_("Recruitment"), {"fields": ("completion_url", "auto_return", "frame_ancestors")}),
         (_("Record"), {"fields": ("is_imported", "created_at", "updated_at")}),
     )
 
@@ -120,7 +155,7 @@ class StudyAdmin(admin.ModelAdmin):
         )
 
 
-class DimensionInline(admin.TabularInline):
+class DimensionInline(ByRights, admin.TabularInline):
     model = Dimension
     extra = 0
     fields = ("position", "key", "title", "question", "low_label", "high_label", "required")
@@ -128,7 +163,7 @@ class DimensionInline(admin.TabularInline):
     formfield_overrides = {CharField: {"widget": forms.TextInput(attrs={"size": 16})}}
 
     def _open(self, rubric: Rubric | None) -> bool:
-        return rubric is None or rubric.frozen_at is None
+        return rubric is None or not rubric_is_fixed(rubric)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self._open(obj) and super().has_add_permission(request, obj)
@@ -141,7 +176,7 @@ class DimensionInline(admin.TabularInline):
 
 
 @admin.register(Rubric)
-class RubricAdmin(admin.ModelAdmin):
+class RubricAdmin(ByRights, admin.ModelAdmin):
     list_display = ("__str__", "low", "high", "questions", "is_frozen", "frozen_at")
     search_fields = ("name",)
     list_filter = (("frozen_at", admin.EmptyFieldListFilter), "scale_inferred")
@@ -152,15 +187,15 @@ class RubricAdmin(admin.ModelAdmin):
         return super().get_queryset(request).prefetch_related("dimensions")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
-        """A rubric that has been answered cannot change under its answers."""
+        """A rubric that is answered, or will be by somebody who has agreed, cannot change under them."""
         fixed = ("frozen_at", "scale_inferred")
-        if obj is not None and obj.frozen_at is not None:
+        if obj is not None and rubric_is_fixed(obj):
             return ("name", "version", "low", "high", *fixed)
         return fixed
 
     def has_delete_permission(self, request: HttpRequest, obj: Rubric | None = None) -> bool:
-        frozen = obj is not None and obj.frozen_at is not None
-        return not frozen and super().has_delete_permission(request, obj)
+        fixed = obj is not None and rubric_is_fixed(obj)
+        return not fixed and super().has_delete_permission(request, obj)
 
     @admin.display(description=_("questions"))
     def questions(self, rubric: Rubric) -> str:
@@ -185,8 +220,44 @@ class RubricAdmin(admin.ModelAdmin):
             )
 
 
+@admin.register(ConsentText)
+class ConsentTextAdmin(ReadOnly, admin.ModelAdmin):
+    """The exact texts that people agreed to."""
+
+    list_display = ("digest", "title", "n_people", "created_at")
+    fields = readonly_fields = ("digest", "created_at", "agreed_to")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ConsentText]:
+        return super().get_queryset(request).annotate(n=Count("participants"))
+
+    @admin.display(description=_("title"))
+    def title(self, text: ConsentText) -> str:
+        """What the study was called for participants."""
+        return text.texts.get("title", "")
+
+    @admin.display(description=_("people"), ordering="n")
+    def n_people(self, text: ConsentText) -> int:
+        """How many agreed to it."""
+        return text.n  # type: ignore[attr-defined]
+
+    @admin.display(description=_("agreed to"))
+    def agreed_to(self, text: ConsentText) -> str:
+        """Every field with its text, as it was."""
+        return format_html_join(
+            "",
+            "<p><strong>{}</strong></p><pre>{}</pre>",
+            ((name.replace("_", " "), value) for name, value in text.texts.items()),
+        )
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
 @admin.register(Participant)
-class ParticipantAdmin(admin.ModelAdmin):
+class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
+    """Deleting a participant erases all that is kept of them; it is counted beforehand."""
+
+    right_to_view = Right.PRIVATE
     list_display = ("id", "study", "platform", "external_id", "is_synthetic", "consented_at")
     list_filter = ("study", "platform", "is_synthetic")
     list_select_related = ("study",)
@@ -199,17 +270,29 @@ class ParticipantAdmin(admin.ModelAdmin):
         "recruitment",
         "is_synthetic",
         "consent_version",
+        "consent",
         "consented_at",
         "created_at",
     )
     exclude = ("updated_at",)
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What the confirmation lists: the people, and how much of each kind goes with them."""
+        people = Participant.objects.filter(pk__in=[person.pk for person in objs])
+        counts = erasure_counts(people)
+        kinds = {str(kind.title): counts[table] for table, kind in erasure_kinds().items()}
+        return [str(person) for person in objs], kinds, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: Participant) -> None:
+        participants_erase(participants=Participant.objects.filter(pk=obj.pk))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Participant]) -> None:
+        participants_erase(participants=queryset)
 
 
 @admin.register(Assignment)
-class AssignmentAdmin(admin.ModelAdmin):
+class AssignmentAdmin(ReadOnly, admin.ModelAdmin):
+    right_to_view = Right.PAY
     list_display = (
         "id",
         "study",
@@ -221,7 +304,7 @@ class AssignmentAdmin(admin.ModelAdmin):
     )
     list_filter = ("state", "participant__study", "bot_id")
     list_select_related = ("participant__study",)
-    search_fields = ("completion_code", "participant__external_id", "participant__id", "bot_id")
+    search_fields = ("completion_code", "participant__id", "bot_id")
     readonly_fields = (
         "participant",
         "bot_id",
@@ -232,10 +315,11 @@ class AssignmentAdmin(admin.ModelAdmin):
     )
     date_hierarchy = "created_at"
 
+    def get_search_fields(self, request: HttpRequest) -> list[str]:
+        """Also by the participant's id on a platform, for those who may see it."""
+        return private_search(request, self.search_fields, "participant__external_id")
+
     @admin.display(description=_("study"), ordering="participant__study")
     def study(self, assignment: Assignment) -> Study:
         """The participant's study."""
         return assignment.participant.study
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False

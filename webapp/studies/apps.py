@@ -1,8 +1,27 @@
-"""App configuration."""
+"""App configuration; says what is kept of a person here."""
+
+from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class StudiesConfig(AppConfig):
     name = "webapp.studies"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from webapp.studies.erasure import erasure_kind
+        from webapp.studies.models import Assignment
+
+        erasure_kind(
+            "participants",
+            _("participants, with their ids on recruitment platforms"),
+            lambda people: people,
+            lock=True,
+        )
+        erasure_kind(
+            "assignments",
+            _("assignments, with their completion codes"),
+            lambda people: Assignment.objects.filter(participant__in=people),
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator, RegexValidator
@@ -10,8 +11,14 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.bots.selectors import bots_unpriced
+from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.core.models import TimeStamped
+from webapp.studies.frames import frame_origins
+from webapp.studies.prolific import code_read, link_code
+from webapp.studies.terms import changes_refused
+
+# Scripts agree to nothing, and the raters of imported data were not asked.
+AGREED_BY_PEOPLE = Q(is_synthetic=False, consented_at__isnull=False)
 
 
 class Rubric(TimeStamped):
@@ -94,7 +101,9 @@ class Study(TimeStamped):
     )
     state = models.CharField(max_length=20, choices=State, default=State.DRAFT)
     protocol = models.CharField(max_length=50, default="balanced")
-    bots = models.JSONField(default=list, help_text=_("Bot ids; the order gives their marks."))
+    bots = models.JSONField(
+        default=list, blank=True, help_text=_("Bot ids; the order gives their marks.")
+    )
     rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="studies")
 
     min_exchanges = models.PositiveSmallIntegerField(default=5, validators=[MinValueValidator(1)])
@@ -145,8 +154,33 @@ class Study(TimeStamped):
         help_text=_("One point a line."),
     )
     thanks_text = models.TextField(default="Thank you for taking part.")
+    prolific_rated = models.CharField(
+        _("Prolific code: rated"),
+        max_length=200,
+        blank=True,
+        help_text=_("Prolific's code, or its completion link, for people who chatted and rated."),
+    )
+    prolific_bot_failed = models.CharField(
+        _("Prolific code: chatbot failed"),
+        max_length=200,
+        blank=True,
+        help_text=_("For people who ended early because the chatbot failed; empty: as rated."),
+    )
+    prolific_withdrawn = models.CharField(
+        _("Prolific code: withdrawn"),
+        max_length=200,
+        blank=True,
+        help_text=_(
+            "For people who deleted their chat; empty: they are asked to return their place."
+        ),
+    )
     completion_url = models.URLField(
-        blank=True, help_text=_("Where Prolific sends people back; {code} is replaced.")
+        _("completion link"),
+        blank=True,
+        help_text=_(
+            "Where another platform takes people back; {code} is replaced by a code of Confab's own. "
+            "Prolific's link may stand here too: its code is shown and none of ours."
+        ),
     )
     auto_return = models.BooleanField(default=False)
     frame_ancestors = models.CharField(
@@ -173,25 +207,102 @@ class Study(TimeStamped):
         return self.key
 
     def clean(self) -> None:
-        """A cap needs the prices of every bot that it is to hold.
+        """Prolific's codes are read out of their links; whatever cannot be is told at once.
 
         Raises:
-            ValidationError: naming the bots without prices, and what to add.
+            ValidationError: with a sentence for each field that is wrong.
         """
         super().clean()
-        if self.max_cost is None:
-            return
-        if unpriced := bots_unpriced(self.bots or []):
-            raise ValidationError(
-                {
-                    "max_cost": _(
-                        "The price of %(bots)s is unknown, so nobody can tell when a cap is reached. "
-                        "Add price_in and price_out to its entry in bots.yaml (0 where it is free), or "
-                        "take the cap out."
-                    )
-                    % {"bots": ", ".join(unpriced)}
-                }
+        before = Study.objects.filter(pk=self.pk).first() if self.pk else None
+        errors = {
+            **self._limits_wrong(),
+            **self._frames_wrong(),
+            **self._opening_wrong(before),
+            **self._prolific_codes_wrong(),
+        }
+        if before is not None:
+            n_agreed = self.participants.filter(AGREED_BY_PEOPLE).count()
+            errors |= changes_refused(before, self, n_agreed=n_agreed)
+        if errors:
+            raise ValidationError(errors)
+
+    def _limits_wrong(self) -> dict[str, Any]:
+        errors: dict[str, Any] = {}
+        low, high = self.min_exchanges, self.max_exchanges
+        if low is not None and high is not None and low > high:
+            errors["min_exchanges"] = _(
+                "At least %(low)d and at most %(high)d exchanges cannot be. Lower this number, or raise "
+                "the other."
+            ) % {"low": low, "high": high}
+        if self.max_cost is not None and (unpriced := bots_unpriced(self.bots or [])):
+            errors["max_cost"] = _(
+                "The price of %(bots)s is unknown, so nobody can tell when a cap is reached. "
+                "Add price_in and price_out to its entry in bots.yaml (0 where it is free), or "
+                "take the cap out."
+            ) % {"bots": ", ".join(unpriced)}
+        return errors
+
+    def _frames_wrong(self) -> dict[str, Any]:
+        _origins, wrong = frame_origins(self.frame_ancestors or "")
+        if not wrong:
+            return {}
+        return {
+            "frame_ancestors": _(
+                "“%(word)s” is no origin. Write each as https:// and a host, for example "
+                "https://survey.example.org, with spaces between them."
             )
+            % {"word": wrong[0]}
+        }
+
+    def _opening_wrong(self, before: Study | None) -> dict[str, Any]:
+        """A study opens with bots that are here; one that goes on may lose a bot meanwhile."""
+        was_open = before is not None and before.state == self.State.COLLECTING
+        if self.state != self.State.COLLECTING or (was_open and before.bots == self.bots):  # type: ignore[union-attr]
+            return {}
+        if not self.bots:
+            return {
+                "bots": _("A study needs a bot to collect with. Choose one, or leave it a draft.")
+            }
+        unknown = bots_unknown(self.bots)
+        return {"bots": " ".join(unknown)} if unknown else {}
+
+    def _prolific_codes_wrong(self) -> dict[str, str]:
+        """Keep codes only, each for one outcome: Prolific tells the outcomes apart by them."""
+        errors: dict[str, str] = {}
+        field_of: dict[str, str] = {}
+        for field in ("prolific_rated", "prolific_bot_failed", "prolific_withdrawn"):
+            try:
+                code = code_read(getattr(self, field))
+            except ValueError as error:
+                errors[field] = str(error)
+                continue
+            setattr(self, field, code)
+            if code and code in field_of:
+                errors[field] = _(
+                    "%(code)s is the code of another outcome already. Make one for each in Prolific."
+                ) % {"code": code}
+            field_of.setdefault(code, field)
+        of_link = link_code(self.completion_url)
+        if of_link and self.prolific_rated and of_link != self.prolific_rated:
+            errors["completion_url"] = _(
+                "This link says %(link)s, and the code for people who rated is %(code)s. Take one out."
+            ) % {"link": of_link, "code": self.prolific_rated}
+        return errors
+
+
+class ConsentText(models.Model):
+    """The exact texts that people agreed to, once for all who agreed to the same."""
+
+    digest = models.CharField(max_length=32, unique=True)
+    texts = models.JSONField(help_text=_("{field of the study: its text or number}"))
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("text agreed to")
+        verbose_name_plural = _("texts agreed to")
+
+    def __str__(self) -> str:
+        return self.digest
 
 
 class Participant(TimeStamped):
@@ -202,8 +313,19 @@ class Participant(TimeStamped):
     platform = models.CharField(max_length=20, blank=True, help_text=_("mturk, prolific, import."))
     external_id = models.CharField(max_length=200, blank=True)
     recruitment = models.JSONField(default=dict, blank=True)
+    entry_nonce = models.CharField(
+        max_length=32, blank=True, editable=False, help_text=_("Of the entry form they came by.")
+    )
     is_synthetic = models.BooleanField(default=False, help_text=_("A scripted participant."))
     consent_version = models.CharField(max_length=32, blank=True)
+    consent = models.ForeignKey(
+        ConsentText,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="participants",
+        help_text=_("What they agreed to; none where it was not kept yet."),
+    )
     consented_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -212,7 +334,13 @@ class Participant(TimeStamped):
                 fields=["study", "platform", "external_id"],
                 condition=~Q(external_id=""),
                 name="participant_external_id_unique",
-            )
+            ),
+            # However often one form is sent, one person has come.
+            models.UniqueConstraint(
+                fields=["study", "entry_nonce"],
+                condition=~Q(entry_nonce=""),
+                name="participant_entry_nonce_unique",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import timedelta
 from uuid import UUID
 
@@ -15,7 +14,7 @@ from django.utils.translation import gettext as _
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
-from webapp.studies.models import Assignment, Participant, Study
+from webapp.studies.models import AGREED_BY_PEOPLE, Assignment, Participant, Rubric, Study
 from webapp.studies.protocols.base import BotLoad
 
 _PARTICIPANT_SALT = "confab.participant"
@@ -33,10 +32,10 @@ def study_by_key(key: str) -> Study:
     return Study.objects.select_related("rubric").get(key=key)
 
 
-def consent_version(study: Study) -> str:
-    """A digest of every text a participant agrees to."""
-    text = "\x00".join([study.title, study.consent_points, study.consent_text, study.payment])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def rubric_is_fixed(rubric: Rubric) -> bool:
+    """Whether it has been answered, or somebody is on their way to its questions."""
+    people = Participant.objects.filter(AGREED_BY_PEOPLE, study__rubric=rubric)
+    return rubric.frozen_at is not None or people.exists()
 
 
 def study_refusal(study: Study, participant: Participant | None) -> Refused | None:
@@ -85,11 +84,15 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
     }
 
 
-def bot_loads(study: Study, bot_ids: Collection[str]) -> list[BotLoad]:
-    """Completed and open assignments per bot, synthetic participants left out."""
+def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool = False) -> list[BotLoad]:
+    """Count completed and open assignments per bot.
+
+    Args:
+        synthetic: of scripted participants alone, who balance among themselves; else of people alone.
+    """
     rows = (
         Assignment.objects.filter(
-            participant__study=study, participant__is_synthetic=False, bot_id__in=bot_ids
+            participant__study=study, participant__is_synthetic=synthetic, bot_id__in=bot_ids
         )
         .values("bot_id")
         .annotate(
@@ -103,13 +106,6 @@ def bot_loads(study: Study, bot_ids: Collection[str]) -> list[BotLoad]:
 
 def _holds_place() -> Q:
     return Q(state=Assignment.State.OPEN, created_at__gte=timezone.now() - PLACE_HELD_FOR)
-
-
-def completion_codes(participant: Participant) -> Sequence[Assignment]:
-    """The participant's completed assignments, oldest first."""
-    return list(
-        participant.assignments.filter(state=Assignment.State.COMPLETED).order_by("completed_at")
-    )
 
 
 def participant_token(participant: Participant) -> str:

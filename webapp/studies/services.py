@@ -7,6 +7,7 @@ import secrets
 import string
 import uuid
 from collections.abc import Collection, Sequence
+from itertools import count
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -17,15 +18,15 @@ from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns
-from webapp.studies.models import Assignment, Dimension, Participant, Rubric, Study
+from webapp.studies.models import Assignment, ConsentText, Dimension, Participant, Rubric, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import (
     bot_loads,
     bots_beyond_cap,
     bots_met,
-    consent_version,
     study_refusal,
 )
+from webapp.studies.terms import consent_texts, consent_version
 
 _CODE_LETTERS = string.ascii_uppercase + string.digits
 
@@ -126,20 +127,52 @@ def study_create(
     return study
 
 
+def study_copy(*, study: Study) -> Study:
+    """A draft like the study, without its people; codes and links of a recruitment platform belong to one.
+
+    Raises:
+        ValidationError: if the study has settings that are refused today.
+    """
+    left_out = {"id", "key", "name", "state", "is_imported", "created_at", "updated_at"}
+    of_platform = {"prolific_rated", "prolific_bot_failed", "prolific_withdrawn", "completion_url"}
+    values = {
+        field.attname: getattr(study, field.attname)
+        for field in Study._meta.concrete_fields
+        if field.attname not in left_out | of_platform
+    }
+    taken = set(Study.objects.values_list("key", flat=True))
+    number = next(n for n in count(2) if _numbered(study.key, n) not in taken)
+    copy = Study(key=_numbered(study.key, number), name=f"{study.name[:190]} ({number})", **values)
+    copy.full_clean()
+    copy.save()
+    return copy
+
+
+def _numbered(key: str, number: int) -> str:
+    return f"{key[: 59 - len(str(number))]}-{number}"
+
+
 def bot_columns_store(*, study: Study, columns: BotColumns) -> None:
     """Keep what a researcher knows of the study's bots; an empty table takes away the one before."""
     study.bot_columns = columns.to_json() if columns != BotColumns() else {}
     study.save(update_fields=["bot_columns", "updated_at"])
 
 
+_DEMO_BOTS = ["eliza", "retrieval", "parrot", "generic"]
+_DEMO_TALKER = "smollm2"
+
+
 def demo_study_ensure() -> Study:
-    """The study `demo` with the bots that every installation has."""
+    """The study `demo`: the bots that every installation has, and the pretrained talker where it is at hand.
+
+    A study that is there already stays as it is, whatever has been installed since.
+    """
     study = Study.objects.filter(key="demo").first()
     return study or study_create(
         key="demo",
-        name="Demo: four bots to compare",
+        name="Demo: bots to compare",
         title="Chat with a chatbot",
-        bots=["eliza", "retrieval", "parrot", "generic"],
+        bots=_DEMO_BOTS + bot_available_ids([_DEMO_TALKER]),
         state=Study.State.COLLECTING,
         min_exchanges=3,
         max_exchanges=15,
@@ -178,14 +211,25 @@ def participant_enter(
     platform: str = "",
     external_id: str = "",
     recruitment: dict[str, str] | None = None,
+    entry_nonce: str = "",
     is_synthetic: bool = False,
 ) -> Participant:
-    """The participant of this recruitment id, or a new one where there is no id."""
+    """The participant of this recruitment id or entry form, or a new one.
+
+    Args:
+        entry_nonce: of the form that was sent; sent again it leads to the same participant.
+    """
     fields = {"recruitment": recruitment or {}, "is_synthetic": is_synthetic}
-    if not external_id:
+    if external_id:
+        known_by = {"platform": platform, "external_id": external_id}
+        fields["entry_nonce"] = entry_nonce
+    elif entry_nonce:
+        known_by = {"entry_nonce": entry_nonce}
+        fields["platform"] = platform
+    else:
         return Participant.objects.create(study=study, platform=platform, **fields)
     participant, _created = Participant.objects.get_or_create(
-        study=study, platform=platform, external_id=external_id, defaults=fields
+        study=study, **known_by, defaults=fields
     )
     if not _created and recruitment and participant.recruitment != recruitment:
         # The same worker came by another assignment: its parameters are what pays them now.
@@ -196,10 +240,15 @@ def participant_enter(
 
 def consent_record(*, participant: Participant) -> Participant:
     """Store that the participant agreed, to which texts and when. The first agreement stays."""
-    Participant.objects.filter(pk=participant.pk, consented_at=None).update(
-        consented_at=timezone.now(), consent_version=consent_version(participant.study)
-    )
-    participant.refresh_from_db()
+    if participant.consented_at is None:
+        digest = consent_version(participant.study)
+        texts, _made = ConsentText.objects.get_or_create(
+            digest=digest, defaults={"texts": consent_texts(participant.study)}
+        )
+        Participant.objects.filter(pk=participant.pk, consented_at=None).update(
+            consented_at=timezone.now(), consent_version=digest, consent=texts
+        )
+        participant.refresh_from_db()
     return participant
 
 
@@ -212,29 +261,29 @@ def assignment_open(*, participant: Participant, exclude: Collection[str] = ()) 
     Raises:
         Refused: `paused`, `ended`, `full`, `all_rated` or `no_bot`.
     """
-    current = participant.assignments.filter(state=Assignment.State.OPEN).first()
-    if current is not None:
-        return current
-    study = participant.study
-    refusal = study_refusal(study, participant)
-    if refusal is not None:
-        raise refusal
-    without = {*bots_met(participant), *exclude, *bots_beyond_cap(study)}
-    candidates = [b for b in bot_available_ids(study.bots) if b not in without]
-    if not candidates:
-        raise Refused("no_bot", _("No chatbot is available at the moment."))
-    loads = bot_loads(study, candidates)
-    n_given = sum(load.n_completed + load.n_open for load in loads)
-    rng = random.Random(derive_seed(study.seed, "assignment", n_given, str(participant.pk)))
-    bot_id = protocols.get(study.protocol).choose(loads, rng)
-    try:
-        with transaction.atomic():
-            return Assignment.objects.create(
-                participant=participant, bot_id=bot_id, submission=participant.submission
-            )
-    except IntegrityError:
-        # A second click was faster; there is one open assignment each.
-        return participant.assignments.get(state=Assignment.State.OPEN)
+    bot_ids = bot_available_ids(participant.study.bots)
+    with transaction.atomic():
+        # One place at a time: who counts is done before the next one counts. SQLite has one writer
+        # anyway; `no_key` leaves PostgreSQL's checks of foreign keys to the study alone.
+        study = Study.objects.select_for_update(no_key=True).get(pk=participant.study_id)
+        current = participant.assignments.filter(state=Assignment.State.OPEN).first()
+        if current is not None:
+            return current
+        refusal = study_refusal(study, participant)
+        if refusal is not None:
+            raise refusal
+        without = {*bots_met(participant), *exclude, *bots_beyond_cap(study)}
+        candidates = [b for b in bot_ids if b not in without]
+        if not candidates:
+            raise Refused("no_bot", _("No chatbot is available at the moment."))
+        loads = bot_loads(study, candidates, synthetic=participant.is_synthetic)
+        n_given = sum(load.n_completed + load.n_open for load in loads)
+        rng = random.Random(derive_seed(study.seed, "assignment", n_given, str(participant.pk)))
+        return Assignment.objects.create(
+            participant=participant,
+            bot_id=protocols.get(study.protocol).choose(loads, rng),
+            submission=participant.submission,
+        )
 
 
 def assignment_complete(*, assignment: Assignment) -> Assignment:

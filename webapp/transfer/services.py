@@ -22,8 +22,9 @@ from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
-from webapp.studies.models import Dimension, Participant, Rubric, Study
+from webapp.studies.models import AGREED_BY_PEOPLE, Dimension, Participant, Rubric, Study
 from webapp.studies.services import rubric_create, rubric_freeze, study_create
+from webapp.studies.terms import changes_refused
 from webapp.transfer.formats.base import Record, RecordRating, Skipped
 
 PLATFORM = "import"
@@ -97,6 +98,7 @@ def study_for_import(
             if old.frozen_at:
                 rubric_freeze(rubric_id=study.rubric.pk)
         if fields:
+            _check_terms(study)
             study.save(update_fields=[*fields, "updated_at"])
         return study
 
@@ -318,6 +320,19 @@ def _check_fits(study: Study, scales: Mapping[str, Scale], seen: Mapping[str, Sc
                 f"the file rates {name!r} from {low:g} to {high:g}, but study {study.key!r} asks for it "
                 f"from {scales[name][0]:g} to {scales[name][1]:g}; import the file into a study of its own",
             )
+
+
+def _check_terms(study: Study) -> None:
+    """Live participants agreed to the study as it was, which an import must not change under them."""
+    before = Study.objects.get(pk=study.pk)
+    n_agreed = study.participants.filter(AGREED_BY_PEOPLE).count()
+    refused = changes_refused(before, study, n_agreed=n_agreed)
+    if refused:
+        raise Refused(
+            "agreed",
+            f"the file would change {' and '.join(refused)} of study {study.key!r}, to which {n_agreed} "
+            "participants agreed as it is; import the file into a study of its own",
+        )
 
 
 def _check_stored(study: Study, scale: Scale) -> None:

@@ -92,6 +92,21 @@ def test_capitals_come_back() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "back"),
+    [
+        ("It was 222-0!", "It was 222-0!"),  # a score, which the demo models like to quote
+        ("In 2016-2020", "In 2016-2020"),
+        ("2220, 1,000 or 3.5", "2220, 1,000 or 3.5"),
+        ("700 000", "700 000"),
+        ("5 $", "5 $"),
+    ],
+)
+def test_two_numbers_in_a_row_were_parted_by_a_hyphen(text: str, back: str) -> None:
+    """The tokeniser drops hyphens; "222 0" reads as two numbers and "2220" would be another one."""
+    assert detokenise(tokenise(text)) == back
+
+
 def test_the_papers_detokenising() -> None:
     assert paper.detokenise(
         ["i", "'m", "gon", "na", "say", "<unk>", ",", "do", "n't", ".", "<eos>"]
@@ -121,6 +136,8 @@ WORDS = [
     "?",
     "<unk>",
     "<pad>",
+    "222",
+    "0",
 ]
 
 

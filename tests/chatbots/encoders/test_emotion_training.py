@@ -126,7 +126,7 @@ def test_the_epoch_with_the_best_valid_loss_is_kept() -> None:
 def test_the_whole_command_writes_a_head_that_loads(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emotion_training, "sentence_encoder", MadeEncoder)
+    monkeypatch.setattr(emotion_training, "sentence_encoder", lambda device: MadeEncoder())
     cache_folder_set(tmp_path / "cache")
     config = written(tmp_path / "training.yaml", [f"{k}: {v}" for k, v in SMALL_VALUES.items()])
     polar = [

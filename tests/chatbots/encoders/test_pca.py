@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from chatbots.encoders import pca
 from chatbots.encoders.pca import PCA, PCA_FILE
 
 
@@ -21,6 +22,16 @@ def test_pca_against_a_singular_value_decomposition():
     np.testing.assert_allclose(np.abs(np.sum(found.components * vt[:n], axis=1)), 1, atol=1e-5)
     np.testing.assert_allclose(found(x).mean(0), 0, atol=1e-4)
     np.testing.assert_allclose(found(x).var(0), s[:n] ** 2 / 200, rtol=1e-4)
+
+
+def test_a_large_corpus_is_reduced_part_by_part(monkeypatch):
+    x = np.random.default_rng(3).normal(size=(50, 5)).astype(np.float32)
+    whole = PCA.fit(x, 0.9)
+    monkeypatch.setattr(pca, "ROWS", 7)
+    parts = PCA.fit(x, 0.9)
+    np.testing.assert_allclose(parts.components, whole.components, atol=1e-5)
+    np.testing.assert_allclose(parts(x), whole(x), atol=1e-5)
+    assert parts(x[:0]).shape == (0, len(whole.components))
 
 
 def test_pca_can_keep_everything_and_refuses_nothing_to_tell_apart():

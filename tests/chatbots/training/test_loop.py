@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
+from chatbots import checkpoints
 from chatbots.checkpoints import checkpoint_load, checkpoint_manifest
 from chatbots.encoders.pca import PCA_FILE
 from chatbots.training import loop, targets
@@ -140,12 +142,94 @@ def test_early_stopping_keeps_the_best(data, tmp_path, monkeypatch):
     assert next(told) == 1.0  # the fifth validation did not happen
 
 
-def test_a_loss_that_is_not_finite_stops_it(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        torch.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(math.inf), raising=True
-    )
-    with pytest.raises(TrainingError, match=r"not finite at batch 0.*lower optimiser.lr"):
-        train(config(data), tmp_path)
+@pytest.fixture
+def undefined_at(monkeypatch):
+    """Make the loss of some batches NaN, by the weight of its KL term."""
+
+    def make(*steps: int) -> None:
+        def weight(step: int, kl_batches: int) -> float:
+            return math.nan if step in steps else kl_weight(step, kl_batches)
+
+        monkeypatch.setattr(loop, "kl_weight", weight)
+
+    return make
+
+
+def test_a_gradient_that_is_not_finite_is_left_out_and_told(data, tmp_path, undefined_at, caplog):
+    undefined_at(1, 4)
+    result = train(config(data, "vhred"), tmp_path)
+    assert result.skipped == 2
+    assert checkpoint_manifest(result.checkpoint).training["skipped"] == 2
+    assert "the gradient of batch 4 is not finite" in caplog.text
+    assert "left out (2 of at most 10)" in caplog.text
+    lines = [line for line in log_read(tmp_path) if line["kind"] == "train"]
+    assert sum(line.get("skipped", 0) for line in lines) == 2
+    assert all(math.isfinite(line["tokens_nll"]) for line in lines)
+    for name, tensor in checkpoint_load(result.checkpoint)[0].state_dict().items():
+        assert bool(tensor.isfinite().all()), name
+
+
+def test_a_batch_that_is_left_out_changes_nothing(data, tmp_path, undefined_at):
+    """Weights and moments stay what they were: the others' steps are those of a training without it."""
+    undefined_at(0)
+    wanted = config(data, "vhred", optimiser={"max_batches": 1, "lr": 0.02})
+    before = loop.model_start(wanted, loop.data_prepare(wanted), tmp_path)
+    after, _, _ = checkpoint_load(train(wanted, tmp_path).checkpoint)
+    for name, tensor in before.state_dict().items():
+        assert torch.equal(tensor, after.state_dict()[name]), name
+
+
+def test_a_killed_training_with_batches_left_out_ends_with_the_same_bits(
+    data, tmp_path, undefined_at
+):
+    undefined_at(1, 3, 6)
+    wanted = config(data, "vhred")
+    whole = train(wanted, tmp_path / "whole")
+    for step in (2, 5):
+        with pytest.raises(Killed):
+            train(wanted, tmp_path / "killed", watch=killed_at(step))
+    resumed = train(wanted, tmp_path / "killed")
+    assert resumed.skipped == whole.skipped == 3
+    for name, tensor in checkpoint_load(whole.checkpoint)[0].state_dict().items():
+        assert torch.equal(tensor, checkpoint_load(resumed.checkpoint)[0].state_dict()[name]), name
+
+
+def test_too_many_that_are_not_finite_stop_it_and_it_can_go_on_with_more(
+    data, tmp_path, undefined_at
+):
+    undefined_at(2, 5)
+    with pytest.raises(TrainingError, match=r"not finite at batch 5.*1 such.*lower optimiser.lr"):
+        train(config(data, "vhred", optimiser={"max_skipped": 1}), tmp_path / "one")
+    assert train(config(data, "vhred", optimiser={"max_skipped": 2}), tmp_path / "one").skipped == 2
+
+
+def test_a_comment_in_a_models_file_does_not_forbid_to_go_on(data, tmp_path, monkeypatch):
+    models = tmp_path / "chatbots" / "models"
+    shutil.copytree(Path(checkpoints.__file__).parent / "models", models)
+    monkeypatch.setattr(checkpoints, "__file__", str(models.parent / "checkpoints.py"))
+    wanted = config(data)
+
+    def changed(*change: str) -> None:
+        path = models / "hred.py"
+        text = path.read_text(encoding="utf-8")
+        assert change[0] in text
+        path.write_text(text.replace(*change), encoding="utf-8")
+        checkpoints.code_version.cache_clear()
+
+    try:
+        checkpoints.code_version.cache_clear()
+        with pytest.raises(Killed):
+            train(wanted, tmp_path / "out", watch=killed_at(3))
+        changed("# (B, N, W), (1)", "# another comment")
+        changed('"""HRED, the hierarchical', '"""The hierarchical')
+        changed("    def terms(\n", "    def terms(  # another line\n\n")
+        with pytest.raises(Killed):
+            train(wanted, tmp_path / "out", watch=killed_at(5))
+        changed("h_0 = self.decoder.start(c)", "h_0 = self.decoder.start(c + 0)")
+        with pytest.raises(StateError, match="version of the models"):
+            train(wanted, tmp_path / "out")
+    finally:
+        checkpoints.code_version.cache_clear()
 
 
 def test_two_processes_do_not_train_in_one_folder(data, tmp_path):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from chatbots.encoders.cache import cache_folder_set
+from chatbots.encoders.emotion import emotion_encoder
 from chatbots.encoders.pca import PCA
+from chatbots.encoders.sentence import sentence_encoder
 from chatbots.training import targets as subject
 from chatbots.training.targets import targets_make
 from tests.chatbots.training.builders import fake_embeddings
@@ -13,7 +16,8 @@ from tests.chatbots.training.builders import fake_embeddings
 def test_targets_of_all_texts_with_a_pca_of_the_training_text(monkeypatch):
     monkeypatch.setattr(subject, "embeddings_cached", fake_embeddings)
     training = [f"text {i}" for i in range(40)]
-    found = targets_make(training, ["other", "text 3"], variance=0.5)
+    encoders = {"emotion": emotion_encoder(), "sentence": sentence_encoder()}
+    found = targets_make(training, ["other", "text 3"], variance=0.5, **encoders)
     assert list(found.row) == [*training, "other"]
     np.testing.assert_allclose(found.emotion.sum(1), 1, rtol=1e-5)
     assert found.emotion.shape == (41, 28)
@@ -24,10 +28,7 @@ def test_targets_of_all_texts_with_a_pca_of_the_training_text(monkeypatch):
     np.testing.assert_allclose(found.sentence[found.row["other"]], expected, atol=1e-5)
 
 
-def test_embeddings_are_computed_once(monkeypatch, tmp_path):
-    from chatbots.encoders.cache import cache_folder_set
-    from chatbots.encoders.sentence import sentence_encoder
-
+def test_embeddings_are_computed_once(tmp_path):
     class Counting:
         identity = sentence_encoder().identity
         n_calls = 0
@@ -38,9 +39,8 @@ def test_embeddings_are_computed_once(monkeypatch, tmp_path):
 
     encoder = Counting()
     cache_folder_set(tmp_path)  # the next test sets its own again
-    monkeypatch.setattr(subject, "encoder_get", lambda source: encoder)
-    first = subject.embeddings_cached(("a", "b"))
-    np.testing.assert_array_equal(subject.embeddings_cached(("a", "b")), first)
+    first = subject.embeddings_cached(("a", "b"), encoder)
+    np.testing.assert_array_equal(subject.embeddings_cached(("a", "b"), encoder), first)
     assert encoder.n_calls == 1
-    subject.embeddings_cached(("a", "c"))
+    subject.embeddings_cached(("a", "c"), encoder)
     assert encoder.n_calls == 2

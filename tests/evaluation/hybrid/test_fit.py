@@ -10,6 +10,8 @@ from scipy import stats
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
 from evaluation.hybrid.results import KeptFit
+from evaluation.printing import share
+from evaluation.stats.compare import pairwise
 
 FEATURES = ["f", "g", "h"]
 
@@ -78,7 +80,7 @@ def test_predictions_and_correlations_against_a_fit_from_rows(intercept):
     ):
         for level, scores in (
             (found.bot_level, expected),
-            (found.bot_level_selfplay, on_selfplay),
+            (found.selfplay.bot_level, on_selfplay),
         ):
             result = test([scores[b] for b in scores], [means[b] for b in scores])
             assert level[method].correlation.r == pytest.approx(result.statistic)
@@ -174,7 +176,7 @@ def test_an_unrated_bot_is_predicted_by_all_rated_ones_with_an_interval():
     assert new.predicted_selfplay == pytest.approx((weights[0] + mine @ weights[1:]).mean())
     low, high = new.selfplay_interval
     assert low < new.predicted_selfplay < high
-    assert found.bot_level_selfplay["pearson"].correlation.n == 6
+    assert found.selfplay.bot_level["pearson"].correlation.n == 6
 
 
 def test_an_unrated_bot_with_human_conversations_is_predicted_too():
@@ -192,7 +194,7 @@ def test_the_score_of_a_partly_rated_bot_is_made_of_its_rated_conversations():
     mine = human.index[human["bot"] == "bot0"]
     human.loc[mine[:12], "quality"] = np.nan
     human.loc[mine[:12], "f"] += 100.0
-    found = fit_hybrid(human, features=FEATURES)
+    found = fit_hybrid(human, features=FEATURES, intercept="fold")
     rated = human[human["quality"].notna()]
     assert found.bots["bot0"].n == 8
     assert found.bots["bot0"].predicted == pytest.approx(by_hand(rated, "fold")["bot0"])
@@ -258,25 +260,33 @@ def test_the_null_is_that_of_refits_from_rows():
     assert found.bot_level["pearson"].null95 == pytest.approx(np.quantile(rs, 0.95))
 
 
-def test_pairs_count_what_people_can_tell_apart():
+def test_pairs_that_people_can_tell_apart_are_those_of_the_comparison_of_bots():
+    """One test wherever bots are told apart, on single ratings by named people."""
     human = study(n=40)
-    found = fit_hybrid(human, features=FEATURES)
-    expected = {"all": 0, "ordered": 0, "resolvable": 0, "resolvable_ordered": 0}
-    groups = {b: g["quality"].to_numpy() for b, g in human.groupby("bot")}
-    for a in groups:
-        for b in groups:
-            if a >= b:
-                continue
-            x, y = groups[a], groups[b]
-            gap = x.mean() - y.mean()
-            error = np.sqrt(x.var(ddof=1) / len(x) + y.var(ddof=1) / len(y))
-            right = (found.bots[a].predicted > found.bots[b].predicted) == (gap > 0)
-            expected["all"] += 1
-            expected["ordered"] += right
-            expected["resolvable"] += abs(gap) > 2 * error
-            expected["resolvable_ordered"] += right and abs(gap) > 2 * error
-    assert found.pairs.to_json() == expected
-    assert expected["resolvable"] > 0
+    rng = np.random.default_rng(5)
+    ratings = human.loc[human.index.repeat(2), ["conversation_id", "bot", "quality"]].assign(
+        participant=[f"w{i}" for i in rng.integers(0, 25, 2 * len(human))], rater="?"
+    )
+    ratings["quality"] += rng.normal(size=len(ratings))
+    found = fit_hybrid(human, features=FEATURES, ratings=ratings)
+    compared = pairwise(
+        ratings["quality"],
+        ratings["bot"].tolist(),
+        [f"p {p}" for p in ratings["participant"]],
+        level=0.90,
+    )
+    apart = [pair for pair in compared if pair.ordered]
+    assert 0 < len(apart) < len(compared)
+    right = [
+        (found.bots[p.a].human_mean > found.bots[p.b].human_mean)
+        == (found.bots[p.a].predicted > found.bots[p.b].predicted)
+        for p in apart
+    ]
+    assert (found.pairs.all, found.pairs.resolvable) == (15, len(apart))
+    assert found.pairs.resolvable_ordered == sum(right)
+    alone = pairwise(human["quality"], human["bot"].tolist(), human["participant"], level=0.90)
+    without = fit_hybrid(human, features=FEATURES).pairs
+    assert without.resolvable == sum(pair.ordered for pair in alone)
 
 
 def test_several_targets_and_further_dimensions():
@@ -298,6 +308,58 @@ def test_the_group_indicator_is_a_baseline():
     human.loc[human["group"] == "y", "quality"] += 5
     found = fit_hybrid(human, features=FEATURES, intercept="common")
     assert found.baselines["group"]["pearson"].correlation.r > 0.8
+
+
+@pytest.mark.parametrize("intercept", ["fold", "common"])
+def test_self_play_is_held_against_trivial_predictors_applied_to_it(intercept):
+    human, played = study(), selfplay()
+    rng = np.random.default_rng(8)
+    # Self-play says nothing of length: the number of turns is fixed, and words go the other way.
+    turned = -human.groupby("bot")["words_user"].mean()
+    played = played.assign(
+        n_turns=10.0,
+        words_user=played["bot"].map(turned).fillna(0.0) + rng.normal(size=len(played)),
+    )
+    human["group"] = human["bot"].map(lambda bot: "x" if bot < "bot3" else "y")
+    found = fit_hybrid(human, features=FEATURES, intercept=intercept, selfplay=played)
+    means = human.groupby("bot")["quality"].mean()
+    for name, column in (("words_per_human_turn", "words_user"), ("number_of_turns", "n_turns")):
+        expected = []
+        for bot in means.index:
+            others = human[human["bot"] != bot]
+            slope, base = np.polyfit(others[column], others["quality"], 1)
+            if intercept == "common":
+                base = human["quality"].mean() - slope * human[column].mean()
+            expected.append(base + slope * played.loc[played["bot"] == bot, column].mean())
+        level = found.selfplay.baselines[name]["pearson"]
+        assert level.correlation.r == pytest.approx(np.corrcoef(expected, means)[0, 1])
+        assert level.null95 is not None
+        assert level.correlation.r != found.baselines[name]["pearson"].correlation.r
+    # Which group a bot is of does not depend on whom it talks to.
+    assert found.selfplay.baselines["group"] == found.baselines["group"]
+    assert found.selfplay.n_bots == 6
+    document = found.to_json()
+    told = document["baselines_selfplay"]["number_of_turns"]["bot_level"]["pearson"]
+    assert told["r"] == level.correlation.r
+    assert "From self-play, the same fits over 6 bots" in document["verdict"]
+
+
+def test_every_dimension_is_told_with_the_target_as_it_stands_elsewhere():
+    human = study(n=30)
+    human.loc[:4, "f"] = np.nan  # these count for the means of people, not for the fit
+    found = fit_hybrid(human, features=FEATURES, dimensions=["fluency"], selfplay=selfplay())
+    document = found.to_json()
+    assert set(document["dimensions"]) == {"quality", "fluency"}
+    target = document["dimensions"]["quality"]
+    for source, level in (("predicted", "bot_level"), ("predicted_selfplay", "bot_level_selfplay")):
+        assert target[source]["pearson"]["r"] == document[level]["pearson"]["r"]
+        assert target[source]["pearson"]["n"] == 6
+    chats = document["dimensions_conversation_level"]
+    assert chats["quality"]["spearman"]["r"] == document["conversation_level"]["spearman"]["r"]
+    assert (
+        chats["quality"]["spearman"]["ci95"] == document["conversation_level"]["spearman"]["ci95"]
+    )
+    assert chats["fluency"]["within_bots"]["n"] == found.n_conversations
 
 
 def test_same_seed_same_document():
@@ -322,7 +384,7 @@ def test_wrong_arguments_are_explained(change, message):
 
 
 def test_fewer_than_three_bots_are_refused():
-    with pytest.raises(HybridError, match=r"2 bots have rated conversations.*at least 3"):
+    with pytest.raises(HybridError, match=r"2 bots with rated conversations.*at least 3"):
         fit_hybrid(study(n_bots=2), features=FEATURES)
     unrated = study(n_bots=4)
     unrated.loc[unrated["bot"] > "bot1", "quality"] = np.nan
@@ -405,7 +467,7 @@ def test_strong_without_embeddings_says_how_to_make_them():
 
 
 def test_both_intercepts_are_told_whichever_is_asked_for():
-    human = study(n_bots=4, n=10)
+    human = study(n_bots=5, n=10)
     told = {
         kind: fit_hybrid(human, features=FEATURES, intercept=kind).to_json()
         for kind in ("fold", "common")
@@ -415,7 +477,10 @@ def test_both_intercepts_are_told_whichever_is_asked_for():
         inside = document["intercepts"][kind]
         assert inside["bot_level"]["pearson"] == document["bot_level"]["pearson"]
         assert inside["pairs"] == document["pairs"]
-    assert told["fold"]["verdict"] == told["common"]["verdict"]
+    # A verdict argues from the fit's own intercept and names the one that it quotes.
+    common = told["fold"]["intercepts"]["common"]["bot_level"]["pearson"]["r"]
+    assert f"With one intercept for all folds r is {share(common)}" in told["fold"]["verdict"]
+    assert f"with one intercept for all folds, r is {share(common)}" in told["common"]["verdict"]
 
 
 def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():
@@ -423,4 +488,6 @@ def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():
     human.loc[[0, 1], "fluency"] = np.nan
     found = fit_hybrid(human, features=FEATURES, targets=["quality", "fluency"])
     assert found.n_conversations == 38
-    assert any(caution.startswith("2 conversations lack") for caution in found.cautions)
+    assert any(
+        caution.endswith("target dimensions: 2 conversations.") for caution in found.cautions
+    )

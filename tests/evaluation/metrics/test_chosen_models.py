@@ -8,7 +8,12 @@ import pytest
 
 from chatbots import Conversation, Identity
 from chatbots.conversation import Turn
-from evaluation.metrics.configured import MetricsFileError, configured_load, configured_register
+from evaluation.metrics.configured import (
+    MetricsFileError,
+    configured_broken,
+    configured_load,
+    configured_register,
+)
 from evaluation.metrics.local_models import LocalClassifier, LocalLanguageModel
 from evaluation.metrics.pair_scores import Coherence, Contradiction
 from evaluation.metrics.perplexity import Perplexity
@@ -235,8 +240,26 @@ def test_a_file_configures_metrics(registry, tmp_path, bert, gpt2):
 def test_mistakes_in_the_file_are_explained(registry, tmp_path, text, message):
     file = tmp_path / "metrics.yaml"
     file.write_text(text)
-    with pytest.raises(MetricsFileError, match=message):
+    if text.startswith("- ") and text != "- [":
         configured_register(file)
+        (broken,) = configured_broken()
+        assert message in str(broken)
+        assert str(broken).startswith(f"{file}, entry ")
+    else:
+        with pytest.raises(MetricsFileError, match=message):
+            configured_register(file)
+
+
+def test_a_broken_entry_disables_itself_only(registry, tmp_path):
+    file = tmp_path / "metrics.yaml"
+    file.write_text(
+        "- {kind: perplexity}\n- {id: rude, kind: toxicity, params: {model: x, label: y}}\n"
+        "- {id: words, kind: toxicity, params: {model: x}}\n"
+    )
+    assert configured_register(file) == ["rude"]
+    assert [(broken.number, broken.id) for broken in configured_broken()] == [(1, ""), (3, "words")]
+    assert "metrics.yaml" in metric_get("perplexity").unavailable_reason()
+    assert metric_get("words").unavailable_reason() is None
 
 
 def test_no_file_configures_nothing(tmp_path):

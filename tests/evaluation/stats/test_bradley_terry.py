@@ -143,7 +143,7 @@ def test_strengths_that_are_not_finite_have_a_reason():
     assert "infinite" in shown_first.reason
     assert bradley_terry(["a", "b", "a"], ["b", "a", "b"], [1, 1, 1]).reason is None
     few = bradley_terry(["a", "b", "a"], ["b", "a", "b"], [1, 1, 1], [1, 1, 2])
-    assert "2 raters are too few" in few.reason
+    assert "2 raters: too few" in few.reason
 
 
 def test_refusals():

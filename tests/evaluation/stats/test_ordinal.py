@@ -123,7 +123,7 @@ def test_sandwich_is_that_of_the_jackknife_over_raters():
 
 
 def test_reasons():
-    assert "1 bots" in ordinal_model([1, 2], ["a", "a"]).reason
+    assert "ratings of 1 bot;" in ordinal_model([1, 2], ["a", "a"]).reason
     assert "every rating is 3" in ordinal_model([3, 3], ["a", "b"]).reason
     assert "rating of a is the lowest" in ordinal_model([1, 1, 2, 3], list("aabb")).reason
     apart = ordinal_model([1, 2, 1, 2, 3, 4, 3, 4], list("aaaabbbb"))

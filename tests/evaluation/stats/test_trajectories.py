@@ -36,12 +36,12 @@ def test_the_groups_never_share_a_conversation():
         found = extremes(scores, 100, seed=seed)
         assert len(found.best) == len(found.worst) == 4
         assert not set(found.best) & set(found.worst)
-    assert found.reason == "9 conversations are rated; 100 best and 100 worst need 200"
+    assert found.reason == "9 conversations rated; 100 best and 100 worst need 200"
 
 
 def test_no_best_where_all_are_alike_or_nobody_rated():
     assert extremes([4.0] * 300).reason == "all conversations are rated the same"
-    assert "1 conversations are rated" in extremes([1.0, NAN]).reason
+    assert "1 conversation rated" in extremes([1.0, NAN]).reason
     assert len(extremes([NAN, NAN]).best) == 0
     with pytest.raises(ValueError, match="k is 0"):
         extremes([1.0, 2.0], 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from io import StringIO
@@ -10,11 +11,15 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from chatbots.configured import BotsFileError, configured_register
 from chatbots.registry import UnknownName
+from tests.builders import make_conversation, make_staff, make_study
 from webapp.bots import selectors
 from webapp.bots.selectors import bot_find, bots_discover
+from webapp.core.rights import Right
+from webapp.studies.models import Study
 
 
 @pytest.fixture
@@ -57,3 +62,28 @@ def test_what_is_added_is_found_and_what_is_there_stays(bots_file: Path) -> None
         bot_find("three")
     bots_file.unlink()
     assert bot_find("one") is first
+
+
+@pytest.mark.django_db
+def test_a_broken_entry_is_told_of_by_list_and_pages_and_the_others_go_on(
+    bots_file: Path, client: Client
+) -> None:
+    bots_file.write_text(
+        "- {id: one, kind: retrieval}\n- {id: mine, kind: retrival}\n- {id: one, kind: retrieval}\n"
+    )
+    out = StringIO()
+    call_command("list_bots", "--json", stdout=out)
+    listed = {bot["id"]: bot for bot in json.loads(out.getvalue())}
+    assert listed["one"]["available"]
+    assert not listed["mine"]["available"]
+    assert f"{bots_file}, entry 2 (mine): there is no kind 'retrival'" in listed["mine"]["reason"]
+    assert "a second bot with the id 'one'" in listed["entry-3"]["reason"]
+    with pytest.raises(UnknownName, match=r"entry 2 \(mine\): there is no kind"):
+        bot_find("mine")
+    client.force_login(make_staff(*Right))
+    study = make_study("s", bots=["one"])
+    Study.objects.filter(pk=study.pk).update(bots=["one", "mine"])
+    for page in ("/", "/bots/", "/bots/mine/", "/studies/s/"):
+        html = client.get(f"/dashboard{page}").content.decode()
+        assert "entry 2 (mine): there is no kind &#x27;retrival&#x27;" in html, page
+    assert make_conversation(study).bot.bot_id == "one"

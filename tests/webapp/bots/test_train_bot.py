@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from chatbots.checkpoints import checkpoint_load
+from chatbots.training import loop
 from chatbots.training.state import FILE as STATE
 from tests.chatbots.training.builders import DATA, SIZES, corpus_write
 from tests.conftest import ROOT
@@ -123,3 +125,23 @@ def test_what_a_config_starts_from_is_trained_first_and_the_result_shipped(confi
     card = (shipped / "then" / "CARD.md").read_text()
     assert "from the weights of `tiny`, a plain HRED" in card
     assert f"train_bot {then} --data FOLDER --ship {shipped}" in card
+
+
+def test_a_base_is_laid_under_the_config(config_file):
+    plain = json.loads(train(config_file, "--json")[0])["checkpoint"]
+    found = json.loads(train(config_file, "--base", "compat-2019", "--json")[0])["checkpoint"]
+    assert Path(found).parent.name == "tiny-compat-2019"  # beside the one without
+    assert checkpoint_load(found)[0].config.compat_inert_dropout
+    assert not checkpoint_load(plain)[0].config.compat_inert_dropout
+    with pytest.raises(
+        CommandError, match=r"'compat-2018', and there is no such file.*compat-2019"
+    ):
+        train(config_file, "--base", "compat-2018")
+
+
+def test_batches_that_were_left_out_are_told_at_the_end(config_file, monkeypatch):
+    values = yaml.safe_load(config_file.read_text())
+    changed = {"model": "vhred", "sizes": SIZES["vhred"]}
+    config_file.write_text(yaml.safe_dump(values | changed))
+    monkeypatch.setattr(loop, "kl_weight", lambda step, _: math.nan if step == 0 else 1.0)
+    assert "gradient was not finite: 1 (at most 10)" in train(config_file)[1]

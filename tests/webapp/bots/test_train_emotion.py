@@ -16,7 +16,7 @@ from webapp.bots.management.commands import train_emotion
 
 
 def test_one_document_tells_what_was_trained(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any
 ) -> None:
     """The shipped head's own manifest stands in for a training of minutes."""
     given: list[Any] = []
@@ -26,6 +26,7 @@ def test_one_document_tells_what_was_trained(
         return json.loads((HEAD / "manifest.json").read_text(encoding="utf-8"))
 
     monkeypatch.setattr(train_emotion, "emotion_train", trained)
+    settings.CONFAB_DEVICE = "cuda:1"
     out = StringIO()
     where = ("--output", str(tmp_path), "--measure", "a.jsonl", "b.jsonl")
     call_command("train_emotion", "--data", "comments.jsonl", *where, "--json", stdout=out)
@@ -34,6 +35,7 @@ def test_one_document_tells_what_was_trained(
         HEAD / "training.yaml",
         tmp_path,
         [Path("a.jsonl"), Path("b.jsonl")],
+        "cuda:1",
     ]
     found = json.loads(out.getvalue())
     assert found["checkpoint"] == str(tmp_path)

@@ -8,10 +8,13 @@ import uuid
 import pytest
 from channels.layers import get_channel_layer
 
+from chatbots.base import REPLY_MAX_CHARS, BotError
 from chatbots.registry import bots
+from chatbots.storable import storable
 from tests.builders import make_conversation, make_study
 from webapp.conversations import events, selectors, services
 from webapp.conversations.bot_host import BotHostRuntime
+from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,7 +25,15 @@ def _test_bots():
     bots.search()
     import tests.plugin_bots as plugin
 
-    classes = [plugin.Quick, plugin.Failing]
+    classes = [
+        plugin.Quick,
+        plugin.Failing,
+        plugin.Hanging,
+        plugin.HangingThread,
+        plugin.HostileSplit,
+        plugin.HostileEndless,
+        *plugin.HOSTILE_BOTS,
+    ]
     for cls in classes:
         if cls.name not in bots:
             bots.add(cls())
@@ -88,7 +99,7 @@ async def test_a_bot_with_a_full_queue_is_told_to_be_busy() -> None:
         await runtime.close()
     assert (frames[0]["code"], frames[0]["busy"]) == ("bot_failed", True)
     assert "Try again in a minute" in frames[0]["message"]
-    assert history.error.startswith("busy: test-quick is busy")
+    assert history.failure.error.startswith("busy: test-quick is busy")
 
 
 @pytest.mark.usefixtures("_test_bots")
@@ -101,14 +112,12 @@ async def test_a_failure_is_stored_and_told() -> None:
     finally:
         await runtime.close()
     assert (frames[0]["code"], frames[0]["busy"]) == ("bot_failed", False)
-    assert "on purpose" in history.error
+    assert "on purpose" in history.failure.error
     assert history.pending == {"turn": 1}
 
 
 @pytest.mark.usefixtures("_test_bots")
 async def test_a_host_that_stops_gives_its_leases_back() -> None:
-    from webapp.conversations.models import Conversation
-
     conversation = await in_database(due)("test-quick")
     runtime = BotHostRuntime()
     runtime.host.stream = _never  # type: ignore[method-assign]
@@ -124,6 +133,131 @@ async def test_a_host_that_stops_gives_its_leases_back() -> None:
     assert (row.due_turn, row.due_lease, row.due_error) == (1, None, "")
 
 
+async def tryout_asked() -> dict:
+    """The next request of the dashboard; what other tests asked for and nobody heard is passed over."""
+    layer = get_channel_layer()
+    while True:
+        message = await layer.receive(events.bot_host_channel("default"))
+        if message["type"] == "tryout.request":
+            return message
+
+
+WELL = {
+    "test-hostile-nul": "Before and after",
+    "test-hostile-surrogate": "Half \ufffd of a pair",
+    "test-hostile-split": "A face: 😀, a half: \ufffdx\ufffd",
+    "test-hostile-huge": storable("Ten million characters. " * 1000, REPLY_MAX_CHARS),
+    "test-hostile-endless": storable("and another thing, " * 2000, REPLY_MAX_CHARS),
+}
+ILL = {
+    "test-hostile-empty": "gave an empty reply",
+    "test-hostile-whitespace": "gave an empty reply",
+    "test-hostile-invisible": "gave an empty reply",
+    "test-hostile-raising-nul": "no reply",
+    "test-hostile-raising-surrogate": "ValueError: half \ufffd of a pair and a second line",
+    "test-hostile-raising-huge": "no reply, and why no reply, and why",
+    "test-hostile-raising-nothing": "failed: RuntimeError",
+    "test-hostile-raising-unspeakable": "failed: _Unspeakable",
+    "test-hostile-raising-exit": "failed: SystemExit: 3",
+    "test-hanging": "took longer than 0.2 s",
+    "test-hanging-thread": "took longer than 0.2 s",
+}
+
+
+async def ended(runtime: BotHostRuntime, conversation) -> list[dict]:
+    """The frames up to the reply, or to the news that it failed."""
+    layer = get_channel_layer()
+    channel = await layer.new_channel()
+    await layer.group_add(events.conversation_group(conversation.pk), channel)
+    runtime.request(conversation.pk)
+    frames: list[dict] = []
+    while not frames or frames[-1]["type"] not in ("reply", "error"):
+        frames.append((await asyncio.wait_for(layer.receive(channel), 20))["frame"])
+    return frames
+
+
+@pytest.mark.usefixtures("_test_bots")
+@pytest.mark.parametrize("bot_id", WELL)
+async def test_what_is_streamed_is_what_is_stored_and_can_be_stored(bot_id: str) -> None:
+    conversation = await in_database(due)(bot_id)
+    runtime = BotHostRuntime()
+    try:
+        frames = await ended(runtime, conversation)
+        history = await in_database(selectors.history)(conversation.pk)
+    finally:
+        await runtime.close()
+    assert frames[-1]["text"] == history.turns[1]["text"] == WELL[bot_id]
+    assert "".join(f["text"] for f in frames[:-1]) == WELL[bot_id]
+    assert [f["offset"] for f in frames[:-1]] == [
+        sum(len(g["text"]) for g in frames[:i]) for i in range(len(frames) - 1)
+    ]
+
+
+@pytest.mark.usefixtures("_test_bots")
+@pytest.mark.parametrize("bot_id", ILL)
+async def test_however_a_bot_fails_its_participant_can_go_on(bot_id: str) -> None:
+    conversation = await in_database(due)(bot_id)
+    runtime = BotHostRuntime()
+    if "hanging" in bot_id:
+        runtime.host.reply_timeout_s = 0.2
+    try:
+        frames = await ended(runtime, conversation)
+        history = await in_database(selectors.history)(conversation.pk)
+    finally:
+        await runtime.close()
+    assert frames[-1]["code"] == "bot_failed"
+    assert frames[-1]["can"] == ["retry", "swap", "finish"]
+    assert ILL[bot_id] in history.failure.error
+    assert len(history.failure.error) <= 500
+    finished = await in_database(services.conversation_finish_failed)(conversation=conversation)
+    assert finished.completion_code
+
+
+@pytest.mark.usefixtures("_test_bots")
+async def test_a_try_out_of_any_bot_is_answered() -> None:
+    runtime = BotHostRuntime()
+    turns = [{"speaker": "human", "text": "hi"}]
+    hostile = [bot_id for bot_id in (*WELL, *ILL) if "hostile" in bot_id]
+
+    async def host() -> None:
+        for _ in hostile:
+            runtime.tryout(await tryout_asked())
+
+    try:
+        listening = asyncio.ensure_future(host())
+        for bot_id in hostile:
+            if bot_id in WELL:
+                assert await events.tryout_reply(bot_id, turns) == WELL[bot_id]
+            else:
+                with pytest.raises(BotError) as failed:
+                    await events.tryout_reply(bot_id, turns)
+                assert ILL[bot_id] in str(failed.value)
+        await listening
+    finally:
+        await runtime.close()
+
+
+@pytest.mark.usefixtures("_test_bots")
+async def test_a_reply_that_ended_its_hosts_is_given_up_and_told() -> None:
+    conversation = await in_database(due)("test-quick")
+    runtime = BotHostRuntime()
+
+    def killed_each_time() -> None:
+        for _ in range(Conversation.MAX_ATTEMPTS):
+            assert services.reply_claim(
+                conversation_id=conversation.pk, lease=uuid.uuid4(), lease_s=-1
+            )
+
+    await in_database(killed_each_time)()
+    try:
+        frames = await ended(runtime, conversation)
+        history = await in_database(selectors.history)(conversation.pk)
+    finally:
+        await runtime.close()
+    assert [f["type"] for f in frames] == ["error"]
+    assert history.failure.error.startswith("given up: 3 attempts")
+
+
 async def _never(bot_id, context):
     await asyncio.sleep(3600)
     yield ""
@@ -134,11 +268,9 @@ async def test_try_out_is_answered_and_stored_nowhere() -> None:
     from webapp.conversations.models import Turn
 
     runtime = BotHostRuntime()
-    layer = get_channel_layer()
 
     async def host() -> None:
-        message = await layer.receive(events.bot_host_channel("default"))
-        runtime.tryout(message)
+        runtime.tryout(await tryout_asked())
 
     try:
         listening = asyncio.ensure_future(host())

@@ -7,7 +7,16 @@ import pytest
 from django.db import IntegrityError
 from django.utils import timezone
 
-from tests.builders import exchange, make_conversation, make_participant, make_study
+from chatbots.base import REPLY_MAX_CHARS
+from chatbots.metering import ReplyCost
+from chatbots.storable import storable
+from tests.builders import (
+    exchange,
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_study,
+)
 from webapp.conversations import selectors, services
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
@@ -185,8 +194,9 @@ def test_started_again_it_is_the_same_open_chat() -> None:
 def test_votes_on_replies_only_and_within_range() -> None:
     conversation = make_conversation(make_study(), n_exchanges=1)
     vote = {"conversation_id": conversation.pk}
-    assert services.vote_set(turn_index=1, value=1, **vote).vote == 1
-    assert services.vote_set(turn_index=1, value=0, **vote).vote == 0
+    for value in (1, 0):
+        services.vote_set(turn_index=1, value=value, **vote)
+        assert selectors.vote_of(conversation.pk, 1) == value
     for index in (0, 7):
         with pytest.raises(Refused):
             services.vote_set(turn_index=index, value=1, **vote)
@@ -235,4 +245,203 @@ def test_a_swapped_chat_waits_for_nothing() -> None:
     failed(conversation)
     services.conversation_swap(conversation=conversation)
     history = selectors.history(conversation.pk)
-    assert (history.pending, history.error) == (None, "")
+    assert (history.pending, history.failure) == (None, None)
+
+
+def claimed(conversation: Conversation) -> uuid.UUID:
+    lease = uuid.uuid4()
+    assert services.reply_claim(conversation_id=conversation.pk, lease=lease, lease_s=30)
+    return lease
+
+
+def long_ago() -> None:
+    """Let every reply have been due for an hour."""
+    Conversation.objects.update(due_since=timezone.now() - timedelta(hours=1))
+
+
+def leases_end() -> None:
+    """Let every lease have run out, as when its host was killed."""
+    Conversation.objects.update(due_lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def test_rating_waits_for_a_reply_that_is_under_way() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=3)
+    say(conversation)
+    lease = claimed(conversation)
+    assert not selectors.history(conversation.pk).can_rate
+    with pytest.raises(Refused) as refused:
+        make_rating(conversation)
+    assert refused.value.code == "waiting_for_reply"
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.OPEN
+    added = services.turn_add_bot(conversation_id=conversation.pk, lease=lease, text="in time")
+    assert added is not None
+    assert added.can_rate
+    make_rating(conversation)
+
+
+def test_a_rated_conversation_does_not_change_any_more() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=3)
+    say(conversation)
+    lease = claimed(conversation)
+    long_ago()  # the participant need not wait for it any longer
+    assert selectors.history(conversation.pk).can_rate
+    make_rating(conversation)
+    assert services.turn_add_bot(conversation_id=conversation.pk, lease=lease, text="late") is None
+    assert services.reply_fail(conversation_id=conversation.pk, lease=lease, error="late") is None
+    assert services.reply_retry(conversation_id=conversation.pk) is None
+    with pytest.raises(Refused) as refused:
+        services.vote_set(conversation_id=conversation.pk, turn_index=1, value=1)
+    assert refused.value.code == "closed"
+    conversation.refresh_from_db()
+    assert conversation.turns.count() == 7
+    assert conversation.n_exchanges == 3
+    assert (conversation.due_turn, conversation.due_lease, conversation.due_error) == (
+        None,
+        None,
+        "",
+    )
+    assert selectors.replies_waiting(pool=None) == []
+
+
+def test_an_open_lease_alone_adds_nothing_to_a_closed_chat() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=3)
+    say(conversation)
+    lease = claimed(conversation)
+    Conversation.objects.update(state=Conversation.State.COMPLETED)
+    assert services.turn_add_bot(conversation_id=conversation.pk, lease=lease, text="late") is None
+    assert conversation.turns.count() == 7
+
+
+def test_a_failed_reply_does_not_keep_from_rating() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=3)
+    failed(conversation)
+    history = selectors.history(conversation.pk)
+    assert history.can_rate
+    assert history.failure is not None
+    assert history.failure.can_rate
+    make_rating(conversation)
+    conversation.refresh_from_db()
+    assert (conversation.state, conversation.due_turn) == ("completed", None)
+
+
+def test_too_few_exchanges_are_not_rated_after_a_failure_either() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=2)
+    failed(conversation)
+    history = selectors.history(conversation.pk)
+    assert not history.can_rate
+    assert history.failure is not None
+    assert not history.failure.can_rate
+
+
+@pytest.mark.parametrize("error", ["no \x00 reply", "half \ud83d of a pair", "x" * 10_000_000, ""])
+def test_a_failure_is_stored_whatever_its_text(error: str) -> None:
+    conversation = make_conversation(make_study())
+    say(conversation)
+    failure = services.reply_fail(
+        conversation_id=conversation.pk, lease=claimed(conversation), error=error
+    )
+    conversation.refresh_from_db()
+    assert failure is not None
+    assert conversation.due_error == failure.error
+    assert failure.error == storable(error, 500) or (error == "" and failure.error)
+    services.conversation_swap(conversation=conversation)
+
+
+def test_attempts_are_counted_and_limited_whatever_ends_them() -> None:
+    conversation = make_conversation(make_study())
+    say(conversation)
+    for _ in range(Conversation.MAX_ATTEMPTS):
+        claimed(conversation)
+        assert services.reply_give_up(conversation_id=conversation.pk) is None  # its lease holds
+        leases_end()
+    claim = {"conversation_id": conversation.pk, "lease_s": 30}
+    assert not services.reply_claim(lease=uuid.uuid4(), **claim)
+    # The sweep brings it to whoever claims in vain, and they give it up.
+    assert selectors.replies_waiting(pool=None) == [conversation.pk]
+    failure = services.reply_give_up(conversation_id=conversation.pk)
+    assert failure is not None
+    assert "3 attempts" in failure.error
+    assert failure.can == ["retry", "swap", "finish"]
+    assert services.reply_give_up(conversation_id=conversation.pk) is None
+    assert selectors.replies_waiting(pool=None) == []
+
+
+def test_retries_start_a_new_count_and_are_limited_too() -> None:
+    conversation = make_conversation(make_study())
+    failed(conversation)
+    n_calls = 1
+    while services.reply_retry(conversation_id=conversation.pk) is not None:
+        services.reply_fail(
+            conversation_id=conversation.pk, lease=claimed(conversation), error="again"
+        )
+        n_calls += 1
+    assert n_calls == 1 + Conversation.MAX_RETRIES
+    history = selectors.history(conversation.pk)
+    assert history.failure is not None
+    assert history.failure.can == ["swap", "finish"]
+    assert services.conversation_finish_failed(conversation=conversation).completion_code
+
+
+def test_an_answered_message_leaves_a_full_count_to_the_next() -> None:
+    conversation = make_conversation(make_study())
+    failed(conversation)
+    services.reply_retry(conversation_id=conversation.pk)
+    services.turn_add_bot(
+        conversation_id=conversation.pk, lease=claimed(conversation), text="at last"
+    )
+    say(conversation)
+    conversation.refresh_from_db()
+    assert (conversation.due_attempts, conversation.due_retries) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "way_on", [services.conversation_swap, services.conversation_finish_failed]
+)
+def test_a_long_overdue_reply_lets_people_go_on(way_on) -> None:
+    conversation = make_conversation(make_study())
+    say(conversation)
+    lease = claimed(conversation)
+    with pytest.raises(Refused, match="still running"):
+        way_on(conversation=conversation)
+    long_ago()
+    history = selectors.history(conversation.pk)
+    assert history.failure is not None
+    assert (history.failure.error, history.failure.can) == ("", ["swap", "finish"])
+    with pytest.raises(Refused) as refused:
+        say(conversation, "anybody there?")
+    assert refused.value.code == "bot_failed"
+    way_on(conversation=conversation)
+    conversation.refresh_from_db()
+    assert conversation.state == Conversation.State.FAILED
+    assert services.turn_add_bot(conversation_id=conversation.pk, lease=lease, text="late") is None
+    assert conversation.turns.count() == 1
+
+
+def test_people_may_send_what_no_database_takes() -> None:
+    conversation = make_conversation(make_study())
+    assert say(conversation, " half \ud83d\x00 of it ").turn.text == "half \ufffd of it"
+
+
+def test_a_reply_of_any_size_is_stored_up_to_the_limit() -> None:
+    conversation = make_conversation(make_study())
+    say(conversation)
+    reply = "half \ud83d\x00 " + "x" * 10_000_000
+    services.turn_add_bot(conversation_id=conversation.pk, lease=claimed(conversation), text=reply)
+    text = Turn.objects.get(index=1).text
+    assert text == storable(reply, REPLY_MAX_CHARS)
+    assert len(text) == REPLY_MAX_CHARS
+
+
+def test_an_endpoints_odd_count_of_tokens_does_not_cost_the_reply() -> None:
+    conversation = make_conversation(make_study())
+    say(conversation)
+    added = services.turn_add_bot(
+        conversation_id=conversation.pk,
+        lease=claimed(conversation),
+        text="Here.",
+        cost=ReplyCost(10**12, -1, None),
+    )
+    assert added is not None
+    added.turn.refresh_from_db()
+    assert (added.turn.tokens_in, added.turn.tokens_out) == (2**31 - 1, 0)

@@ -13,7 +13,7 @@ from channels.layers import get_channel_layer
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.registry import bots
 from tests.builders import make_conversation, make_participant, make_study
-from tests.chatbots.test_endpoint import Server, counts, says, serving
+from tests.chatbots.endpoint_server import Server, counts, says, serving
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bot_entry, bot_find
 from webapp.conversations import events, services

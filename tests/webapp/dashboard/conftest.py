@@ -9,8 +9,9 @@ from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.test import Client
 
-from tests.builders import make_conversation, make_rating, make_study
+from tests.builders import make_conversation, make_rating, make_staff, make_study
 from webapp.conversations.models import Turn
+from webapp.core.rights import Right
 from webapp.studies.models import Study
 
 
@@ -22,9 +23,9 @@ def _empty_cache() -> None:
 
 @pytest.fixture
 def staff(db: Any) -> Client:
-    """A researcher's browser."""
+    """A researcher's browser, with all rights."""
     client = Client()
-    client.force_login(get_user_model().objects.create_user("r", password="x", is_staff=True))
+    client.force_login(make_staff(*Right))
     return client
 
 

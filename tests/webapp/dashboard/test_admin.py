@@ -11,6 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from tests.admin_form import form_of
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.studies.models import Rubric, Study
@@ -22,17 +23,6 @@ def chief(db: Any) -> Client:
     client = Client()
     client.force_login(get_user_model().objects.create_superuser("chief", password="x"))
     return client
-
-
-def form_of(client: Client, address: str) -> dict[str, Any]:
-    """The fields of an admin form as a browser would send them back."""
-    form = client.get(address).context["adminform"].form
-    data = {}
-    for name, field in form.fields.items():
-        value = form.get_initial_for_field(field, name)
-        if value is not None and value is not False:
-            data[name] = value
-    return data
 
 
 def test_a_study_is_made_with_ticked_bots_and_the_usual_questions(chief: Client) -> None:

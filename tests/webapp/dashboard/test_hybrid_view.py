@@ -35,7 +35,8 @@ def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
     rows = {row.title: row for row in view.checks}
     common = result["intercepts"]["common"]["bot_level"]["pearson"]
     assert rows["r, one intercept for all folds"].found == share(common["r"])
-    assert "Chance passes" in rows["r, intercept of each fold"].why
+    assert "Chance passes" in rows["r, an intercept for each fold"].why
+    assert "own" in rows["r, one intercept for all folds"].why
     assert "r that perfect predictions would reach" in rows
     bot = max(result["influence"], key=lambda name: abs(result["influence"][name]))
     assert f"r without {bot}" in rows

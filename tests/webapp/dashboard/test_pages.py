@@ -7,7 +7,6 @@ import json
 import uuid
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
@@ -15,10 +14,12 @@ from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from tests.builders import make_conversation, make_study
+from tests.builders import make_conversation, make_staff, make_study
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.rights import Right
+from webapp.dashboard import conversation_list
 from webapp.ratings.models import Rating
 from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.studies.models import Study
@@ -185,7 +186,7 @@ def test_conversations_are_filtered_and_paged(
     assert staff.get(address + "?rated=no").context["page"].rows == []
     assert len(staff.get(address + "?state=nonsense&answer=abc").context["page"].rows) == 8
 
-    monkeypatch.setattr("webapp.dashboard.conversation_list.page_of.__defaults__", ("", 3))
+    monkeypatch.setitem(conversation_list.page_of.__kwdefaults__, "size", 3)
     seen, after = [], ""
     for _page in range(4):
         answer = staff.get(address, {"after": after})
@@ -199,7 +200,8 @@ def test_conversations_are_filtered_and_paged(
 
 def test_a_damaged_page_key_begins_anew(staff: Client, rated: Study) -> None:
     address = reverse("dashboard:study_conversations", args=[rated.key])
-    for key in ("x", "2026-01-01T00:00:00~no", "~", "2026-99-99~" + str(uuid.uuid4())):
+    pk = str(uuid.uuid4())
+    for key in ("x", "~2026-01-01T00:00:00~no", "~~", f"~2026-99-99~{pk}", f"x~2026-01-01~{pk}"):
         assert len(staff.get(address, {"after": key}).context["page"].rows) == 8
 
 
@@ -296,7 +298,7 @@ def test_the_hybrid_page_cautions_with_its_numbers(staff: Client, rated: Study) 
     )
     answer = staff.get(reverse("dashboard:study_hybrid", args=[rated.key]))
     view = answer.context["view"]
-    assert view.caution_lead == "Read this before you quote r = .84."
+    assert view.caution_lead == "Read this before you quote r = .84 (an intercept for each fold)."
     assert "Eight bots are few: the true value could lie anywhere from .34 to .97." in view.caution
     assert "“words per message” already reaches .58" in view.caution
     assert [row.r for row in view.predictors] == [".84", ".58"]
@@ -386,7 +388,7 @@ async def test_an_export_streams() -> None:
 
     def prepare() -> object:
         rate_some(make_study("out"), 2)
-        return get_user_model().objects.create_user("r", password="x", is_staff=True)
+        return make_staff(*Right)
 
     client = AsyncClient()
     await client.aforce_login(await sync_to_async(prepare)())

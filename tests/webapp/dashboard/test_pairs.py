@@ -7,6 +7,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
 
+from chatbots.registry import bots
+from tests.fakes import FakeWholeBot
 from webapp.conversations.models import Conversation
 from webapp.runs import jobs
 from webapp.runs.models import SelfPlayRun
@@ -48,3 +50,28 @@ def test_a_plain_run_has_its_table_of_bots(staff: Client) -> None:
     page = staff.get(reverse("dashboard:run", args=[SelfPlayRun.objects.get().pk]))
     assertContains(page, "Bots of the run")
     assertNotContains(page, "Rows begin")
+
+
+def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
+    bots.add(FakeWholeBot(name="moody", fails=lambda context: context.seed % 2))
+    try:
+        plan = {"bots": ["eliza", "moody"], "n_conversations": 8, "n_turns": 4, "seed": 1}
+        assert staff.post(reverse("dashboard:runs"), plan).status_code == 302
+        run = SelfPlayRun.objects.get()
+        jobs.selfplay_slice(run.pk)
+    finally:
+        bots.discard("moody")
+    failed = Conversation.objects.filter(selfplay__run=run, state="failed")
+    n_failed = failed.count()
+    assert 1 < n_failed < 8
+    page = staff.get(reverse("dashboard:run", args=[run.pk]))
+    assertContains(page, f"{n_failed} conversations failed.")
+    assertContains(page, f"{n_failed} times: failed: RuntimeError: scripted failure")
+    assertContains(page, f'<span class="big-count">{16 - n_failed}</span>', html=True)
+    assertContains(page, "Part failed")
+    listed = staff.get(reverse("dashboard:runs"))
+    assertContains(listed, f"{16 - n_failed} of 16")
+    assertContains(listed, f"{n_failed} failed")
+    reader = staff.get(reverse("dashboard:conversation", args=[failed.first().pk]))
+    assertContains(reader, "scripted failure")
+    assertContains(reader, "leave this conversation out")

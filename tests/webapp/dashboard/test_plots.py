@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from evaluation.columns import Column
+from evaluation.metrics.registry import metric_list
 from evaluation.stats.bootstrap import Interval
+from evaluation.stats.compare import Comparison
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard.plots.bots import bots_figure
-from webapp.dashboard.plots.figure import Figure
+from webapp.dashboard.plots.differences import differences_figure
+from webapp.dashboard.plots.figure import Figure, bot_icon
 from webapp.dashboard.plots.heatmap import correlation_class, heatmap_figure
 from webapp.dashboard.plots.labels import Box, place_labels
 from webapp.dashboard.plots.likert import Spread, spread_figure, step_class
@@ -24,6 +28,7 @@ from webapp.dashboard.plots.weights import Weight, weights_figure
 from webapp.dashboard.plots.words import figure, probability, share, shorten, span, text_width
 from webapp.ratings.summary import BotInfo, BotSummary, DimensionInfo, StudySummary
 
+ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = '"><script>alert(1)</script>\x07 & \u202e'
 QUALITY = DimensionInfo("quality", "Quality", 1, 7)
 FLUENCY = DimensionInfo("fluency", "Fluency", 1, 7)
@@ -174,7 +179,56 @@ def test_many_dimensions_go_into_further_blocks() -> None:
 def test_each_slot_has_a_shape_of_its_own() -> None:
     shapes = {re.sub(r"bot-\w+", "", bot_shape(8, 8, slot)) for slot in range(1, 9)}
     assert len(shapes) == 8
-    assert "bot-more" in bot_shape(8, 8, 9)
+
+
+def test_bots_from_the_ninth_on_have_tiles_with_their_number() -> None:
+    for slot in (9, 16, 17, 23):
+        tile = ElementTree.fromstring(bot_shape(9, 9, slot))
+        assert [e.text for e in tile if e.tag == "text"] == [str(slot)]
+        square = tile.find("rect")
+        assert square is not None
+        assert float(square.attrib["width"]) == 18
+    assert "bot-16" in bot_shape(9, 9, 16)
+    assert "bot-many" in bot_shape(9, 9, 17)
+    assert 'viewBox="0 0 18 18"' in bot_icon(9)
+    styles = (ROOT / "webapp/dashboard/static/dashboard/dashboard.css").read_text()
+    assert all(f".bot-{slot} {{" in styles for slot in range(1, 17))
+
+
+def test_wide_drawings_cut_no_name_of_24_letters() -> None:
+    name = "language_model_persona_2"
+    assert len(name) == 24
+    spread = Spread(BotInfo("b", name, 1, False), [1, 2, 0, 0, 0, 0, 0], 1.6)
+    figures = [
+        bots_figure(summary([name, "other"]), lambda bot: "/x"),
+        spread_figure([spread], QUALITY, [float(value) for value in range(1, 8)]),
+    ]
+    for found in figures:
+        assert f">{name}</text>" in found.wide, found.id
+
+
+@pytest.mark.parametrize("n_bots", [3, 9, 16])
+def test_every_difference_prints_its_number(n_bots: int) -> None:
+    bots = [BotInfo(f"b{i}", f"Bot number {i} of many", i + 1, False) for i in range(n_bots)]
+    pairs = {
+        (a.bot_id, b.bot_id): Comparison(
+            a.bot_id, b.bot_id, -1.25, -2.0, -0.5, 0.01, 0.02, ordered=True
+        )
+        for i, a in enumerate(bots)
+        for b in bots[i + 1 :]
+    }
+    found = differences_figure(
+        bots, pairs, {}, digits=2, title="Differences", method="", level=0.95
+    )
+
+    def numbers(svg: str) -> list[str]:
+        found = ElementTree.fromstring(svg)
+        return [t.text or "" for t in found.iter() if "step-text" in t.attrib.get("class", "")]
+
+    assert sorted(numbers(found.wide)) == sorted(["−1.25", "1.25"] * (n_bots * (n_bots - 1) // 2))
+    in_narrow = [text for variant in found.narrow for text in numbers(variant.svg)]
+    assert sorted(in_narrow) == sorted(numbers(found.wide))
+    assert all('viewBox="0 0 298 ' in variant.svg for variant in found.narrow)
 
 
 def test_labels_keep_apart_where_there_is_room() -> None:
@@ -270,3 +324,13 @@ def test_text_is_cut_to_its_place() -> None:
     assert text_width(short) <= 100
     assert shorten("eliza", 100) == "eliza"
     assert text_width("日本語") > text_width("abc")
+
+
+def test_names_of_metrics_stay_apart_where_a_plot_cuts_them() -> None:
+    columns = [column for metric in metric_list() for column in metric.columns]
+    titles = [column.title for column in columns if column.level == "conversation"]
+    coherences = [title for title in titles if "word coherence" in title and "2019" not in title]
+    cut = [shorten(title, 110) for title in coherences if " by " not in title]
+    assert len(cut) == len(set(cut)) == 3
+    one_way = next(title for title in titles if title.startswith("One-way greedy"))
+    assert shorten(one_way, 110) not in cut

@@ -191,3 +191,32 @@ def test_pages_carry_no_inline_code_and_send_no_path_as_referrer(
         assert page.count("<script") == page.count('<script type="module" src=') + page.count(
             'type="application/json"'
         )
+
+
+MTURK = [
+    "https://worker.mturk.com",
+    "https://workersandbox.mturk.com",
+    "https://requester.mturk.com",
+    "https://requestersandbox.mturk.com",
+    "https://www.mturk.com",
+]
+
+
+def test_mechanical_turk_may_frame_its_own_visits_without_any_setting(study: Study) -> None:
+    ids = "?workerId=w1&assignmentId=a1&hitId=h1&turkSubmitTo=https://www.mturk.com"
+    preview = Client().get("/s/s/?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h1")
+    frame = Frame()
+    page = frame.get(f"/s/s/{ids}")
+    unticked = frame.post("/s/s/start/", {"_entry": entry_field(page)})
+    started = frame.post("/s/s/start/", {"consent": "on", "_entry": entry_field(page)})
+    conversation = Conversation.objects.get()
+    chat(conversation, 3)
+    token = unquote(started.url.split("?t=")[1])
+    answers = frame.post(f"/chat/{conversation.pk}/rate/", {**ANSWERS, "_t": token})
+    shown = [preview, page, unticked, frame.get(started.url), frame.get(answers.url)]
+    shown.append(frame.get(f"/s/s/{ids}"))
+    for response in shown:
+        assert policy(response)["frame-ancestors"] == MTURK
+        assert "X-Frame-Options" not in response
+    elsewhere = Client().get("/s/s/?PROLIFIC_PID=p1&SESSION_ID=s")
+    assert policy(elsewhere)["frame-ancestors"] == ["'none'"]

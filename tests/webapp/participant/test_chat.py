@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import uuid
 
 import pytest
 from django.test import Client
 
+from tests.builders import fail_reply
 from tests.webapp.participant.conftest import begin, chat, post
-from webapp.conversations import services
 from webapp.conversations.models import Conversation
 from webapp.participant.wording import plural_forms
 from webapp.studies.models import Assignment, Study
 
 pytestmark = pytest.mark.django_db
-
-
-def fail_reply(conversation: Conversation) -> None:
-    """The bot breaks on the next message."""
-    services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello")
-    lease = uuid.uuid4()
-    services.reply_claim(conversation_id=conversation.pk, lease=lease, lease_s=30)
-    services.reply_fail(conversation_id=conversation.pk, lease=lease, error="broken")
 
 
 def test_main_carries_what_programs_need(study: Study, browser: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -200,21 +201,70 @@ def test_refusals_come_before_consent(
 
 def test_who_rated_every_chatbot_sees_the_codes(study: Study, browser: Client) -> None:
     codes = []
-    for _ in range(2):
-        conversation = begin(browser, query="?PROLIFIC_PID=p1")
+    for session in "ab":
+        conversation = begin(browser, query=f"?PROLIFIC_PID=p1&SESSION_ID={session}")
         for _ in range(3):
             exchange(conversation, "hello", "hi")
         codes.append(make_rating(conversation).assignment.completion_code)
     for client, sees in ((browser, True), (Client(), False)):
-        page = client.get("/s/s/?PROLIFIC_PID=p1").content.decode()
+        page = client.get("/s/s/?PROLIFIC_PID=p1&SESSION_ID=c").content.decode()
         assert "already rated every chatbot" in page
         assert all((code in page) is sees for code in codes)
         assert "Go to Prolific" in page
 
 
 def test_no_available_bot_is_our_fault(browser: Client) -> None:
-    make_study("none", bots=["there-is-no-such-bot"])
+    make_study("none")
+    Study.objects.update(bots=["taken-out-of-bots-yaml"])
     page = browser.get("/s/none/")
     response = post(browser, "/s/none/start/", consent="on", _entry=entry_field(page))
     assert response.status_code == 409
     assert "No chatbot is free" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}",
+        "?PROLIFIC_PID=%7B%7B%25PROLIFIC_PID%25%7D%7D",
+        "?PROLIFIC_PID=p1&SESSION_ID={{%SESSION_ID%}}",
+        "?workerId=${workerId}&assignmentId=a1",
+    ],
+)
+def test_placeholders_that_were_not_filled_in_are_explained_and_store_nothing(
+    study: Study, browser: Client, query: str
+) -> None:
+    name = "Mechanical Turk" if "workerId" in query else "Prolific"
+    browser.get("/s/s/")
+    for response, status in (
+        (browser.get(f"/s/s/{query}"), 200),
+        (post(browser, f"/s/s/start/{query}", consent="on"), 409),
+    ):
+        page = response.content.decode()
+        assert response.status_code == status
+        assert f"This link came without your {name} number" in page
+        assert f"Open the study from {name} again." in page
+        assert 'name="consent"' not in page
+        assert "{{" not in page
+        assert "${" not in page
+    for model in (Participant, Assignment, Conversation, Session):
+        assert not model.objects.exists(), model
+
+
+def _ids(page: str) -> list[str]:
+    return re.findall(r'\sid="([^"]+)"', page)
+
+
+def test_no_heading_of_the_consent_form_takes_an_id_of_the_page(browser: Client) -> None:
+    study = make_study("ids", consent_text="# First\n\n## Second", contact="lab@example.org")
+    ids = _ids(browser.get("/s/ids/").content.decode())
+    assert {"consent", "consent-error", "start", "title", "help"} <= set(ids)
+    study.consent_text = "\n\n".join(f"{'#' * (1 + n % 3)} {text}" for n, text in enumerate(ids))
+    study.save()
+    page = browser.get("/s/ids/").content.decode()
+    assert _ids(page) == ids, "the same ids, each once, in the same order"
+    assert len(set(ids)) == len(ids)
+    # Headings stand below the page's own two levels, whatever the form begins with.
+    prose = page.split('class="prose">')[1].split("</div>")[0]
+    assert set(re.findall(r"<(h\d)", prose)) == {"h3", "h4", "h5"}
+    assert f"<h3>{ids[0]}</h3>" in prose

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
+from django.db import OperationalError
 from django.test import Client
+from django.utils import timezone
 from redis.exceptions import ConnectionError as RedisAway
 
 from tests.builders import make_study
 from tests.webapp.participant.conftest import begin
 from webapp.asgi import application
-from webapp.conversations import services
+from webapp.conversations import events, selectors, services
+from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.participant import consumers
 
@@ -44,6 +50,31 @@ def answer(conversation_id: str) -> None:
     services.turn_add_bot(conversation_id=conversation_id, lease=lease, text="Here I am.")
 
 
+class Page:
+    """One open page: its socket, in JSON."""
+
+    def __init__(self, conversation_id: str, cookies: str) -> None:
+        self.socket = WebsocketCommunicator(
+            application, f"/ws/chat/{conversation_id}/", headers=[(b"cookie", cookies.encode())]
+        )
+
+    async def open(self) -> Page:
+        """Connect, and read the history."""
+        assert (await self.socket.connect())[0]
+        assert (await self.hears())["type"] == "history"
+        return self
+
+    async def hears(self) -> dict:
+        return json.loads(await self.socket.receive_from(timeout=10))
+
+    async def says(self, text: str, client_id: str) -> None:
+        frame = {"type": "message", "client_id": client_id, "text": text}
+        await self.socket.send_to(json.dumps(frame))
+
+    async def votes(self, turn: int, value: int) -> None:
+        await self.socket.send_to(json.dumps({"type": "vote", "turn": turn, "value": value}))
+
+
 @pytest.mark.parametrize("sends", [lost, away])
 async def test_a_page_hears_of_all_that_is_stored(monkeypatch, sends) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.05)
@@ -51,24 +82,171 @@ async def test_a_page_hears_of_all_that_is_stored(monkeypatch, sends) -> None:
     monkeypatch.setattr(layer, "group_send", sends)
     monkeypatch.setattr(layer, "send", sends)
     conversation_id, cookies = await in_database(started)()
-    page = WebsocketCommunicator(
-        application, f"/ws/chat/{conversation_id}/", headers=[(b"cookie", cookies.encode())]
-    )
-    assert (await page.connect())[0]
-
-    async def heard() -> dict:
-        return json.loads(await page.receive_from(timeout=10))
-
-    assert (await heard())["type"] == "history"
+    page = await Page(conversation_id, cookies).open()
     client_id = str(uuid.uuid4())
-    message = {"type": "message", "client_id": client_id, "text": "hello"}
-    await page.send_to(json.dumps(message))
-    stored = await heard()
+    await page.says("hello", client_id)
+    stored = await page.hears()
     assert (stored["type"], stored["turn"], stored["client_id"]) == ("turn", 0, client_id)
     await in_database(answer)(conversation_id)
-    reply = await heard()
+    reply = await page.hears()
     assert (reply["type"], reply["turn"], reply["text"]) == ("reply", 1, "Here I am.")
-    await page.send_to(json.dumps({"type": "vote", "turn": 1, "value": -1}))
-    vote = await heard()
+    await page.votes(1, -1)
+    vote = await page.hears()
     assert (vote["type"], vote["turn"], vote["value"]) == ("vote", 1, -1)
-    await page.disconnect()
+    await page.socket.disconnect()
+
+
+async def test_a_page_that_goes_before_the_acknowledgement_still_gets_its_reply(
+    monkeypatch, caplog
+) -> None:
+    conversation_id, cookies = await in_database(started)()
+    page, other = [await Page(conversation_id, cookies).open() for _ in range(2)]
+    stored_by = services.turn_add_human
+
+    def stored_and_gone(**given: Any) -> services.HumanTurn:
+        human = stored_by(**given)
+        # What uvicorn raises: at first an OSError, and then, once it has noticed, a RuntimeError.
+        errors = iter([OSError()])
+
+        async def gone(self: Any, text_data: str) -> None:
+            if self.channel_name == channels[0]:
+                raise next(errors, RuntimeError("Unexpected ASGI message 'websocket.send'"))
+            await sends(self, text_data=text_data)
+
+        monkeypatch.setattr(consumers.ChatConsumer, "send", gone)
+        return human
+
+    channels: list[str] = []
+    message, sends = consumers.ChatConsumer._message, consumers.ChatConsumer.send
+
+    async def heard_on(self: Any, frame: Any) -> None:
+        channels.append(self.channel_name)
+        await message(self, frame)
+
+    monkeypatch.setattr(consumers.ChatConsumer, "_message", heard_on)
+    monkeypatch.setattr(services, "turn_add_human", stored_and_gone)
+    await page.says("hello", str(uuid.uuid4()))
+    stored = await other.hears()
+    assert (stored["type"], stored["turn"], stored["text"]) == ("turn", 0, "hello")
+    await asyncio.wait_for(reply_asked_for(conversation_id), 10)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    for one in (page, other):
+        await one.socket.disconnect()
+
+
+async def reply_asked_for(conversation_id: str) -> None:
+    """Hear what the bot host hears until it is asked for this reply."""
+    asked = {"type": "reply.request", "conversation_id": conversation_id}
+    while await get_channel_layer().receive(events.bot_host_channel("default")) != asked:
+        pass
+
+
+async def test_tabs_that_vote_at_once_end_alike(monkeypatch) -> None:
+    conversation_id, cookies = await in_database(started)()
+    await in_database(exchanged)(conversation_id)
+    first, second = [await Page(conversation_id, cookies).open() for _ in range(2)]
+    n_stored, both_stored, publish = 0, asyncio.Event(), events.frame_publish
+
+    async def once_both_are_stored(*given: Any, **more: Any) -> None:
+        nonlocal n_stored
+        n_stored += 1
+        if n_stored == 2:
+            both_stored.set()
+        await asyncio.wait_for(both_stored.wait(), 10)
+        await publish(*given, **more)
+
+    monkeypatch.setattr(events, "frame_publish", once_both_are_stored)
+    await first.votes(1, 1)
+    assert (await first.hears())["value"] == 1
+    await second.votes(1, -1)
+    assert (await second.hears())["value"] == -1
+    # Each hears of the other, the first vote last.
+    assert (await first.hears())["value"] == -1
+    assert (await second.hears())["value"] == -1
+    for one in (first, second):
+        await one.socket.disconnect()
+
+
+def exchanged(conversation_id: str) -> None:
+    services.turn_add_human(conversation_id=conversation_id, client_id=uuid.uuid4(), text="hello")
+    answer(conversation_id)
+
+
+def database_away(*_args: object, **_more: object) -> None:
+    raise OperationalError("could not connect to server: Connection refused")
+
+
+async def test_while_the_database_is_away_nothing_is_said_to_be_saved(monkeypatch) -> None:
+    monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.05)
+    conversation_id, cookies = await in_database(started)()
+    page = await Page(conversation_id, cookies).open()
+    client_id = str(uuid.uuid4())
+    with monkeypatch.context() as away:
+        away.setattr(services, "turn_add_human", database_away)
+        await page.says("hello", client_id)
+        refused = await page.hears()
+    assert (refused["code"], refused["client_id"]) == ("unavailable", client_id)
+    assert "your chat is saved" not in refused["message"]
+    await page.says("hello", client_id)
+    assert (await page.hears())["type"] == "turn"
+    # Away again: the look for the reply outlives it.
+    looks = selectors.reply_state
+    n_looks = 0
+
+    def away_at_first(*given: Any) -> selectors.DueReply:
+        nonlocal n_looks
+        n_looks += 1
+        if n_looks < 3:
+            database_away()
+        return looks(*given)
+
+    monkeypatch.setattr(selectors, "reply_state", away_at_first)
+    await in_database(answer)(conversation_id)
+    assert (await page.hears())["type"] == "reply"
+    with monkeypatch.context() as away:
+        away.setattr(services, "vote_set", database_away)
+        await page.votes(1, 1)
+        refused = await page.hears()
+    assert (refused["code"], refused["turn"]) == ("unavailable", 1)
+    await page.socket.disconnect()
+
+
+async def test_a_page_that_comes_while_the_database_is_away_may_come_again(monkeypatch) -> None:
+    conversation_id, cookies = await in_database(started)()
+    with monkeypatch.context() as away:
+        away.setattr(selectors, "conversation_for", database_away)
+        page = Page(conversation_id, cookies)
+        assert (await page.socket.connect())[0]
+        assert (await page.hears())["code"] == "unavailable"
+        closed = await page.socket.receive_output(timeout=10)
+    assert (closed["type"], closed["code"]) == ("websocket.close", 1013)
+    await Page(conversation_id, cookies).open()
+
+
+async def test_a_page_is_told_that_a_reply_is_long_overdue_and_still_gets_it(monkeypatch) -> None:
+    monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.05)
+    conversation_id, cookies = await in_database(started)()
+    page = await Page(conversation_id, cookies).open()
+    await page.says("hello", str(uuid.uuid4()))
+    assert (await page.hears())["type"] == "turn"
+    long_ago = timezone.now() - timedelta(hours=1)
+    await in_database(Conversation.objects.update)(due_since=long_ago)
+    told = await page.hears()
+    assert (told["code"], told["overdue"], told["can"]) == (
+        "bot_failed",
+        True,
+        ["swap", "finish"],
+    )
+    again = await Page(conversation_id, cookies).open()
+    assert (await again.hears()) == told
+    await in_database(answer)(conversation_id)
+    assert (await page.hears())["type"] == "reply"
+    assert (await again.hears())["type"] == "reply"
+
+
+async def test_a_client_id_of_any_kind_is_answered() -> None:
+    conversation_id, cookies = await in_database(started)()
+    page = await Page(conversation_id, cookies).open()
+    await page.says("hello", "half \ud83d of a pair")
+    refused = await page.hears()
+    assert refused["code"] == "bad_frame"

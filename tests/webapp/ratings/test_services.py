@@ -24,6 +24,14 @@ def test_rating_closes_the_chat_and_gives_a_code() -> None:
     assert conversation.study.rubric.frozen_at is not None
 
 
+def test_a_scripted_rating_freezes_nothing() -> None:
+    conversation = make_conversation(make_study(), n_exchanges=3, is_synthetic=True)
+    make_rating(conversation)
+    rubric = conversation.study.rubric
+    rubric.refresh_from_db()
+    assert rubric.frozen_at is None
+
+
 def test_second_submission_changes_nothing() -> None:
     conversation = make_conversation(make_study(), n_exchanges=3)
     first = make_rating(conversation, quality=6)

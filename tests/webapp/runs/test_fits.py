@@ -157,14 +157,32 @@ def test_what_cannot_be_fitted_is_one_clear_line(rated_study: Callable[..., Stud
             fit(*args)
         assert error.value.returncode == 1
     compute(study=study)
-    with pytest.raises(CommandError, match="has no ratings of fun; it is rated on quality"):
-        fit("--study", "k", "--target", "fun")
     with pytest.raises(CommandError, match="leave-bot-out needs at least"):
         fit("--study", "k")
-    out = StringIO()
-    with pytest.raises(CommandError, match="there is no preset 'papre'"):
-        call_command("fit_hybrid", "--study", "k", "--preset", "papre", stdout=out, stderr=out)
     assert set(HybridFit.objects.values_list("state", flat=True)) == {"failed"}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--target", "qualty", r"no rating dimension of study k 'qualty'; did you mean quality"),
+        ("--preset", "papre", r"no preset 'papre'.*did you mean paper"),
+        (
+            "--features",
+            "question_bto",
+            r"no metric column 'question_bto'; did you mean question_bot",
+        ),
+        ("--exclude-bots", "nobody-like-this", r"no bot of study k 'nobody-like-this'"),
+    ],
+)
+def test_a_mistyped_argument_is_named_and_leaves_no_fit(
+    rated_study: Callable[..., Study], option: str, value: str, told: str
+) -> None:
+    rated_study("k")
+    with pytest.raises(CommandError, match=told) as error:
+        call_command("fit_hybrid", "--study", "k", option, value, stderr=StringIO())
+    assert error.value.returncode == 2
+    assert not HybridFit.objects.exists()
 
 
 def test_for_people_the_command_ends_with_the_verdict(rated_study: Callable[..., Study]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -15,9 +17,12 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from webapp.core.errors import Refused
+from webapp.dashboard.selectors import needs
+from webapp.dashboard.unfinished import jobs_running
 from webapp.runs import jobs, tasks
+from webapp.runs.management.following import work_inline
 from webapp.runs.models import SelfPlayRun
-from webapp.runs.selectors.jobs import job_progress, jobs_unfinished
+from webapp.runs.selectors.jobs import job_is_abandoned, job_progress, jobs_unfinished
 from webapp.runs.services.jobs import (
     STALE_AFTER,
     holder_is_dead,
@@ -70,6 +75,47 @@ def test_a_holder_that_died_on_this_machine_is_replaced_at_once(run: SelfPlayRun
     assert job_claim(job=run)
     SelfPlayRun.objects.update(holder=f"elsewhere:{gone.pid}:x")
     assert job_claim(job=run) is None
+
+
+def test_a_job_whose_process_was_killed_is_not_running_and_can_be_gone_on_with(
+    run: SelfPlayRun,
+) -> None:
+    assert job_claim(job=run)
+    run.refresh_from_db()
+    assert not job_is_abandoned(run)
+    with pytest.raises(Refused, match="not over"):
+        job_restart(job=run)
+    assert [job.title for job in jobs_running()] == [f"Self-play {run.pk}"]
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    SelfPlayRun.objects.update(holder=f"{socket.gethostname()[:80]}:{gone.pid}:x")
+    run.refresh_from_db()
+    assert job_is_abandoned(run)
+    assert jobs_running() == []
+    assert [need.lead for need in needs()] == [f"Self-play {run.pk}"]
+    assert job_restart(job=run).state == "queued"
+    assert not job_is_abandoned(run)
+
+
+def _ctrl_c() -> None:
+    # Not by a signal: a process that was started in the background may ignore SIGINT.
+    raise KeyboardInterrupt
+
+
+def _sigterm() -> None:
+    signal.raise_signal(signal.SIGTERM)
+    raise AssertionError("SIGTERM went unheard")
+
+
+@pytest.mark.parametrize("end", [_ctrl_c, _sigterm])
+def test_a_command_that_is_ended_stops_its_job(
+    run: SelfPlayRun, end: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "selfplay_store", lambda **_: end())
+    with pytest.raises(Refused, match="stopped"):
+        work_inline(run, jobs.selfplay_slice, what="Run", unit="conversations")
+    run.refresh_from_db()
+    assert (run.state, run.holder) == ("cancelled", "")
 
 
 def test_an_unexpected_error_fails_the_job_with_its_name(
@@ -184,3 +230,18 @@ def test_a_call_that_takes_long_gives_signs_of_life(
     assert run.state == "done"
     assert beats[0] == (run.pk, holders[0])
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("pulse")]
+
+
+def test_a_quick_job_ends_with_its_progress(run: SelfPlayRun) -> None:
+    """Counts are told every other second; those of the last one must not get lost."""
+
+    def quick(work: jobs._Work) -> bool:
+        work.beat(now=True)
+        work.beat(3, 25)
+        work.beat(25)
+        work.beat(now=True)
+        return False
+
+    jobs._slice(run, quick, None)
+    run.refresh_from_db()
+    assert (run.state, run.n_done, run.n_total) == ("done", 25, 25)

@@ -193,6 +193,7 @@ def test_frames_leave_out_what_is_scripted(rated_study: Callable[..., Study]) ->
         "conversation_id",
         "bot",
         "rater",
+        "participant",
         "quality",
         "fun",
     ]

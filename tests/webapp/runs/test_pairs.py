@@ -18,7 +18,7 @@ from webapp.core.errors import Refused
 from webapp.runs import jobs
 from webapp.runs.models import MetricResult, SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.frames import metric_frame
-from webapp.runs.selectors.selfplay import Pair, plan_pairs, selfplay_by_pair
+from webapp.runs.selectors.selfplay import Pair, plan_pairs, selfplay_by_pair, selfplay_failures
 from webapp.runs.services.metrics import metric_run_create
 from webapp.runs.services.selfplay import run_create
 
@@ -120,8 +120,13 @@ def test_a_pair_that_always_fails_is_named(two: Any) -> None:
     run = create("ann", "bob")
     jobs.selfplay_slice(run.pk)
     run.refresh_from_db()
-    assert run.state == "failed"
-    assert "every conversation of ann with bob failed" in run.error
+    assert (run.state, run.error) == ("done", "")
+    failures = selfplay_failures(run)
+    assert [(str(found.pair), found.n) for found in failures] == [
+        ("bob with ann", 2),
+        ("ann with bob", 2),
+    ]
+    assert "scripted failure" in failures[0].error
     assert selfplay_by_pair(run)[Pair("bob")].conversations == 2
 
 

@@ -9,12 +9,16 @@ import pytest
 
 from chatbots.registry import UnknownName
 from tests.fakes import FakeStepBot, says
+from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.runs import jobs
 from webapp.runs.models import MetricRun, SelfPlayConversation, SelfPlayRun
+from webapp.runs.selectors.metrics import measurable
 from webapp.runs.selectors.selfplay import (
     Pair,
+    selfplay_failed_counts,
+    selfplay_failures,
     selfplay_missing,
     selfplay_summary,
 )
@@ -222,3 +226,82 @@ def test_metrics_follow_when_the_run_is_done(
     metric_run = MetricRun.objects.get(run=run)
     assert sent[1:] == [metric_run]
     assert (metric_run.metrics, metric_run.n_total) == (["words"], 2)
+
+
+def test_one_bot_that_always_fails_does_not_fail_the_run(fake_bot: MakeBot) -> None:
+    bad = fake_bot("bad", fails=lambda context: True, capacity=4)
+    run = create("eliza", "bad", n=30)
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert (run.state, run.error, run.n_done) == ("done", "", 60)
+    summary = selfplay_summary(run)
+    assert (summary["eliza"].conversations, summary["eliza"].failed) == (30, 0)
+    assert (summary["bad"].conversations, summary["bad"].failed) == (0, 30)
+    # A bot that never answers, and may cost money, is not asked for every conversation.
+    assert len(bad.batches) == 3
+    failures = selfplay_failures(run)
+    assert [(found.pair, found.n) for found in failures] == [(Pair("bad"), 18), (Pair("bad"), 12)]
+    assert failures[0].error.startswith("not tried: all 12 before it failed, the last one so: ")
+    assert "scripted failure" in failures[1].error
+    assert selfplay_failed_counts([run]) == {run.pk: 30}
+    assert measurable(study=None, run=run).count() == 30
+
+
+def test_going_on_with_a_stopped_run_leaves_its_failed_conversations(fake_bot: MakeBot) -> None:
+    bot = fake_bot("moody", fails=says("bad"), capacity=12)
+    run = create("moody", n=12, openers=["bad", "fine"])
+    jobs.selfplay_slice(run.pk)
+    n_asked = len(bot.batches)
+    SelfPlayRun.objects.filter(pk=run.pk).update(state="cancelled")
+    for _ in range(3):
+        run.refresh_from_db()
+        job_restart(job=run)
+        jobs.selfplay_slice(run.pk)
+        SelfPlayRun.objects.filter(pk=run.pk).update(state="cancelled")
+    assert len(bot.batches) == n_asked
+
+
+@pytest.mark.parametrize("trouble", [*HOSTILE_REPLIES, *HOSTILE_ERRORS])
+def test_whatever_a_bot_says_or_raises_the_run_ends(fake_bot: MakeBot, trouble: str) -> None:
+    def reply(context: Any) -> str:
+        if trouble in HOSTILE_ERRORS:
+            raise HOSTILE_ERRORS[trouble]
+        return HOSTILE_REPLIES[trouble]
+
+    fake_bot("hostile", reply=reply)
+    run = create("eliza", "hostile", n=2, turns=3, metrics=["words"])
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert run.state == "done"
+    found = selfplay_summary(run)["hostile"]
+    assert (found.conversations, found.failed) == ((2, 0) if found.turns else (0, 2))
+    assert bool(found.error) == (found.failed > 0)
+    assert trouble in ("nul", "surrogate", "huge") or found.failed
+    metric_run = MetricRun.objects.get(run=run)
+    assert jobs.metrics_slice(metric_run.pk) is False
+    assert metric_run.n_total == 2 + found.conversations
+
+
+def test_a_bot_that_hangs_does_not_hold_up_the_worker(fake_bot: MakeBot, settings: Any) -> None:
+    settings.CONFAB_REPLY_TIMEOUT_S = 0.1
+    bot = fake_bot("stuck", hangs=says("stuck"), capacity=1)
+    run = create("stuck", n=3, openers=["stuck", "fine"], turns=2)
+    try:
+        assert jobs.selfplay_slice(run.pk) is False
+    finally:
+        bot.release()
+    run.refresh_from_db()
+    found = selfplay_summary(run)["stuck"]
+    assert run.state == "done"
+    assert found.failed > 0
+    assert found.conversations > 0
+    assert found.error == "took longer than 0.1 s"
+
+
+def test_an_error_of_any_text_ends_a_job(fake_bot: MakeBot) -> None:
+    fake_bot("unloadable", load_error="half \ud83d of a pair, a \x00 and " + "x" * 3_000)
+    run = create("unloadable")
+    assert jobs.selfplay_slice(run.pk) is False
+    run.refresh_from_db()
+    assert run.state == "failed"
+    assert run.error.startswith("half \ufffd of a pair, a and xxx")

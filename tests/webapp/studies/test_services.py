@@ -13,6 +13,7 @@ from tests.builders import make_conversation, make_participant, make_rating, mak
 from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.core.errors import Refused
+from webapp.studies import services as studies_services
 from webapp.studies.models import Assignment, Participant, Rubric, Study
 from webapp.studies.selectors import (
     participant_from_token,
@@ -27,6 +28,7 @@ from webapp.studies.services import (
     assignment_open,
     consent_record,
     demo_paper_study_ensure,
+    demo_study_ensure,
     participant_enter,
     rubric_default,
     rubric_new_version,
@@ -41,6 +43,24 @@ def test_balanced_gives_each_bot_the_same_number() -> None:
     study = make_study(bots=BOTS)
     given = Counter(assignment_open(participant=make_participant(study)).bot_id for _ in range(30))
     assert given == dict.fromkeys(BOTS, 10)
+
+
+def test_scripted_participants_balance_among_themselves() -> None:
+    study = make_study(bots=BOTS)
+    for _ in range(5):
+        assignment_open(participant=make_participant(study))
+
+    def give(*, is_synthetic: bool) -> str:
+        participant = make_participant(study, is_synthetic=is_synthetic)
+        return assignment_open(participant=participant).bot_id
+
+    assert Counter(give(is_synthetic=True) for _ in range(12)) == dict.fromkeys(BOTS, 4)
+    # People are not moved by them: five and four more are three each.
+    given = Counter(
+        Assignment.objects.filter(participant__is_synthetic=False).values_list("bot_id", flat=True)
+    )
+    given.update(give(is_synthetic=False) for _ in range(4))
+    assert given == dict.fromkeys(BOTS, 3)
 
 
 def test_people_who_left_do_not_hold_places_for_ever() -> None:
@@ -86,7 +106,9 @@ def test_full_study() -> None:
 
 
 def test_unavailable_bots_are_offered_to_nobody() -> None:
-    study = make_study(bots=["no-such-bot"])
+    study = make_study()
+    Study.objects.update(bots=["taken-out-of-bots-yaml"])
+    study.refresh_from_db()
     with pytest.raises(Refused) as refused:
         assignment_open(participant=make_participant(study))
     assert refused.value.code == "no_bot"
@@ -142,6 +164,19 @@ def test_tokens_are_signed() -> None:
     assert participant_from_token(token[:-1] + "!") is None
     assert rehearsal_token_valid(study, rehearsal_token(study))
     assert not rehearsal_token_valid(study, token)
+
+
+def test_the_demo_study_has_the_pretrained_talker_where_it_is_at_hand_when_the_study_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everywhere = ["eliza", "retrieval", "parrot", "generic"]
+    monkeypatch.setattr(studies_services, "bot_available_ids", lambda ids: [])
+    first = demo_study_ensure()
+    assert first.bots == everywhere
+    monkeypatch.setattr(studies_services, "bot_available_ids", lambda ids: list(ids))
+    assert demo_study_ensure().bots == everywhere
+    first.delete()
+    assert demo_study_ensure().bots == [*everywhere, "smollm2"]
 
 
 def test_the_papers_demo_study_waits_for_its_bots_and_then_collects() -> None:

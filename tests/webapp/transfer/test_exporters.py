@@ -49,7 +49,28 @@ def study() -> Study:
 
 
 def test_the_tables_of_the_interface_are_there() -> None:
-    assert {"ratings", "messages", "conversations", "metrics"} <= set(TABLES)
+    assert {"ratings", "messages", "conversations", "metrics", "participants"} <= set(TABLES)
+
+
+COLUMNS = {
+    "participants": "participant study state outcome code bots n_chats entered_at consented_at ended_at "
+    "consent_version is_synthetic",
+    "consent_texts": "consent_version n_participants first_at title minutes payment "
+    "promises_pay_on_failure organisation contact consent_points consent_text instructions_text",
+    "conversations": "dialogue_id bot source turns ratings conversation bot_version state n_exchanges seed "
+    "is_synthetic participant created_at ended_at",
+    "ratings": "rating conversation bot bot_version rater n_exchanges study is_synthetic quality fluency "
+    "diversity contingency empathy comment submitted_at",
+    "messages": "conversation state bot study is_synthetic turn speaker text vote latency_ms tokens_in "
+    "tokens_out tokens_estimated cost answered_by created_at",
+    "metrics": "conversation bot study is_synthetic state n_human_turns_answered",
+}
+
+
+@pytest.mark.parametrize("what", COLUMNS)
+def test_columns_are_what_other_people_s_scripts_expect(study: Study, what: str) -> None:
+    columns = exporter_get(what).columns(study, ExportOptions())
+    assert " ".join(column.name for column in columns) == COLUMNS[what]
 
 
 @pytest.mark.parametrize("what", TABLES)
@@ -68,6 +89,18 @@ def test_every_table_holds_its_contract(study: Study, what: str, tmp_path: Path)
         for file_format in ("csv", "jsonl", "parquet"):
             n_rows = write_file(tmp_path / "x", file_format, columns, exporter.rows(study, options))
             assert n_rows == len(list(exporter.rows(study, options)))
+
+
+def test_a_rating_tells_the_code_that_the_person_was_shown(study: Study) -> None:
+    Study.objects.update(prolific_rated="C1RATED")
+    study.refresh_from_db()
+    codes = {}
+    for platform in ("prolific", "mturk"):
+        conversation = make_conversation(study, n_exchanges=3, platform=platform, external_id="p")
+        codes[platform] = make_rating(conversation).assignment.completion_code
+    rows = rows_of(study, "ratings", include_private=True)
+    shown = {row["platform"]: row["completion_code"] for row in rows}
+    assert shown == {"prolific": "C1RATED", "mturk": codes["mturk"]}
 
 
 def test_ratings_and_messages(study: Study) -> None:

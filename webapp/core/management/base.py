@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, ProgrammingError
+from django.db import InternalError, OperationalError, ProgrammingError
 
+from webapp.core.database import database_complaint
 from webapp.core.errors import Refused
 
 T = TypeVar("T")
@@ -51,11 +52,8 @@ class ConfabCommand(BaseCommand):
             raise CommandError("; ".join(error.messages)) from error
         except (Refused, LookupError, ValueError, OSError) as error:
             raise CommandError(_one_line(error)) from error
-        except (OperationalError, ProgrammingError) as error:
-            raise CommandError(
-                f"the database cannot be used: {_one_line(error)}. If it is new or of an older version, run "
-                "`manage.py migrate`"
-            ) from error
+        except (OperationalError, ProgrammingError, InternalError) as error:
+            raise CommandError(database_complaint(error)) from error
         if options["json"]:
             self.stdout.write(json.dumps(result, ensure_ascii=False, allow_nan=False, default=str))
         else:

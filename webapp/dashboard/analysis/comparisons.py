@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from django.utils.translation import gettext as _
 
+from evaluation.stats.compare import ORDER_ALPHA
 from evaluation.stats.sample_size import (
     PairPlan,
     detectable_difference,
@@ -14,6 +15,7 @@ from evaluation.stats.sample_size import (
     plan_from_ratings,
     raters_needed,
 )
+from webapp.dashboard import counts
 from webapp.dashboard.agreement import spread_of, steps_of
 from webapp.dashboard.analysis.sections import (
     NamedTable,
@@ -30,8 +32,8 @@ from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.differences import differences_figure
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.plots.likert import spread_figure
-from webapp.dashboard.plots.words import figure
-from webapp.ratings.summary import MEAN_KEY, ORDER_ALPHA, StudySummary
+from webapp.dashboard.plots.words import figure, share
+from webapp.ratings.summary import MEAN_KEY, StudySummary
 
 POWER = 0.8
 _SHARES = (0.025, 0.05, 0.1, 0.15, 0.2)
@@ -96,10 +98,14 @@ def comparisons_section(data: StudyData, summary: StudySummary) -> Section:
         key: pair_verdict(found, plans.get(key), titles, digits) for key, found in pairs.items()
     }
     section.lead.append(overall_verdict(order, pairs, titles))
-    n_ordered = sum(found.ordered for found in pairs.values())
     section.lead.append(
-        _("{ordered} of {all} pairs of bots can be put in order by {name}.").format(
-            ordered=n_ordered, all=len(pairs), name=data.headline.title.lower()
+        _(
+            "People can tell {ordered} of {pairs} of bots apart by {name} (Holm, p < {alpha})."
+        ).format(
+            ordered=summary.n_told_apart,
+            pairs=counts.pairs(summary.n_pairs),
+            name=data.headline.title.lower(),
+            alpha=share(ORDER_ALPHA),
         )
     )
     section.points.extend(ranking_verdicts(order, pairs, plans, titles, digits))
@@ -115,11 +121,11 @@ def comparisons_section(data: StudyData, summary: StudySummary) -> Section:
             title=_("How far apart are they?"),
             method=_(
                 "{name}: the row’s mean minus the column’s; coloured where the two can be put in order "
-                "(p < {alpha}, Holm’s correction for {n} pairs)."
+                "(p < {alpha}, Holm’s correction for {pairs})."
             ).format(
                 name=data.headline.title,
-                alpha=figure(ORDER_ALPHA, 2).replace("0.", "."),
-                n=len(pairs),
+                alpha=share(ORDER_ALPHA),
+                pairs=counts.pairs(summary.n_pairs),
             ),
             level=1 - ORDER_ALPHA,
             note=_("Intervals of single differences are not widened for the number of pairs."),
@@ -198,7 +204,7 @@ def _plan_table(data: StudyData, plans: dict[tuple[str, str], PairPlan]) -> Name
         method=_(
             "Raters per bot for a power of {power} at p < {alpha} shared among {n} pairs; error by the "
             "mixed model where raters rate several bots."
-        ).format(power=POWER, alpha=ORDER_ALPHA, n=len(plans)),
+        ).format(power=share(POWER), alpha=share(ORDER_ALPHA), n=len(plans)),
         note=_(
             "A plan for the difference observed is too hopeful about half of the time: plan for the "
             "smallest difference that would matter to you."
@@ -217,8 +223,8 @@ def planning_table(
     """
     digits = digits_for(data.headline.low, data.headline.high)
     reach = data.headline.high - data.headline.low
-    wanted = list(differences) or [share * reach for share in _SHARES]
-    sd, share = _spread(data)
+    wanted = list(differences) or [part * reach for part in _SHARES]
+    sd, rater_share = _spread(data)
     n_bots = len([bot for bot in data.rated_bots if not data.bots[bot].is_control])
     compared = max(n_pairs(n_bots), 1)
     headers = [Header(_("Difference")), Header(_("Share of the scale"), numeric=True)]
@@ -240,33 +246,37 @@ def planning_table(
                 alpha=ORDER_ALPHA,
                 n_comparisons=compared,
                 design="paired" if paired else "independent",
-                correlation=share if paired else 0.0,
+                correlation=rater_share if paired else 0.0,
             )
             shown = "–" if need.n is None else two_digits(need.n)
             cells.append(Cell(shown, why=need.reason or "", raw=(need.n,)))
         rows.append(cells)
     note = ""
-    counts = [int((data.bot == bot).sum()) for bot in data.rated_bots]
-    if sd is not None and min(counts) > 1:
+    per_bot = [int((data.bot == bot).sum()) for bot in data.rated_bots]
+    if sd is not None and min(per_bot) > 1:
         least = detectable_difference(
-            min(counts), sd, power=power, alpha=ORDER_ALPHA, n_comparisons=compared
+            min(per_bot), sd, power=power, alpha=ORDER_ALPHA, n_comparisons=compared
         )
         note = _(
-            "With {n} ratings per bot, the fewest here, a difference of {gap} points is shown with a "
+            "With {ratings} per bot, the fewest here, a difference of {gap} points is shown with a "
             "chance of {power}."
-        ).format(n=min(counts), gap=figure(least, digits), power=f"{power:.0%}".replace("%", " %"))
+        ).format(
+            ratings=counts.ratings(min(per_bot)),
+            gap=figure(least, digits),
+            power=f"{power:.0%}".replace("%", " %"),
+        )
     return NamedTable(
         "planning",
         _("How many raters for a difference that matters?"),
         Table(headers, rows),
         method=_(
-            "Raters per bot for a power of {power}, {n} pairs compared; standard deviation {sd}, "
+            "Raters per bot for a power of {power}, {pairs} compared; standard deviation {sd}, "
             "{share} of the variance between raters."
         ).format(
-            power=power,
-            n=compared,
+            power=share(power),
+            pairs=counts.pairs(compared),
             sd=figure(sd, digits),
-            share=f"{share:.0%}".replace("%", " %"),
+            share=f"{rater_share:.0%}".replace("%", " %"),
         ),
         note=note,
     )
@@ -283,11 +293,11 @@ def _spread(data: StudyData) -> tuple[float | None, float]:
     )
     free = len(apart) - len(data.rated_bots)
     sd = float(np.sqrt((apart**2).sum() / free)) if free > 0 else 0.0
-    share = 0.0
+    rater_share = 0.0
     units = np.array(data.table.units, dtype=object)[keep]
     if len(set(units)) < len(units):
-        share = mixed_model(values, bots.tolist(), units.tolist()).rater_share or 0.0
-    return (sd if sd > 0 else None), min(share, 0.99)
+        rater_share = mixed_model(values, bots.tolist(), units.tolist()).rater_share or 0.0
+    return (sd if sd > 0 else None), min(rater_share, 0.99)
 
 
 def headline_sentence(data: StudyData, summary: StudySummary) -> str:

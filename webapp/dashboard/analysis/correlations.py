@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,32 +11,41 @@ from django.utils.translation import gettext as _
 
 from evaluation.metrics.registry import metric_list
 from evaluation.stats.compare import holm
-from evaluation.stats.correlation import Correlation, correlate, within_groups
+from evaluation.stats.correlation import correlate, within_groups
+from webapp.dashboard import counts
+from webapp.dashboard.agreement import dimension_correlations
+from webapp.dashboard.analysis.hybrid_matrix import HybridRows, cells
 from webapp.dashboard.analysis.sections import Section, listed
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.heatmap import heatmap_figure
 from webapp.dashboard.plots.matrix import Found, matrix_figure
 from webapp.dashboard.plots.words import share
 from webapp.runs.models import SelfPlayRun
+from webapp.runs.selectors.fits import fit_leading
 from webapp.runs.selectors.frames import metric_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ALPHA = 0.05
+_SPEAKER = re.compile(r", (?:participant and bot|bot and answer|participant|bot)(?= \(|$)")
+"""Whose words a column of a metric is about, in its title."""
 
 
 def correlations_section(data: StudyData, run: SelfPlayRun | None = None) -> Section:
     """The three matrices of the paper.
 
     Args:
-        run: self-play whose metrics are set against the bots' ratings; None: the newest that has
-            enough of the bots.
+        run: self-play whose metrics are set against the bots' ratings; None: that of the hybrid fit, or
+            the newest that has enough of the bots.
     """
     section = Section("correlations", _("What moves together"))
+    fit = fit_leading(data.study)
+    rows = HybridRows.of(data, fit)
+    section.missing.extend(rows.missing)
     _among_dimensions(data, section)
-    _with_metrics(data, section)
-    _bot_level(data, section, run)
+    _with_metrics(data, section, rows)
+    _bot_level(data, section, run or (fit.run if fit is not None else None), rows)
     return section
 
 
@@ -44,12 +54,7 @@ def _among_dimensions(data: StudyData, section: Section) -> None:
         section.missing.append(_("Dimensions among themselves: there is only one."))
         return
     frame = data.per_conversation
-    found: dict[tuple[int, int], Correlation] = {}
-    for i, a in enumerate(data.dimensions):
-        for j, b in enumerate(data.dimensions[i + 1 :], start=i + 1):
-            found[i, j] = correlate(
-                frame[a.key].to_numpy(), frame[b.key].to_numpy(), "spearman", interval="fisher"
-            )
+    found = dimension_correlations(data.dimensions, data.table)
     best = max(found, key=lambda key: -2 if found[key].r is None else found[key].r or 0)
     if found[best].r is not None:
         section.lead.append(
@@ -65,8 +70,8 @@ def _among_dimensions(data: StudyData, section: Section) -> None:
             found,
             id="dimensions",
             title=_("Which ratings move together"),
-            method=_("Spearman over {n} conversations, 95 % intervals by Fisher’s z.").format(
-                n=f"{len(frame):,}"
+            method=_("Spearman over {chats}, 95 % intervals by Fisher’s z.").format(
+                chats=counts.conversations(len(frame))
             ),
             note=_("Raters who like one thing tend to like all: part of this is halo."),
         )
@@ -83,7 +88,7 @@ def _titles() -> dict[str, str]:
     }
 
 
-def _with_metrics(data: StudyData, section: Section) -> None:
+def _with_metrics(data: StudyData, section: Section, hybrid: HybridRows) -> None:
     ratings = data.per_conversation
     frame = data.metrics.reindex(ratings.index)
     titles = _titles()
@@ -100,33 +105,36 @@ def _with_metrics(data: StudyData, section: Section) -> None:
     dimensions = data.all_dimensions
     found: Found = {}
     within: Found = {}
-    for i, name in enumerate(columns):
+    own, own_within = hybrid.of_conversations
+    for i, name in enumerate(columns, start=len(own)):
         x = frame[name].to_numpy(dtype=float)
         for j, dimension in enumerate(dimensions):
             y = ratings[dimension.key].to_numpy(dtype=float)
             found[i, j] = correlate(x, y, "spearman", interval="fisher")
             within[i, j] = within_groups(x, y, ratings["bot"].tolist())
-    shown = [titles[name] for name in columns]
+    shown = [*own, *(titles[name] for name in columns)]
     sure = survivors(found)
     section.lead.extend(_strongest(shown, found, sure, data.headline.title))
     section.figures.append(
         matrix_figure(
             shown,
             [d.title for d in dimensions],
-            found,
+            {**cells(own), **found},
             id="metrics-dimensions",
             title=_("Which metrics go with which ratings?"),
             method=_(
-                "Spearman over {n} conversations, controls left out; bold: p < .05 after Holm’s correction for {m} "
+                "Spearman over {chats}, controls left out; bold: p < .05 after Holm’s correction for {m} "
                 "correlations. The table has Pearson’s r within bots beside."
-            ).format(n=f"{len(ratings):,}", m=len(found)),
+            ).format(chats=counts.conversations(len(ratings)), m=len(found)),
             symbol="ρ",
             sure=sure,
-            beside=(_("r within bots"), within),
+            beside=(_("r within bots"), {**cells(own_within), **within}),
             note=_(
                 "A correlation over all bots may be a difference between bots alone; within bots it is about "
-                "single chats."
-            ),
+                "single chats. {hybrid}"
+            )
+            .format(hybrid=hybrid.note)
+            .strip(),
         )
     )
 
@@ -153,7 +161,9 @@ def _strongest(
     ]
 
 
-def _bot_level(data: StudyData, section: Section, run: SelfPlayRun | None) -> None:
+def _bot_level(
+    data: StudyData, section: Section, run: SelfPlayRun | None, hybrid: HybridRows
+) -> None:
     bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
     means = {
         d.key: {bot: _mean(data.table.answers[d.key][data.bot == bot]) for bot in bots}
@@ -171,10 +181,8 @@ def _bot_level(data: StudyData, section: Section, run: SelfPlayRun | None) -> No
     else:
         table = metric_frame(run=chosen)
         grouped = table.groupby("bot")[[c for c in titles if c in table]].mean()
-        for name in grouped.columns:
-            rows.append(
-                (_("{title} (self-play)").format(title=titles[name]), _by_bot(grouped[name]))
-            )
+        for title, name in counted_once(grouped, titles).items():
+            rows.append((_("{title} (self-play)").format(title=title), _by_bot(grouped[name])))
     rows += [(_("{name} (of the bot)").format(name=n), v) for n, v in data.bot_columns.items()]
     chats = data.metrics.groupby("bot")[[c for c in titles if c in data.metrics]].mean()
     for name in chats.columns:
@@ -184,7 +192,8 @@ def _bot_level(data: StudyData, section: Section, run: SelfPlayRun | None) -> No
         section.missing.append(_("Bots against bots: nothing is known of three rated bots."))
         return
     found: Found = {}
-    for i, (_title, values) in enumerate(rows):
+    own = hybrid.of_bots
+    for i, (_title, values) in enumerate(rows, start=len(own)):
         x = [values.get(bot, np.nan) for bot in bots]
         for j, dimension in enumerate(data.all_dimensions):
             y = [means[dimension.key][bot] for bot in bots]
@@ -192,16 +201,16 @@ def _bot_level(data: StudyData, section: Section, run: SelfPlayRun | None) -> No
     sure = survivors(found)
     section.figures.append(
         matrix_figure(
-            [title for title, _values in rows],
+            [*own, *(title for title, _values in rows)],
             [d.title for d in data.all_dimensions],
-            found,
+            {**cells(own), **found},
             id="bots-dimensions",
             title=_("Which figures of a bot go with its ratings?"),
             method=_(
-                "Pearson over the means of {n} bots, controls left out{run}; bold: p < .05 after Holm’s correction "
+                "Pearson over the means of {bots}, controls left out{run}; bold: p < .05 after Holm’s correction "
                 "for {m} correlations."
             ).format(
-                n=len(bots),
+                bots=counts.bots(len(bots)),
                 m=len(found),
                 run=_("; self-play run {pk}").format(pk=chosen.pk) if chosen else "",
             ),
@@ -210,14 +219,42 @@ def _bot_level(data: StudyData, section: Section, run: SelfPlayRun | None) -> No
             note_lead=_few(len(bots), len(found)),
             note=_(
                 "Two families of bots make everything correlate, and of {m} correlations one in twenty passes p < .05 "
-                "by chance."
-            ).format(m=len(found)),
+                "by chance. {hybrid}"
+            )
+            .format(m=len(found), hybrid=hybrid.note)
+            .strip(),
         )
     )
     section.caution = _(
-        "Correlations over {n} bots say little alone: their intervals are wide, and what distinguishes the bots in "
+        "Correlations over {bots} say little alone: their intervals are wide, and what distinguishes the bots in "
         "one way distinguishes them in others."
-    ).format(n=len(bots))
+    ).format(bots=counts.bots(len(bots)))
+
+
+def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> dict[str, str]:
+    """Columns of self-play by title, the same numbers once.
+
+    There the bot is its own participant, so `words_user` and `words_bot` are one thing: the title names
+    nobody, and of columns that are alike the first is kept.
+
+    Args:
+        means: a row per bot, a column per metric.
+        titles: of the columns.
+    """
+    kept: dict[str, str] = {}
+    for name in means.columns:
+        title = _SPEAKER.sub("", titles[name])
+        values = means[name].to_numpy(dtype=float)
+        twins = [
+            other
+            for other in kept.values()
+            if np.allclose(values, means[other].to_numpy(dtype=float), rtol=1e-9, equal_nan=True)
+            # What is the same for all bots is alike by chance, unless only the speaker differs.
+            and (np.ptp(values) > 0 or _SPEAKER.sub("", titles[other]) == title)
+        ]
+        if not twins:
+            kept[titles[name] if title in kept else title] = name
+    return kept
 
 
 def _by_bot(column: pd.Series) -> dict[str, float]:
@@ -229,9 +266,9 @@ def _few(n_bots: int, n_found: int) -> str:
 
     low, high = fisher_interval(0.5, n_bots) if n_bots > 3 else (None, None)
     if low is None or high is None:
-        return _("{n} bots are too few for an interval.").format(n=n_bots)
-    return _("With {n} bots an r of .50 may be anything from {low} to {high}.").format(
-        n=n_bots, low=share(low), high=share(high)
+        return _("Too few for an interval: {bots}.").format(bots=counts.bots(n_bots))
+    return _("With {bots} an r of .50 may be anything from {low} to {high}.").format(
+        bots=counts.bots(n_bots), low=share(low), high=share(high)
     )
 
 

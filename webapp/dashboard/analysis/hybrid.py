@@ -8,15 +8,17 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from webapp.dashboard import counts
 from webapp.dashboard.analysis.sections import NamedTable, Section
 from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.hybrid_view import HybridView, Predictor, hybrid_view
+from webapp.dashboard.hybrid_rows import Predictor
+from webapp.dashboard.hybrid_view import HybridView, hybrid_view
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
 from webapp.runs.models import HybridFit, Job
 
 
 def fits_stored(data: StudyData) -> list[HybridFit]:
-    """The newest finished fit of each preset, target, intercept and choice of bots, newest first."""
+    """The newest finished fit of each preset, target, intercept and choice of bots; `fit_leading` first."""
     fits = HybridFit.objects.filter(study=data.study, state=Job.State.DONE, result__isnull=False)
     newest: dict[tuple[str, ...], HybridFit] = {}
     for fit in fits.defer("kept", "predictions").order_by("-pk"):
@@ -35,30 +37,26 @@ def fits_stored(data: StudyData) -> list[HybridFit]:
 
 
 def hybrid_section(data: StudyData) -> Section:
-    """All stored fits, each with its figures; those with one intercept for all folds first."""
+    """All stored fits, each with its figures; first the one that other pages speak of."""
     section = Section("hybrid", _("Hybrid metric"))
     fits = fits_stored(data)
     if not fits:
         section.missing.append(
-            _(
-                "No hybrid metric has been fitted; run `manage.py fit_hybrid --study {key} --intercept common`."
-            ).format(key=data.study.key)
+            _("No hybrid metric has been fitted; run `manage.py fit_hybrid --study {key}`.").format(
+                key=data.study.key
+            )
         )
         return section
-    # Of two fits alike in all else, the common intercept is the one whose chance level is near 0.
-    fits.sort(key=lambda fit: (fit.request.get("intercept") != "common", -fit.pk))
-    every = [dimension.key for dimension in data.dimensions]
+    titles = {dimension.key: dimension.title for dimension in data.dimensions}
     drawn: set[tuple[str, str]] = set()
     for fit in fits:
         assert fit.result is not None
-        view = hybrid_view(fit.result, data.bots, data.link, every)
-        name = _("fit {pk}: preset {preset}, target {target}, intercept {intercept}").format(
+        view = hybrid_view(fit.result, data.bots, data.link, titles)
+        name = _("fit {pk}: preset {preset}, target {target}, {intercept}").format(
             pk=fit.pk,
             preset=fit.result["preset"],
             target=view.target,
-            intercept=_("common to all folds")
-            if fit.result["intercept"] == "common"
-            else _("of each fold, as the paper"),
+            intercept=view.intercept,
         )
         same = (fit.result["preset"], fit.result["target"])
         if fit is fits[0]:
@@ -68,6 +66,8 @@ def hybrid_section(data: StudyData) -> Section:
         section.figures.extend(_figures(view, fit.pk, name, with_weights=same not in drawn))
         drawn.add(same)
         section.tables.append(_predictors(view, fit.pk, name))
+        if view.dimensions is not None:
+            section.tables.append(replace(view.dimensions, id=f"hybrid-dimensions-{fit.pk}"))
         if view.verdict and not section.points:
             section.points.append(view.verdict)
         if view.checks:
@@ -82,12 +82,12 @@ def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
         why = view.no_correlation or (found.why if found else "")
         return f"{said}: {why}"
     return _(
-        "{name}: r = {r} {ends} over {n} bots; chance passes {null} once in twenty. {pairs}"
+        "{name}: r = {r} {ends} over {bots}; chance passes {null} once in twenty. {pairs}"
     ).format(
         name=said,
         r=found.r,
         ends=found.interval,
-        n=result["n_bots"],
+        bots=counts.bots(result["n_bots"]),
         null=found.chance,
         pairs=view.pairs,
     )
@@ -131,6 +131,7 @@ def _predictors(view: HybridView, pk: int, name: str) -> NamedTable:
         ]
 
     rows = [row(found, _("bots")) for found in view.predictors]
+    rows += [row(found, _("bots, from self-play")) for found in view.predictors_selfplay]
     rows += [row(found, _("conversations")) for found in view.conversation_level]
     return NamedTable(
         f"predictors-{pk}",

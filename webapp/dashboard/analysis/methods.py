@@ -11,15 +11,17 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
-from evaluation.stats.compare import pairwise
+from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
+from webapp.dashboard import counts
 from webapp.dashboard.analysis.hybrid import fits_stored
 from webapp.dashboard.analysis.sections import NamedTable, Section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.analysis.trajectories import SEED
 from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.ratings.summary import LEVEL, MEAN_KEY, ORDER_ALPHA
+from webapp.dashboard.plots.words import share
+from webapp.ratings.summary import LEVEL, MEAN_KEY
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.runs.selectors.metrics import metrics_all, versions_current
 
@@ -40,26 +42,26 @@ def methods_section(data: StudyData) -> Section:
 
 
 def _data_sentence(data: StudyData) -> str:
-    n_raters = len({rater for rater in data.raters if rater is not None})
+    n_raters = data.table.n_raters
     by = (
-        _("by {n} people").format(n=f"{n_raters:,}")
+        _("by {people}").format(people=counts.people(n_raters))
         if n_raters
         else _("by people who are not named in the data")
     )
     controls = [info.title for bot, info in data.bots.items() if info.is_control]
     said = _(
-        "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} ratings of {chats} "
-        "conversations with {bots} bots {by}, on {dimensions} dimensions."
+        "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
+        "with {bots} {by}, on {dimensions}."
     ).format(
         key=data.study.key,
         protocol=_("import") if data.study.is_imported else data.study.protocol,
         rubric=data.study.rubric.name,
         version=data.study.rubric.version,
-        ratings=f"{len(data.table.bot_ids):,}",
-        chats=f"{len(set(data.table.conversations)):,}",
-        bots=len(data.rated_bots),
+        ratings=counts.ratings(len(data.table.bot_ids)),
+        chats=counts.conversations(len(set(data.table.conversations))),
+        bots=counts.bots(len(data.rated_bots)),
         by=by,
-        dimensions=len(data.dimensions),
+        dimensions=counts.dimensions(len(data.dimensions)),
     )
     if data.headline.key == MEAN_KEY:
         said += " " + _(
@@ -90,7 +92,7 @@ def _statistics_sentence(data: StudyData) -> str:
         level=round(LEVEL * 100),
         many=f"{BOOTSTRAP_LIMIT:,}",
         n=f"{n_resamples:,}",
-        alpha=f"{ORDER_ALPHA:.2f}".replace("0.", "."),
+        alpha=share(ORDER_ALPHA),
         least=MIN_RATINGS,
         extreme=N_EXTREME,
         seed=SEED,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from evaluation.stats.anova import Anova, anova, sum_of_ratings
 from evaluation.stats.mixed import MixedModel, mixed_model
 from evaluation.stats.ordinal import OrdinalModel, ordinal_model
+from webapp.dashboard import counts
 from webapp.dashboard.analysis.sections import (
     NamedTable,
     Section,
@@ -39,7 +41,7 @@ def models_section(data: StudyData) -> Section:
     if len(set(bots)) < 2:
         section.missing.append(_("Fewer than two bots are rated, so there is nothing to model."))
         return section
-    _mixed(data, section, mixed_model(data.values[keep], bots, units, level=LEVEL))
+    _mixed(data, section, mixed_model(data.values[keep], bots, units, level=LEVEL), keep)
     _ordinal(data, section, keep, bots, units)
     return section
 
@@ -169,9 +171,13 @@ def _anova_table(table: Anova, what: str, tried: str) -> NamedTable:
         _("Analysis of variance of the {what}").format(what=what),
         Table(headers, rows),
         method=_(
-            "Type III sums of squares, sum-to-zero contrasts{tried}; {n} ratings, {dropped} left out for a missing "
+            "Type III sums of squares, sum-to-zero contrasts{tried}; {ratings}, {dropped} left out for a missing "
             "value, controls left out."
-        ).format(tried=tried or _(", all interactions"), n=f"{table.n:,}", dropped=table.n_dropped),
+        ).format(
+            tried=tried or _(", all interactions"),
+            ratings=counts.ratings(table.n),
+            dropped=table.n_dropped,
+        ),
         note=_(
             "Ratings count as independent here. Where raters rate several bots, the mixed model is the honest one."
         ),
@@ -200,7 +206,7 @@ def _marginals(table: Anova, digits: int) -> NamedTable:
     )
 
 
-def _mixed(data: StudyData, section: Section, model: MixedModel) -> None:
+def _mixed(data: StudyData, section: Section, model: MixedModel, keep: np.ndarray) -> None:
     if not model.converged:
         section.missing.append(_("Mixed model: {why}.").format(why=model.reason))
         return
@@ -220,10 +226,13 @@ def _mixed(data: StudyData, section: Section, model: MixedModel) -> None:
             else f"{model.rater_share:.0%}".replace("%", " %"),
         )
     )
+    # Who is not named stands as a conversation.
+    named = all(rater is not None for rater in np.array(data.raters, dtype=object)[keep])
+    raters = _("Raters") if named else _("Raters or chats")
     headers = [Header(_("Bot"))]
     headers += [
         Header(text, numeric=True)
-        for text in (_("Mean"), f"{round(LEVEL * 100)} %", _("Plain mean"), "n", _("Raters"))
+        for text in (_("Mean"), f"{round(LEVEL * 100)} %", _("Plain mean"), "n", raters)
     ]
     rows = [
         [
@@ -236,30 +245,46 @@ def _mixed(data: StudyData, section: Section, model: MixedModel) -> None:
         ]
         for found in sorted(model.bots, key=lambda bot: -bot.mean)
     ]
-    ordered = sum(c.p_holm is not None and c.p_holm < 1 - LEVEL for c in model.comparisons)
     section.tables.append(
         NamedTable(
             "mixed",
             _("{name} as the average rater would see it").format(name=data.headline.title),
             Table(headers, rows),
             method=_(
-                "Bots fixed, raters random, restricted maximum likelihood; {n} ratings by {raters} raters; sd "
-                "of raters {sd}, of what is left {rest}; raters’ share {share} [{low}, {high}]."
+                "Bots fixed, raters random, restricted maximum likelihood; {ratings} by {raters}, controls left "
+                "out; sd of raters {sd}, of what is left {rest}; raters’ share {share} [{low}, {high}]."
             ).format(
-                n=f"{model.n:,}",
-                raters=f"{model.n_raters:,}",
+                ratings=counts.ratings(model.n),
+                raters=_by_whom(data, keep),
                 sd=figure(model.rater_sd, digits),
                 rest=figure(model.residual_sd, digits),
                 share=share(model.rater_share),
                 low=share(model.share_low),
                 high=share(model.share_high),
             ),
-            note=(f"{model.note[0].upper()}{model.note[1:]}. " if model.note else "")
-            + _("By this model {n} of {all} pairs can be put in order (Holm).").format(
-                n=ordered, all=len(model.comparisons)
-            ),
+            note=f"{model.note[0].upper()}{model.note[1:]}." if model.note else "",
         )
     )
+
+
+def _by_whom(data: StudyData, keep: np.ndarray) -> str:
+    """Who gave these ratings: `RatingTable.n_raters` of them, and conversations that stand for a rater each."""
+    units = {unit for unit, kept in zip(data.table.units, keep, strict=True) if kept}
+    named = {rater for rater in data.raters if rater in units}
+    parts = []
+    if named:
+        parts.append(counts.raters(len(named)))
+    if units - named:
+        n = len(units - named)
+        parts.append(
+            ngettext(
+                "nobody named in %(n)s conversation, which counts as a rater",
+                "nobody named in %(n)s conversations, each of which counts as a rater",
+                n,
+            )
+            % {"n": f"{n:,}"}
+        )
+    return listed(parts)
 
 
 def _ordinal(

@@ -23,6 +23,7 @@ from evaluation.stats.icc import icc
 from evaluation.stats.rater_filters import RULES, Thresholds, Verdict, screen_raters
 from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
 from webapp.conversations.models import Conversation
+from webapp.dashboard import counts
 from webapp.dashboard.analysis.sections import (
     NamedTable,
     Section,
@@ -149,8 +150,8 @@ def _coefficients(data: StudyData, dimension: DimensionInfo) -> Any:
     shared = int((np.isfinite(table).sum(axis=1) > 1).sum())
     if shared < 2:
         n = len(table)
-        why = _("{shared} of {n} conversations are rated by more than one").format(
-            shared=shared, n=n
+        why = _("{shared} of {chats} rated by more than one").format(
+            shared=shared, chats=counts.conversations(n)
         )
         yield alpha_name, chat, Agreement(None, None, None, shared, 0, reason=why)
     else:
@@ -194,7 +195,9 @@ def _kappas(data: StudyData, dimension: DimensionInfo, table: np.ndarray, about:
     pairs = pairwise_kappa(by_name, "linear")
     n = int(np.isfinite(by_name).sum())
     yield (
-        _("Cohen’s κ, linear weights, median of {n} pairs").format(n=len(pairs.kappas)),
+        _("Cohen’s κ, linear weights, median of {pairs}").format(
+            pairs=counts.pairs(len(pairs.kappas))
+        ),
         about,
         Agreement(pairs.median, pairs.low, pairs.high, len(by_name), n, reason=pairs.reason),
     )
@@ -279,10 +282,10 @@ def _zscores(data: StudyData, section: Section) -> None:
     ]
     section.lead.append(
         _(
-            "{raters} raters gave at least {least} ratings, {used} of {all} in all; on their own scales the bots "
+            "{raters} gave at least {least} ratings, {used} of {all} in all; on their own scales the bots "
             "come out in {order}."
         ).format(
-            raters=len(scores.raters),
+            raters=counts.raters(len(scores.raters)),
             least=MIN_RATINGS,
             used=f"{scores.n_used:,}",
             all=f"{scores.n_ratings:,}",
@@ -298,8 +301,8 @@ def _zscores(data: StudyData, section: Section) -> None:
                 "Each rating minus its rater’s mean, over its rater’s standard deviation; raters with at least {n} "
                 "ratings. Mean over the dimensions."
             ).format(n=MIN_RATINGS),
-            note=_("{n} raters are left out, most for having rated less.").format(
-                n=len([name for name in scores.left_out if name])
+            note=_("Left out, most for having rated less: {raters}.").format(
+                raters=counts.raters(len([name for name in scores.left_out if name]))
             ),
         )
     )

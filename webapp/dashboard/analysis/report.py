@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
@@ -16,7 +17,9 @@ from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.stats.agreement import Agreement
+from webapp.dashboard import counts
 from webapp.dashboard.analysis.comparisons import (
     comparisons_section,
     headline_sentence,
@@ -24,7 +27,7 @@ from webapp.dashboard.analysis.comparisons import (
 )
 from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.csvs import table_csv
-from webapp.dashboard.analysis.hybrid import fits_stored, hybrid_section
+from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.methods import methods_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import (
@@ -35,11 +38,14 @@ from webapp.dashboard.analysis.raters import (
 from webapp.dashboard.analysis.sections import NamedTable, Section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.analysis.trajectories import trajectories_section
+from webapp.dashboard.hybrid_rows import intercept_in_words
+from webapp.dashboard.hybrid_view import target_in_words
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.plots.words import share
 from webapp.dashboard.selectors import study_cards
 from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.runs.models import SelfPlayRun
+from webapp.runs.selectors.fits import fit_leading
 
 _STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
 _SCRIPT = "dashboard/report.js"
@@ -121,14 +127,17 @@ def report_of(data: StudyData, sections: list[Section]) -> Report:
 
 
 def _summary(data: StudyData, summary: StudySummary, sections: list[Section]) -> list[str]:
-    n_people = len({rater for rater in data.raters if rater is not None})
-    chats = f"{len(set(data.table.conversations)):,}"
-    bots = len(data.rated_bots)
+    n_people = data.table.n_raters
     first = (
-        _("{people} people rated {chats} conversations with {bots} bots on {dims} dimensions.")
+        _("{people} rated {chats} with {bots} on {dimensions}.")
         if n_people
-        else _("{chats} conversations with {bots} bots were rated on {dims} dimensions.")
-    ).format(people=f"{n_people:,}", chats=chats, bots=bots, dims=len(data.dimensions))
+        else _("Ratings of {chats} with {bots} on {dimensions}.")
+    ).format(
+        people=counts.people(n_people),
+        chats=counts.conversations(len(set(data.table.conversations))),
+        bots=counts.bots(len(data.rated_bots)),
+        dimensions=counts.dimensions(len(data.dimensions)),
+    )
     compared = next((section for section in sections if section.id == "comparisons"), None)
     lead = compared.lead if compared else []
     return [first, headline_sentence(data, summary), *lead]
@@ -137,21 +146,28 @@ def _summary(data: StudyData, summary: StudySummary, sections: list[Section]) ->
 def _numbers(data: StudyData) -> list[tuple[str, str]]:
     """Four numbers and what each is."""
     cards = study_cards(data.study, include_synthetic=data.include_synthetic)
-    numbers = [(f"{len(set(data.table.conversations)):,}", _("rated conversations"))]
+    numbers = [(f"{len(set(data.table.conversations)):,}", _("conversations rated"))]
     numbers.append(_agreement(data))
-    fit = next(
-        iter(sorted(fits_stored(data), key=lambda f: f.request.get("intercept") != "common")), None
-    )
-    r = ((fit.result or {}).get("bot_level", {}).get("pearson") or {}).get("r") if fit else None
-    if fit is not None and r is not None:
-        n = (fit.result or {})["n_bots"]
-        numbers.append((share(r), _("hybrid metric, r over {n} bots").format(n=n)))
+    fit = fit_leading(data.study)
+    found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
+    r = (found.get("bot_level", {}).get("pearson") or {}).get("r")
+    if r is not None and found["n_bots"] >= FEW_BOTS:
+        what = _("hybrid metric of {target}, r over {bots}, {intercept}").format(
+            target=target_in_words(found["target"], [d.key for d in data.dimensions]),
+            bots=counts.bots(found["n_bots"]),
+            intercept=intercept_in_words(found),
+        )
+        numbers.append((share(r), what))
+    elif found:
+        numbers.append(
+            ("–", _("hybrid metric: no r over {bots}").format(bots=counts.bots(found["n_bots"])))
+        )
     else:
         numbers.append(("–", _("hybrid metric: not fitted")))
     if cards.left_early is not None:
         numbers.append((f"{cards.left_early:.0%}".replace("%", " %"), _("left before rating")))
     else:
-        n = len({rater for rater in data.raters if rater is not None})
+        n = data.table.n_raters
         numbers.append((f"{n:,}" if n else "–", _("raters") if n else _("raters: not named")))
     return numbers
 

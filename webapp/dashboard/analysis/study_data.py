@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Link = Callable[[str], str]
+PointLink = Callable[[str, str, int, int], str]
 
 
 @dataclass(eq=False)
@@ -45,6 +46,8 @@ class StudyData:
         versions: identities that conversations were held with.
         link: address of a bot's conversations; "" in the report.
         turned: keys of dimensions that were worded negatively and turned round.
+        point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
+            exchange; "" in the report.
     """
 
     study: Study
@@ -58,6 +61,7 @@ class StudyData:
     conversations: QuerySet[Conversation]
     link: Link
     turned: frozenset[str] = frozenset()
+    point_link: PointLink = lambda *point: ""
 
     @cached_property
     def bot(self) -> np.ndarray:
@@ -141,6 +145,7 @@ def study_data(
     own: BotColumns | None = None,
     link: Link = lambda bot: "",
     turned: Collection[str] = (),
+    point_link: PointLink = lambda *point: "",
 ) -> StudyData | None:
     """Read a study; None without a rating.
 
@@ -148,6 +153,7 @@ def study_data(
         own: in place of the study's own table of bots.
         link: address of a bot's conversations.
         turned: keys of dimensions that were worded negatively and turned round.
+        point_link: address of the conversations behind a point of a trajectory.
 
     Raises:
         ValueError: for a turned dimension that the rubric does not have.
@@ -176,4 +182,5 @@ def study_data(
         conversations=conversations,
         link=link,
         turned=frozenset(turned),
+        point_link=point_link,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,22 +11,24 @@ from django.utils.translation import gettext as _
 
 from evaluation.columns import Column
 from evaluation.metrics.registry import metric_list
+from evaluation.stats.compare import holm
 from evaluation.stats.correlation import is_constant
-from evaluation.stats.trajectories import LEVEL, N_EXTREME, course, extremes
+from evaluation.stats.trajectories import LEVEL, N_EXTREME, Extremes, course, extremes
 from evaluation.stats.welch import welch
 from webapp.conversations.models import Turn
-from webapp.dashboard.analysis.sections import Section, digits_for
+from webapp.dashboard import counts
+from webapp.dashboard.analysis.sections import Section, digits_for, listed
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.lines import Group, Panel, lines_figure
-from webapp.dashboard.plots.words import figure, span
+from webapp.dashboard.plots.words import figure, share, span
 from webapp.runs.models import MetricResult
 from webapp.runs.selectors.metrics import versions_current
 
 SEED = 2019
 """Of the draw among conversations with the score at a group's border."""
 VOTES = "votes"
-_BEST_WORST = (VOTES, "words_user", "sentiment_user", "word_coherence_average_user_bot")
-_TRAIT = ("words_user", "laughter_user", "word_coherence_average_user_bot", "sentiment_user")
+BEST_WORST = (VOTES, "words_user", "sentiment_user", "word_coherence_average_user_bot")
+TRAIT = ("words_user", "laughter_user", "word_coherence_average_user_bot", "sentiment_user")
 _TRAITS = ("EI", "persona")
 """Factors whose levels are compared turn by turn, the first that the bots carry."""
 _MOST_IDS = 1000
@@ -46,36 +49,45 @@ def trajectories_section(data: StudyData) -> Section:
     return section
 
 
-def _best_and_worst(data: StudyData, section: Section) -> None:
+def best_and_worst(data: StudyData) -> tuple[Groups, Extremes]:
+    """The conversations rated highest and lowest by the headline, controls left out; no groups where undefined."""
     frame = data.per_conversation
     controls = {bot for bot, info in data.bots.items() if info.is_control}
     frame = frame[~frame["bot"].isin(controls)]
     found = extremes(frame[data.headline.key].to_numpy(), N_EXTREME, seed=SEED)
     if found.lowest_best is None or found.highest_worst is None:
-        section.missing.append(_("Best and worst conversations: {why}.").format(why=found.reason))
-        return
+        return {}, found
     ids = frame.index.to_numpy()
     best, worst = list(ids[found.best]), list(ids[found.worst])
-    values = turn_values(data, [*best, *worst], _BEST_WORST)
     titles = (_("best {n}").format(n=len(best)), _("worst {n}").format(n=len(worst)))
-    groups = dict(zip(titles, (best, worst), strict=True))
-    panels = _panels(data, _BEST_WORST, values, groups)
+    return dict(zip(titles, (best, worst), strict=True)), found
+
+
+def _best_and_worst(data: StudyData, section: Section) -> None:
+    groups, found = best_and_worst(data)
+    if found.lowest_best is None or found.highest_worst is None:
+        section.missing.append(_("Best and worst conversations: {why}.").format(why=found.reason))
+        return
+    values = turn_values(data, [pk for ids in groups.values() for pk in ids], BEST_WORST)
+    panels = _panels(data, "best-worst", BEST_WORST, values, groups)
     digits = digits_for(data.headline.low, data.headline.high)
-    section.points.extend(_statements(_BEST_WORST, panels, values, groups))
+    section.points.extend(_statements(BEST_WORST, panels, values, groups))
     section.figures.append(
         lines_figure(
             panels,
             id="best-worst",
             title=_("What sets the best conversations apart?"),
             method=_(
-                "The {n} conversations rated highest and the {n} rated lowest by {name} ({high} and above, {low} "
+                "The {chats} rated highest and the {n} rated lowest by {name} ({high} and above, {low} "
                 "and below), controls left out; mean over those that reach the exchange, 90 % intervals."
             ).format(
-                n=len(best),
+                chats=counts.conversations(len(next(iter(groups.values())))),
+                n=len(next(iter(groups.values()))),
                 name=data.headline.title.lower(),
                 high=figure(found.lowest_best, digits),
                 low=figure(found.highest_worst, digits),
             ),
+            note_lead=_verdict(BEST_WORST, panels, values, groups),
             note=_(
                 "The rows of figures under each plot say how many conversations a point stands for; people who "
                 "go on are not like those who leave. {ties}"
@@ -90,27 +102,21 @@ def _best_and_worst(data: StudyData, section: Section) -> None:
 def _ties(tied: tuple[int, int]) -> str:
     if max(tied) < 2:
         return ""
-    return _(
-        "Ties at the borders ({best} and {worst} conversations) were drawn by seed {seed}."
-    ).format(best=tied[0], worst=tied[1], seed=SEED)
+    return _("Ties at the borders ({best} and {worst}) were drawn by seed {seed}.").format(
+        best=tied[0], worst=counts.conversations(tied[1]), seed=SEED
+    )
 
 
-def _by_trait(data: StudyData, section: Section) -> None:
-    name = next((trait for trait in _TRAITS if trait in _by_lower(data)), None)
-    if name is None:
-        section.missing.append(
-            _(
-                "Plain against EI: no bot here is known to be one or the other. A table of bots with a column "
-                "“EI” (plain, EI) would tell."
-            )
-        )
-        return
-    levels = _by_lower(data)[name]
-    frame = data.per_conversation
-    drawn = ""
-    if len(frame) > MOST_BY_TRAIT:
+def by_trait(data: StudyData) -> tuple[str, Groups, bool]:
+    """The trait whose levels are compared ("" for none), rated conversations by level, whether they are drawn."""
+    factors = _by_lower(data)
+    name = next((trait for trait in _TRAITS if trait in factors), "")
+    if not name:
+        return "", {}, False
+    levels, frame = factors[name], data.per_conversation
+    drawn = len(frame) > MOST_BY_TRAIT
+    if drawn:
         frame = frame.sample(MOST_BY_TRAIT, random_state=SEED)
-        drawn = _(" {n} conversations drawn by seed {seed}.").format(n=MOST_BY_TRAIT, seed=SEED)
     groups = {
         level: [
             pk
@@ -119,16 +125,27 @@ def _by_trait(data: StudyData, section: Section) -> None:
         ]
         for level in sorted(set(levels.values()), key=lambda level: (level != "plain", level))
     }
-    groups = {level: ids for level, ids in groups.items() if ids}
+    return name, dict([(level, ids) for level, ids in groups.items() if ids][:3]), drawn
+
+
+def _by_trait(data: StudyData, section: Section) -> None:
+    name, groups, drawn = by_trait(data)
+    if not name:
+        section.missing.append(
+            _(
+                "Plain against EI: no bot here is known to be one or the other. A table of bots with a column "
+                "“EI” (plain, EI) would tell."
+            )
+        )
+        return
     if len(groups) < 2:
         section.missing.append(
             _("{trait}: only one kind of bot has rated conversations.").format(trait=name)
         )
         return
-    groups = dict(list(groups.items())[:3])
-    values = turn_values(data, [pk for ids in groups.values() for pk in ids], _TRAIT)
-    panels = _panels(data, _TRAIT, values, groups)
-    section.points.extend(_statements(_TRAIT, panels, values, groups))
+    values = turn_values(data, [pk for ids in groups.values() for pk in ids], TRAIT)
+    panels = _panels(data, "by-trait", TRAIT, values, groups)
+    section.points.extend(_statements(TRAIT, panels, values, groups))
     section.figures.append(
         lines_figure(
             panels,
@@ -136,7 +153,15 @@ def _by_trait(data: StudyData, section: Section) -> None:
             title=_("Does “{trait}” change how people talk?").format(trait=name),
             method=_(
                 "Rated conversations by the bot’s {trait}; mean and 90 % interval.{drawn}"
-            ).format(trait=name, drawn=drawn),
+            ).format(
+                trait=name,
+                drawn=_(" {n} conversations drawn by seed {seed}.").format(
+                    n=MOST_BY_TRAIT, seed=SEED
+                )
+                if drawn
+                else "",
+            ),
+            note_lead=_verdict(TRAIT, panels, values, groups),
             note=_(
                 "Conversations are the unit, so bots with more of them weigh more; a difference here may be "
                 "that of single bots."
@@ -154,14 +179,14 @@ def _by_lower(data: StudyData) -> dict[str, dict[str, str]]:
 
 def _panels(
     data: StudyData,
+    figure_id: str,
     columns: Sequence[str],
     values: Mapping[str, Rows],
     groups: Groups,
 ) -> list[Panel]:
-    titles = {name: column.title for name, column in _declared().items()}
     panels = []
     for name in columns:
-        title = _("Votes on replies, up minus down") if name == VOTES else titles.get(name, name)
+        title = column_title(name)
         rows = values.get(name, {})
         if not any(value is not None for row in rows.values() for value in row):
             why = (
@@ -177,12 +202,24 @@ def _panels(
             Panel(
                 title,
                 [
-                    Group(group, course([rows.get(pk, []) for pk in ids]))
-                    for group, ids in groups.items()
+                    Group(
+                        group,
+                        course([rows.get(pk, []) for pk in ids]),
+                        partial(data.point_link, figure_id, name, number),
+                    )
+                    for number, (group, ids) in enumerate(groups.items())
                 ],
             )
         )
     return panels
+
+
+def column_title(name: str) -> str:
+    """What a course is of."""
+    if name == VOTES:
+        return _("Votes on replies, up minus down")
+    declared = _declared()
+    return declared[name].title if name in declared else name
 
 
 def _declared() -> dict[str, Column]:
@@ -225,6 +262,46 @@ def _statements(
             )
         )
     return said
+
+
+def _verdict(
+    columns: Sequence[str], panels: Sequence[Panel], values: Mapping[str, Rows], groups: Groups
+) -> str:
+    """One sentence: in which measures two groups differ beyond chance, and in which nothing is shown."""
+    if len(groups) != 2:
+        return ""
+    (first, second), tests = groups, []
+    for name, panel in zip(columns, panels, strict=True):
+        if panel.missing:
+            continue
+        x, y = (_means(values[name], ids) for ids in groups.values())
+        varies = min(len(x), len(y)) > 1 and not (is_constant(x) and is_constant(y))
+        tests.append((name, x, y, welch(x, y, LEVEL).p if varies else None))
+    told: dict[str, list[str]] = {"higher": [], "lower": [], "none": []}
+    corrected = holm([p for *_rest, p in tests])
+    for (name, x, y, _p), p in zip(tests, corrected, strict=True):
+        differs = p is not None and p < 1 - LEVEL
+        way = "none" if not differs else "higher" if x.mean() > y.mean() else "lower"
+        told[way].append(f"“{column_title(name).lower()}”")
+    parts = [
+        words.format(listed(told[way]))
+        for way, words in (
+            ("higher", _("higher in {}")),
+            ("lower", _("lower in {}")),
+            ("none", _("no difference shown in {}")),
+        )
+        if told[way]
+    ]
+    if not parts:
+        return ""
+    return _(
+        "{first} against {second}: {found} (means of conversations, Welch, p < {alpha} by Holm’s correction)."
+    ).format(
+        first=first[:1].upper() + first[1:],
+        second=second,
+        found="; ".join(parts),
+        alpha=share(1 - LEVEL),
+    )
 
 
 def _means(rows: Rows, ids: Sequence[str]) -> np.ndarray:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
+from webapp.dashboard import counts
 from webapp.dashboard.analysis.sections import listed, two_digits
 from webapp.dashboard.plots.words import figure, span
 
@@ -49,8 +50,8 @@ def _with_n(plan: PairPlan | None) -> str:
         return ""
     low, high = sorted((plan.n_a, plan.n_b))
     if low == high:
-        return _(" with {n} raters each").format(n=low)
-    return _(" with {low} and {high} raters").format(low=low, high=high)
+        return _(" with {raters} each").format(raters=counts.raters(low))
+    return _(" with {low} and {raters}").format(low=low, raters=counts.raters(high))
 
 
 def _need(plan: PairPlan | None) -> str:

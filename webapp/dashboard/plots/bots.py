@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from evaluation.stats.compare import ORDER_ALPHA
+from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 from webapp.dashboard.plots.marks import bot_shape, interval_mark, mark_link
 from webapp.dashboard.plots.scale import Scale, rating_ticks
 from webapp.dashboard.plots.svg import drawing, group, line, rect, text
-from webapp.dashboard.plots.words import figure, plain, shorten, span, text_width
+from webapp.dashboard.plots.words import NAME_PX, figure, plain, share, shorten, span, text_width
 from webapp.ratings.summary import BotSummary, DimensionInfo, StudySummary
 
 WIDE = 958.0
@@ -43,7 +45,7 @@ def bots_figure(summary: StudySummary, link: Link) -> Figure:
         link: the address of the conversations behind a bot's marks.
     """
     leading = summary.dimensions[0] if summary.dimensions else None
-    counts = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
+    given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
     method = (
         _("Mean rating with {level:.0%} interval").format(level=summary.level).replace("%", " %")
     )
@@ -56,11 +58,13 @@ def bots_figure(summary: StudySummary, link: Link) -> Figure:
             level=round(summary.level * 100),
             name=leading.title.lower(),
         )
-    if counts:
+    if given:
         method += " " + (
-            _("{n} ratings per bot.").format(n=counts[0])
-            if min(counts) == max(counts)
-            else _("{low} to {high} ratings per bot.").format(low=min(counts), high=max(counts))
+            _("{ratings} per bot.").format(ratings=counts.ratings(given[0]))
+            if min(given) == max(given)
+            else _("{low} to {ratings} per bot.").format(
+                low=min(given), ratings=counts.ratings(max(given))
+            )
         )
     lead, note = _notes(summary)
     return Figure(
@@ -93,10 +97,17 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
                 pairs="; ".join(_("{a} and {b}").format(a=a, b=b) for a, b in close)
             )
         else:
-            lead = _("{n} of {all} pairs of bots are too close to order").format(
-                n=len(close), all=summary.n_pairs
+            lead = _("{n} of {pairs} of bots are too close to order").format(
+                n=len(close), pairs=counts.pairs(summary.n_pairs)
             )
-        notes.append(_("(Holm, p > .10).") if close else _("(Holm, p < .10)."))
+        told = _("Holm, p < {alpha}").format(alpha=share(ORDER_ALPHA))
+        notes.append(
+            _("({told} tells {n} of {pairs} apart).").format(
+                told=told, n=summary.n_told_apart, pairs=counts.pairs(summary.n_pairs)
+            )
+            if close
+            else f"({told})."
+        )
     if any(bot.bot.is_control for bot in summary.bots):
         notes.append(_("Hollow bar: control bot."))
     if summary.n_ratings:
@@ -121,14 +132,12 @@ def _says(bot: BotSummary, dimension: DimensionInfo) -> str:
     if found.mean is None:
         return f"{bot.bot.title}: {dimension.title.lower()} –, {found.reason or _('no rating yet')}"
     interval = span(found.low, found.high) if found.low is not None else found.reason
-    return f"{bot.bot.title}\n{dimension.title} {figure(found.mean)} {interval}\n" + _(
-        "{n} ratings"
-    ).format(n=found.n)
+    return f"{bot.bot.title}\n{dimension.title} {figure(found.mean)} {interval}\n{counts.ratings(found.n)}"
 
 
 def _votes_say(bot: BotSummary) -> str:
-    return f"{bot.bot.title}\n" + _("{up} up, {down} down on {n} replies").format(
-        up=bot.votes_up, down=bot.votes_down, n=bot.n_replies
+    return f"{bot.bot.title}\n" + _("{up} up, {down} down on {replies}").format(
+        up=bot.votes_up, down=bot.votes_down, replies=counts.replies(bot.n_replies)
     )
 
 
@@ -177,9 +186,9 @@ def _sentence(summary: StudySummary) -> str:
     rated = [bot for bot in summary.bots if bot.intervals[key].mean is not None]
     if not rated:
         return _("No ratings of {name} yet.").format(name=title.lower())
-    return _("Mean {name} of {n} bots, from {best} for {first} to {worst} for {last}.").format(
+    return _("Mean {name} of {bots}, from {best} for {first} to {worst} for {last}.").format(
         name=title.lower(),
-        n=len(rated),
+        bots=counts.bots(len(rated)),
         best=figure(rated[0].intervals[key].mean),
         first=rated[0].bot.title,
         worst=figure(rated[-1].intervals[key].mean),
@@ -196,7 +205,7 @@ def _block(
     leading: bool,
     votes: bool,
 ) -> SafeString:
-    names = _name_width(summary, 110, 190)
+    names = _name_width(summary, 110, NAME_PX + 45)
     gap = 28.0
     votes_width = 100.0 if votes else 0.0
     room = WIDE - names - 20 - votes_width - (74 if leading else 0)

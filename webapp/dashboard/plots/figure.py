@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from django.utils.safestring import SafeString
 
-from webapp.dashboard.plots.marks import bot_shape
+from webapp.dashboard.plots.marks import N_SHAPES, TILE, bot_shape
 from webapp.dashboard.plots.svg import el
 
 
@@ -84,13 +84,15 @@ class Figure:
 
 
 def bot_icon(slot: int, *, hollow: bool = False) -> SafeString:
-    """A bot's mark as a little picture of its own, for tables and lists."""
+    """Draw a bot's mark as a little picture of its own, for tables and lists."""
+    is_tile = slot > N_SHAPES
+    side = TILE if is_tile else 16.0
     return el(
         "svg",
-        bot_shape(8, 8, slot, r=5.5, hollow=hollow),
-        viewBox="0 0 16 16",
-        width=16,
-        height=16,
-        class_="bot-icon",
+        bot_shape(side / 2, side / 2, slot, r=5.5, hollow=hollow),
+        viewBox=f"0 0 {side:g} {side:g}",
+        width=side,
+        height=side,
+        class_="bot-icon bot-icon-tile" if is_tile else "bot-icon",
         aria_hidden="true",
     )

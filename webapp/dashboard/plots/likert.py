@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 from webapp.dashboard.plots.marks import bot_shape, mark_link
 from webapp.dashboard.plots.svg import drawing, group, line, rect, text
-from webapp.dashboard.plots.words import figure, plain, shorten, text_width
+from webapp.dashboard.plots.words import NAME_PX, figure, plain, shorten, text_width
 from webapp.ratings.summary import BotInfo, DimensionInfo
 
 
@@ -48,8 +49,8 @@ def spread_figure(
         id="spread",
         title=_("How the answers spread"),
         method=_(
-            "Share of each answer to “{name}”, in %, centred on the middle of the scale. {n} answers."
-        ).format(name=dimension.title.lower(), n=n),
+            "Share of each answer to “{name}”, in %, centred on the middle of the scale. {ratings}."
+        ).format(name=dimension.title.lower(), ratings=counts.ratings(n)),
         wide=_draw(spreads, dimension, steps, 554, css="plot-wide"),
         narrow=[Variant("", _draw(spreads, dimension, steps, 298, css=""))],
         table=Table(
@@ -90,7 +91,7 @@ def _draw(
 ) -> SafeString:
     row, n_steps = 33.8, len(steps)
     longest = max((text_width(spread.bot.title) for spread in spreads), default=60)
-    names = min(longest + 34, width * 0.32)
+    names = min(longest + 34, NAME_PX + 34 if css else width * 0.32)
     left, right = names, width - 56
     shares = [[c / s.n if s.n else 0.0 for c in s.counts] for s in spreads]
     below = max((_below(share) for share in shares), default=0.5)
@@ -101,8 +102,8 @@ def _draw(
     parts: list[object] = [line(centre, 0, centre, bottom, class_="grid")]
     for i, (spread, share) in enumerate(zip(spreads, shares, strict=True)):
         y = i * row + row / 2
-        parts.append(bot_shape(8, y, spread.bot.slot, hollow=spread.bot.is_control))
-        parts.append(text(22, y + 4.5, shorten(spread.bot.title, names - 24), class_="name"))
+        parts.append(bot_shape(10, y, spread.bot.slot, hollow=spread.bot.is_control))
+        parts.append(text(24, y + 4.5, shorten(spread.bot.title, names - 26), class_="name"))
         if not spread.n:
             parts.append(text(centre, y + 4.5, _("no ratings yet"), class_="tick middle"))
             continue
@@ -131,8 +132,8 @@ def _draw(
         parts.append(text(width - 2, y + 4.5, figure(spread.mean), class_="value end"))
     parts.append(_legend(dimension, steps, left, right, bottom + 14))
     parts.append(text(width - 2, bottom + 26, _("mean"), class_="tick end"))
-    name = _("Share of each answer to {name} for {n} bots.").format(
-        name=dimension.title.lower(), n=len(spreads)
+    name = _("Share of each answer to {name} for {bots}.").format(
+        name=dimension.title.lower(), bots=counts.bots(len(spreads))
     )
     return drawing(width, bottom + 52, *parts, name=name, interactive=True, class_=css or None)
 

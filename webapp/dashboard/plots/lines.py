@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from evaluation.stats.trajectories import Course
+from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 from webapp.dashboard.plots.marks import mark_link
 from webapp.dashboard.plots.scale import Scale, padded, ticks
@@ -24,10 +25,14 @@ FEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One of the groups compared; its place among them gives its mark."""
+    """One of the groups compared; its place among them gives its mark.
+
+    `link` gives the address of the conversations behind a point, by exchange from 1.
+    """
 
     title: str
     course: Course
+    link: Callable[[int], str] = lambda exchange: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +184,16 @@ def _line(found: Group, i: int, title: str, x: Scale, y: Scale, x_title: str) ->
     for t in at:
         says = (
             f"{found.title}\n{title}, {x_title} {t + 1}\n{figure(course.mean[t])} "
-            f"{span(course.low[t], course.high[t])}\n"
-            + _("{n} conversations").format(n=int(course.n[t]))
+            f"{span(course.low[t], course.high[t])}\n" + counts.conversations(int(course.n[t]))
         )
         cx, cy = x(t + 1), y(course.mean[t])
         parts.append(
-            mark_link(None, says, rect(cx - 8, cy - 8, 16, 16, class_="hit"), _mark(i, cx, cy))
+            mark_link(
+                found.link(t + 1),
+                says,
+                rect(cx - 8, cy - 8, 16, 16, class_="hit"),
+                _mark(i, cx, cy),
+            )
         )
     return group(*parts)
 
@@ -216,7 +225,9 @@ def _table(panels: Sequence[Panel], x_title: str) -> Table:
                         Cell(str(t + 1), raw=(t + 1,)),
                         Cell(figure(mean), raw=(mean,)),
                         Cell(span(*ends), why=alone, raw=ends),
-                        Cell(str(int(course.n[t])), raw=(int(course.n[t]),)),
+                        Cell(
+                            str(int(course.n[t])), href=found.link(t + 1), raw=(int(course.n[t]),)
+                        ),
                     ]
                 )
     return Table(headers, rows)

@@ -6,14 +6,21 @@ import math
 
 from django.utils.safestring import SafeString
 
-from webapp.dashboard.plots.svg import el, group, line, number, rect
+from webapp.dashboard.plots.svg import el, group, line, number, rect, text
 
-N_SLOTS = 8
+N_SHAPES = 8
+"""Slots with a shape of their own; the bots after them have tiles with their number."""
+N_COLOURS = 16
+"""Slots with a colour of their own; the tiles after them are grey."""
+TILE = 18.0
+"""Side of a tile in pixels; its number cannot be read in a smaller one."""
 
 
 def slot_class(slot: int) -> str:
-    """The CSS class of a bot's colour; from the ninth bot on all marks are accent."""
-    return f"bot-{slot}" if 1 <= slot <= N_SLOTS else "bot-more"
+    """Return the CSS class of a bot's colour; slot 0 is a bot without a place in the study."""
+    if slot < 1:
+        return "bot-none"
+    return f"bot-{slot}" if slot <= N_COLOURS else "bot-many"
 
 
 def _polygon(x: float, y: float, radii: list[float], start: float) -> str:
@@ -27,7 +34,13 @@ def _polygon(x: float, y: float, radii: list[float], start: float) -> str:
 
 
 def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = False) -> SafeString:
-    """The shape of a bot's slot, centred on (x, y): the same in every figure of a study."""
+    """Draw the mark of a bot's slot, centred on (x, y): the same in every figure of a study.
+
+    Args:
+        r: radius in pixels of the shapes of slots 1 to 8; tiles have one size.
+    """
+    if slot > N_SHAPES:
+        return _tile(x, y, slot, hollow=hollow)
     classes = f"bot {slot_class(slot)}" + (" hollow" if hollow else "")
     if slot == 2:
         return rect(x - r * 0.86, y - r * 0.86, r * 1.72, r * 1.72, class_=classes)
@@ -53,6 +66,19 @@ def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = F
         shift = {3: r * 0.2, 5: -r * 0.2}.get(slot, 0.0)
         return el("polygon", points=_polygon(x, y + shift, radii, start), class_=classes)
     return el("circle", cx=x, cy=y, r=r, class_=classes)
+
+
+def _tile(x: float, y: float, slot: int, *, hollow: bool) -> SafeString:
+    """Draw a rounded square with the bot's number."""
+    # The border of a hollow tile lies inside the square, so that both kinds are equally large.
+    inset = 1.0 if hollow else 0.0
+    side = TILE - 2 * inset
+    classes = f"bot tile {slot_class(slot)}" + (" hollow" if hollow else "")
+    return group(
+        rect(x - side / 2, y - side / 2, side, side, rx=5 - inset),
+        text(x, y + 4, slot, class_="tile-number", text_anchor="middle"),
+        class_=classes,
+    )
 
 
 def interval_mark(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 from webapp.dashboard.plots.marks import bot_shape, mark_link, slot_class
 from webapp.dashboard.plots.scale import Scale, padded, ticks
@@ -77,11 +78,11 @@ def _draw(
         y, at = ROW * i + ROW / 2, x(point.predicted or 0)
         ends = point.predicted_span
         says = f"{point.title}\n{figure(point.predicted)} {span(*ends) if ends else ''}\n" + _(
-            "{n} conversations with itself"
-        ).format(n=point.n)
+            "{conversations} with itself"
+        ).format(conversations=counts.conversations(point.n))
         parts += [
-            text(20, y + 4.5, shorten(point.title, names - 24), class_="name"),
-            bot_shape(8, y, point.slot, hollow=point.is_control),
+            text(22, y + 4.5, shorten(point.title, names - 26), class_="name"),
+            bot_shape(10, y, point.slot, hollow=point.is_control),
             mark_link(
                 point.href or None,
                 says,
@@ -93,7 +94,7 @@ def _draw(
             ),
             text(width - 2, y + 4.5, figure(point.predicted), class_="value-light end"),
         ]
-    name = _("Predicted ratings of {n} bots with their intervals, best first.").format(
-        n=len(points)
+    name = _("Predicted ratings of {bots} with their intervals, best first.").format(
+        bots=counts.bots(len(points))
     )
     return drawing(width, bottom + 24, *parts, name=name, interactive=True, class_=css or None)

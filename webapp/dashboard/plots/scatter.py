@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 from webapp.dashboard.plots.labels import Box, place_labels
 from webapp.dashboard.plots.marks import bot_shape, cross_mark, mark_link
@@ -138,8 +139,8 @@ def _draw(
         for label, name in zip(labels, names, strict=True)
     ]
     parts.append(text(equal_at[0], equal_at[1], _("equal"), class_="tick"))
-    name = _("{n} bots: {y} against {x}, with the line where both are equal.").format(
-        n=len(points), y=y_title.lower(), x=x_title.lower()
+    name = _("{bots}: {y} against {x}, with the line where both are equal.").format(
+        bots=counts.bots(len(points)), y=y_title.lower(), x=x_title.lower()
     )
     return drawing(width, height, *parts, name=name, interactive=True, class_=css or None)
 
@@ -150,7 +151,7 @@ def _says(point: Point, x_title: str, y_title: str) -> str:
         f"{point.title}\n"
         f"{x_title} {figure(point.human)} {span(*human) if human else ''}\n"
         f"{y_title} {figure(point.predicted)} {span(*predicted) if predicted else ''}\n"
-        + _("{n} conversations").format(n=point.n)
+        + counts.conversations(point.n)
     )
 
 

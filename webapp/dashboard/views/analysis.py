@@ -16,7 +16,8 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.core.errors import Refused
-from webapp.dashboard.access import staff_only
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.analysis.comparisons import comparisons_section, planning_table
 from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.models import models_section
@@ -25,11 +26,13 @@ from webapp.dashboard.analysis.report import report_html, report_of, report_step
 from webapp.dashboard.analysis.sections import NamedTable, Section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.analysis.trajectories import trajectories_section
+from webapp.dashboard.analysis.trajectory_points import behind_point
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
 from webapp.ratings.models import Rating
 from webapp.ratings.summary import bot_summary, study_bots, study_conversations
 from webapp.runs.models import MetricResult, SelfPlayRun
+from webapp.runs.selectors.fits import fit_leading
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store
@@ -60,17 +63,27 @@ def _stamp(study: Study, synthetic: bool) -> str:
         n=Count("pk"), newest=Max("updated_at")
     )
     run = SelfPlayRun.objects.aggregate(newest=Max("updated_at"))["newest"]
+    fit = fit_leading(study)
     parts = [study.pk, study.updated_at, *rated.values(), *measured.values(), run, synthetic]
+    parts += [fit and fit.pk]
     return ":".join(str(part).replace(" ", "T") for part in parts)
 
 
 def _data(request: HttpRequest, study: Study) -> StudyData | None:
     synthetic = synthetic_asked(request)
+    suffix = _suffix(request)
     return study_data(
         study,
         include_synthetic=synthetic,
         link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic),
+        point_link=lambda *point: (
+            reverse("dashboard:study_point", args=[study.key, *point]) + suffix
+        ),
     )
+
+
+def _suffix(request: HttpRequest) -> str:
+    return "?synthetic=1" if synthetic_asked(request) else ""
 
 
 def _section(request: HttpRequest, study: Study, part: str) -> Section | None:
@@ -87,7 +100,7 @@ def _section(request: HttpRequest, study: Study, part: str) -> Section | None:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@needs(to_post=[Right.RUN])
 def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> HttpResponse:
     """One part of the analysis; POST on "correlations" takes a table of bots."""
     if part not in PARTS:
@@ -102,7 +115,7 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
     plan_form, plan = PlanForm(request.GET or None), None
     if section is not None and part == "comparisons" and plan_form.is_valid():
         plan = _plan(request, study, plan_form)
-    suffix = "?synthetic=1" if synthetic_asked(request) else ""
+    suffix = _suffix(request)
     return study_page(
         request,
         "statistics.html",
@@ -121,6 +134,37 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
         own=BotColumns.from_json(study.bot_columns),
         n_synthetic=study.conversations.filter(is_synthetic=True).count(),
         status=400 if problem else 200,
+    )
+
+
+@require_safe
+@staff_only
+def point(
+    request: HttpRequest, key: str, figure: str, column: str, group: int, exchange: int
+) -> HttpResponse:
+    """The conversations behind a point of a trajectory."""
+    study = study_of(key)
+    data = _data(request, study)
+    if data is None:
+        raise Http404
+    table = behind_point(
+        data,
+        figure,
+        column,
+        group,
+        exchange,
+        lambda pk: reverse("dashboard:conversation", args=[pk]),
+    )
+    if table is None:
+        raise Http404
+    back = reverse("dashboard:study_statistics_part", args=[key, "trajectories"])
+    return study_page(
+        request,
+        "trajectory_point.html",
+        study,
+        "statistics",
+        table=table,
+        back=f"{back}{_suffix(request)}#figure-{figure}",
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+import math
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -17,28 +18,23 @@ from chatbots.base import BotError
 from chatbots.configured import BotsFileError
 from chatbots.registry import UnknownName
 from chatbots.remote import remote_add, remote_get, remote_list
-from webapp.bots.selectors import BotEntry, bot_entry_list
+from webapp.bots.selectors import bot_entry_list, bot_tries_itself
+from webapp.bots.services import SET_ASIDE_AFTER, SET_ASIDE_CHATS
 from webapp.conversations import events
-from webapp.conversations.selectors import heartbeat_bots
-from webapp.dashboard.access import staff_only
+from webapp.conversations.selectors import heartbeat_ages_s, heartbeat_bots
+from webapp.conversations.trials import GREETING
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs, staff_only
+from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.context import page
 from webapp.dashboard.spending import bots_spent
 
 MAX_CHARS = 2000
 MAX_TURNS = 200
+SHOWN_CHARS = 200
+SILENT_S = 60.0
+"""A bot host that has given no sign of life for so long is not waited for."""
 _log = logging.getLogger("webapp.dashboard")
-
-
-def _state(entry: BotEntry, reports: dict[str, dict[str, Any]]) -> tuple[str, str, str]:
-    """Words, colour and reason of a bot's state, by the registry and by the bot hosts."""
-    if entry.reason:
-        return _("Unavailable"), "bad", entry.reason
-    report = reports.get(entry.id, {})
-    if report.get("state") == "unavailable":
-        return _("Unavailable"), "bad", report.get("reason") or _("the bot host could not load it")
-    if report.get("state") in ("loaded", "ready"):
-        return _("Loaded"), "good", ""
-    return _("Ready to load"), "", ""
 
 
 @require_safe
@@ -48,14 +44,14 @@ def bots(request: HttpRequest) -> HttpResponse:
     reports = heartbeat_bots()
     found = bot_entry_list()
     spent = bots_spent()
-    entries = [(entry, _state(entry, reports), spent.get(entry.id)) for entry in found]
+    entries = [(entry, bot_state(entry, reports), spent.get(entry.id)) for entry in found]
     there = {entry.id for entry in found}
     return page(
         request,
         "bots.html",
         "bots",
         entries=entries,
-        n_available=sum(state[1] != "bad" for _entry, state, _spent in entries),
+        n_available=sum(state.is_offered for _entry, state, _spent in entries),
         has_spent=bool(spent),
         remote=[(model, model.id in there) for model in remote_list()],
         bots_file=settings.CONFAB_BOTS,
@@ -74,14 +70,17 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         "bot.html",
         "bots",
         entry=entry,
-        state=_state(entry, heartbeat_bots()),
+        state=bot_state(entry, heartbeat_bots()),
         max_chars=MAX_CHARS,
+        set_aside_after=SET_ASIDE_AFTER,
+        set_aside_chats=SET_ASIDE_CHATS,
+        tries_itself=bot_tries_itself(entry),
         spent=bots_spent([bot_id]).get(bot_id),
     )
 
 
 @require_POST
-@staff_only
+@needs(to_post=[Right.ADMINISTER])
 def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
     """Put a public checkpoint into bots.yaml. Nothing is downloaded before the bot is first loaded."""
     try:
@@ -105,14 +104,47 @@ def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
 
 
 @require_POST
-@staff_only
+@needs(to_post=[Right.RUN])
+async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
+    """Ask the bot for one reply; where it gives one it is offered again."""
+    turns = [{"speaker": "human", "text": GREETING}]
+    try:
+        text = await _ask(bot_id, turns)
+    except BotError as error:
+        messages.error(request, _("It gave no reply: {why}").format(why=error))
+    except Exception:
+        _log.exception("trial of %s", bot_id)
+        messages.error(request, _("The bot host could not be reached."))
+    else:
+        messages.success(request, _("It answered “{text}”.").format(text=_shortened(text)))
+    return redirect("dashboard:bot", bot_id)
+
+
+async def _ask(bot_id: str, turns: list[dict[str, str]], seed: int = 0) -> str:
+    """Return a bot host's reply.
+
+    Raises:
+        BotError: with the reason; at once where no bot host has given a sign of life of late.
+    """
+    ages = await sync_to_async(heartbeat_ages_s)()
+    if min(ages.values(), default=math.inf) > SILENT_S:
+        raise BotError(_("no bot host is running"))
+    return await events.tryout_reply(bot_id, turns, seed)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1]}…"
+
+
+@require_POST
+@needs(to_post=[Right.RUN])
 async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
     """A reply of the bot host to `{"turns": [{"speaker", "text"}], "seed"}`. Nothing is stored."""
     problem, turns, seed = _read(request.body)
     if problem:
         return JsonResponse({"error": problem}, status=400)
     try:
-        text = await events.tryout_reply(bot_id, turns, seed)
+        text = await _ask(bot_id, turns, seed)
     except BotError as error:
         return JsonResponse({"error": str(error)}, status=503)
     except Exception:

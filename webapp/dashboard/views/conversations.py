@@ -16,14 +16,14 @@ from webapp.dashboard.context import page
 from webapp.dashboard.plots.scale import rating_ticks
 from webapp.dashboard.plots.words import plain
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.ratings.summary import study_bots, study_dimensions
+from webapp.ratings.summary import DimensionInfo, study_bots, study_dimensions
 from webapp.runs.models import SelfPlayRun
 
 
 @require_safe
 @staff_only
 def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
-    """A study's conversations, filtered, newest first."""
+    """Show a study's conversations, filtered, searched and sorted."""
     study = study_of(key)
     filters = conversation_list.Filters.of(request.GET)
     dimensions = study_dimensions(study)
@@ -31,9 +31,14 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     rows = Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
     bots = study_bots(study)
     steps = rating_ticks(leading.low, leading.high, 11) if leading else []
+    listing = filters.apply(rows, dimensions)
+    # The list tells the rating that it is sorted by, else the leading one.
+    shown = listing.dimension or leading
     found = conversation_list.page_of(
-        filters.apply(rows, leading), leading, request.GET.get("after", "")
+        listing, shown, words=filters.words, after=request.GET.get("after", "")
     )
+    n_synthetic = rows.filter(is_synthetic=True).count()
+    n_all = rows.count() - (0 if filters.synthetic else n_synthetic)
     return study_page(
         request,
         "conversations.html",
@@ -46,9 +51,12 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
         bots=list(bots.values()),
         states=Conversation.State.choices,
         leading=leading,
+        shown=shown,
+        orders=conversation_list.orders(dimensions),
+        n_all=n_all,
         answers=[plain(step) for step in steps if float(step).is_integer()],
         after=request.GET.get("after", ""),
-        n_synthetic=0 if filters.synthetic else rows.filter(is_synthetic=True).count(),
+        n_synthetic=0 if filters.synthetic else n_synthetic,
     )
 
 
@@ -59,7 +67,9 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     run = get_object_or_404(SelfPlayRun, pk=run_id)
     filters = conversation_list.Filters.of(request.GET)
     rows = Conversation.objects.filter(selfplay__run=run).select_related("selfplay")
-    found = conversation_list.page_of(filters.apply(rows, None), None, request.GET.get("after", ""))
+    found = conversation_list.page_of(
+        filters.apply(rows, []), words=filters.words, after=request.GET.get("after", "")
+    )
     slots = {bot_id: slot for slot, bot_id in enumerate(run.plan.get("bots", []), start=1)}
     return page(
         request,
@@ -78,6 +88,8 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
         has_pairs=run.plan.get("pairs") == "all",
         filters=filters,
         query=filters.query(),
+        orders=conversation_list.orders([]),
+        n_all=rows.count(),
         slots=slots,
         after=request.GET.get("after", ""),
     )
@@ -95,10 +107,9 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     )
     filters = conversation_list.Filters.of(request.GET)
     run = row.selfplay.run if hasattr(row, "selfplay") else None
-    leading = None
+    dimensions: list[DimensionInfo] = []
     if row.study is not None:
         dimensions = study_dimensions(row.study)
-        leading = dimensions[0] if dimensions else None
         rows = Conversation.objects.filter(study=row.study).exclude(
             source=Conversation.Source.SELFPLAY
         )
@@ -106,7 +117,7 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
         rows = Conversation.objects.filter(selfplay__run=run)
     else:
         rows = Conversation.objects.filter(pk=row.pk)
-    before, following = conversation_list.neighbours(filters.apply(rows, leading), row)
+    before, following = conversation_list.neighbours(filters.apply(rows, dimensions), row)
     read = reader.read_conversation(row, request.GET.getlist("track"), request.GET.get("turn", ""))
     query = filters.query()
 

@@ -7,17 +7,18 @@ from collections.abc import AsyncIterator, Iterator
 from typing import cast
 
 from asgiref.sync import sync_to_async
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation, Turn
-from webapp.dashboard.access import staff_only
+from webapp.core.rights import Right, may
+from webapp.dashboard.access import refusal, staff_only
 from webapp.dashboard.forms import ExportForm
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.ratings.models import Rating
 from webapp.runs.models import MetricResult
-from webapp.studies.models import Study
+from webapp.studies.models import ConsentText, Study
 from webapp.transfer.exporters.base import (
     Exporter,
     ExportOptions,
@@ -25,9 +26,10 @@ from webapp.transfer.exporters.base import (
     exporter_list,
     included,
 )
+from webapp.transfer.exporters.participants import participants_included
 from webapp.transfer.writers import CONTENT_TYPES, Format, stream
 
-_ORDER = ["ratings", "conversations", "messages", "metrics"]
+_ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "consent_texts"]
 
 
 def _tables(study: Study) -> list[tuple[Exporter, int | None]]:
@@ -39,6 +41,12 @@ def _tables(study: Study) -> list[tuple[Exporter, int | None]]:
         "conversations": Conversation.objects.filter(included(study, options)).count(),
         "messages": Turn.objects.filter(inside).count(),
         "metrics": MetricResult.objects.filter(inside).count(),
+        "participants": participants_included(study, options).count(),
+        "consent_texts": ConsentText.objects.filter(
+            participants__in=participants_included(study, options)
+        )
+        .distinct()
+        .count(),
     }
     known = {name: i for i, name in enumerate(_ORDER)}
     exporters = sorted(exporter_list(), key=lambda e: (known.get(e.name, len(known)), e.name))
@@ -53,8 +61,15 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
     choices = [(exporter.name, exporter.title) for exporter in exporter_list()]
     form = ExportForm(request.GET if "what" in request.GET else None, tables=choices)
     if form.is_bound and form.is_valid():
-        return _download(study, form)
-    tables = _tables(study)
+        exporter, options = exporter_get(form.cleaned_data["what"]), _options(form)
+        return refusal(request, *rights_of(exporter, options)) or _download(
+            study, exporter, options, form.cleaned_data["format"]
+        )
+    tables = [
+        (exporter, n)
+        for exporter, n in _tables(study)
+        if may(request.user, *rights_of(exporter, ExportOptions()))
+    ]
     return study_page(
         request,
         "export.html",
@@ -69,15 +84,24 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
     )
 
 
-def _download(study: Study, form: ExportForm) -> HttpResponse | StreamingHttpResponse:
+def rights_of(exporter: Exporter, options: ExportOptions) -> list[Right]:
+    """What a file needs beside reading: the table's right, and that to private data where it is asked for."""
+    private = [Right.PRIVATE] if options.include_private else []
+    return [getattr(exporter, "right", Right.READ), *private]
+
+
+def _options(form: ExportForm) -> ExportOptions:
     data = form.cleaned_data
-    options = ExportOptions(
+    return ExportOptions(
         include_synthetic=data["include_synthetic"],
         include_failed=data["include_failed"],
         include_private=data["include_private"],
     )
-    exporter = exporter_get(data["what"])
-    file_format = cast(Format, data["format"])
+
+
+def _download(
+    study: Study, exporter: Exporter, options: ExportOptions, file_format: Format
+) -> StreamingHttpResponse:
     pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
     response = StreamingHttpResponse(_each(pieces), content_type=CONTENT_TYPES[file_format])
     name = f"{study.key}-{exporter.name}{'-private' if options.include_private else ''}"

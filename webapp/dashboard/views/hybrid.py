@@ -9,7 +9,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from chatbots.registry import UnknownName
 from evaluation.hybrid.presets import PRESETS
 from webapp.core.errors import Refused
-from webapp.dashboard.access import staff_only
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.forms import FitForm, study_targets
 from webapp.dashboard.hybrid_view import hybrid_view
 from webapp.dashboard.selectors import metrics_progress
@@ -21,15 +22,16 @@ from webapp.dashboard.views.study import (
     synthetic_asked,
 )
 from webapp.ratings.models import Rating
-from webapp.ratings.summary import study_bots, study_conversations
+from webapp.ratings.summary import study_bots, study_conversations, study_whole
 from webapp.runs.models import HybridFit, Job
+from webapp.runs.selectors.fits import fit_is_behind, fit_leading
 from webapp.runs.services.fits import fit_create
 
 _LISTED = 20
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@needs(to_post=[Right.RUN])
 def hybrid(request: HttpRequest, key: str) -> HttpResponse:
     """The newest fit (or `?fit=`), and the form for another."""
     study = study_of(key)
@@ -38,6 +40,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         request.POST or None,
         targets=study_targets(study),
         presets=[(preset.name, f"{preset.name}: {preset.short}") for preset in PRESETS.values()],
+        whole=study_whole(study),
     )
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
@@ -61,14 +64,9 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
     fits = list(HybridFit.objects.filter(study=study).defer("kept", "predictions")[:_LISTED])
     asked = request.GET.get("fit", "")
     newest = fits[0] if fits else None
-    done = next(
-        (
-            fit
-            for fit in fits
-            if fit.result and (str(fit.pk) == asked if asked else fit.state == Job.State.DONE)
-        ),
-        None,
-    )
+    done = next((fit for fit in fits if fit.result and str(fit.pk) == asked), None)
+    if not asked:
+        done = fit_leading(study)
     synthetic = synthetic_asked(request)
     view = None
     if done is not None and done.result:
@@ -76,7 +74,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
             done.result,
             bots,
             lambda bot_id: conversations_link(study, bot=bot_id, synthetic=synthetic),
-            [key for key, _title in study_targets(study)],
+            dict(study_targets(study)),
         )
     progress = metrics_progress(study)
     n_rated = (
@@ -93,6 +91,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         fits=fits,
         fit=done,
         view=view,
+        behind=done is not None and fit_is_behind(done),
         form=form,
         form_open=bool(form.errors) or request.GET.get("new") == "1" or done is None,
         running=job_context(newest, "hybrid") if newest and not newest.is_over else None,

@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
-from webapp.dashboard.access import staff_only
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
 from webapp.dashboard.selectors import imported_studies
@@ -23,7 +24,7 @@ _SHOWN = 200
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@needs(Right.RUN)
 def imports(request: HttpRequest) -> HttpResponse:
     """The form, and after a POST what was stored and what was left out, line by line."""
     form = ImportForm(request.POST or None, request.FILES or None)

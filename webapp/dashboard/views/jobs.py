@@ -20,13 +20,14 @@ from chatbots.registry import UnknownName
 from evaluation.metrics.registry import metric_defaults
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
-from webapp.dashboard.access import staff_only
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import SelfPlayForm
 from webapp.dashboard.selectors import JOB_PILLS
 from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayConversation, SelfPlayRun
-from webapp.runs.selectors.jobs import job_progress
-from webapp.runs.selectors.selfplay import Pair
+from webapp.runs.selectors.jobs import job_is_abandoned, job_progress
+from webapp.runs.selectors.selfplay import Pair, selfplay_failed_counts, selfplay_failures
 from webapp.runs.services.jobs import job_cancel, job_restart
 from webapp.runs.services.selfplay import run_create
 
@@ -45,13 +46,14 @@ def job_context(job: Job, kind: str) -> dict[str, Any]:
         "kind": kind,
         "pill": JOB_PILLS[Job.State(job.state)],
         "left_s": job_progress(job).remaining_s,
+        "abandoned": job_is_abandoned(job),
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
         "now": timezone.now(),
     }
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@needs(to_post=[Right.RUN])
 def runs(request: HttpRequest) -> HttpResponse:
     """The list of self-play runs and the form for a new one."""
     entries = bot_entry_list()
@@ -76,6 +78,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         else:
             return redirect("dashboard:run", run.pk)
     listed = list(SelfPlayRun.objects.all()[:_LISTED])
+    n_failed = selfplay_failed_counts(listed)
     failed_jobs: list[tuple[str, Job]] = [
         (_("Metrics"), job)
         for job in MetricRun.objects.filter(state=Job.State.FAILED).select_related("study")[:5]
@@ -88,7 +91,15 @@ def runs(request: HttpRequest) -> HttpResponse:
         request,
         "runs.html",
         "runs",
-        rows=[(run, JOB_PILLS[Job.State(run.state)]) for run in listed],
+        rows=[
+            (
+                run,
+                JOB_PILLS[Job.State(run.state)],
+                run.n_done - n_failed.get(run.pk, 0),
+                n_failed.get(run.pk, 0),
+            )
+            for run in listed
+        ],
         form=form,
         form_open=form_open or not listed,
         unavailable=[entry for entry in entries if not entry.available],
@@ -99,7 +110,10 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class PairCell:
-    """How far one pair of a run is, for the matrix. `pill` colours it; `query` leads to what was said."""
+    """How far one pair of a run is, for the matrix. `pill` colours it; `query` leads to what was said.
+
+    `n` are the conversations that came to their end, as everywhere on a run's page.
+    """
 
     n: int
     n_failed: int
@@ -113,7 +127,7 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
         Pair(bot_id, partner_id): (n, n_failed)
         for bot_id, partner_id, n, n_failed in SelfPlayConversation.objects.filter(run=run)
         .values_list("bot_id", "partner_bot_id")
-        .annotate(n=Count("pk"), n_failed=Count("pk", filter=~Q(error="")))
+        .annotate(n=Count("pk", filter=Q(error="")), n_failed=Count("pk", filter=~Q(error="")))
         .order_by()
     }
     wanted = run.plan.get("n_conversations", 0)
@@ -122,14 +136,14 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
     bots = []
     for slot, bot_id in enumerate(names, start=1):
         n, n_failed = counts.get(Pair(bot_id), (0, 0))
-        bots.append((slot, bot_id, *_part_state(n, wanted, under_way), n, n_failed))
+        bots.append((slot, bot_id, *_part_state(n, n_failed, wanted, under_way), n, n_failed))
     matrix = []
     if run.plan.get("pairs") == "all":
         for slot, first in enumerate(names, start=1):
             cells = []
             for bot_id in names:
                 n, n_failed = counts.get(Pair(bot_id, "" if first == bot_id else first), (0, 0))
-                pill = _part_state(n, wanted, under_way)[1]
+                pill = _part_state(n, n_failed, wanted, under_way)[1]
                 cells.append(
                     PairCell(n, n_failed, pill, urlencode({"bot": bot_id, "first": first}))
                 )
@@ -143,19 +157,23 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
         "matrix": matrix,
         "wanted": wanted,
         "n_done": sum(n for n, _n_failed in counts.values()),
+        "n_failed": sum(n_failed for _n, n_failed in counts.values()),
+        "failures": selfplay_failures(run),
         "metric_run": metric_run,
         "metric_pill": JOB_PILLS[Job.State(metric_run.state)] if metric_run else "",
         "over": run.is_over and (metric_run is None or metric_run.is_over),
     }
 
 
-def _part_state(n: int, wanted: int, under_way: bool) -> tuple[str, str]:
+def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[str, str]:
     """A bot's or pair's state in a word, and its colour."""
     if n >= wanted:
         return _("Complete"), "good"
-    if n and under_way:
+    if n + n_failed >= wanted:
+        return (_("Part failed"), "warn") if n else (_("Failed"), "bad")
+    if n + n_failed and under_way:
         return _("Talking"), "info"
-    if n:
+    if n + n_failed:
         return _("Part done"), "warn"
     return _("Waiting"), "plain"
 
@@ -189,7 +207,7 @@ def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 
 @require_POST
-@staff_only
+@needs(to_post=[Right.RUN])
 def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """Ask for a job to stop. What it made stays."""
     job = job_cancel(job=_job(kind, pk))
@@ -199,9 +217,9 @@ def job_stop(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 
 @require_POST
-@staff_only
+@needs(to_post=[Right.RUN])
 def job_go_on(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Go on with a job that failed or was stopped."""
+    """Go on with a job that failed, was stopped or lost its process."""
     job = _job(kind, pk)
     try:
         job_restart(job=job, enqueue=True)

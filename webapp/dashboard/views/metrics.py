@@ -13,15 +13,18 @@ from django.views.decorators.http import require_http_methods, require_safe
 from chatbots.registry import UnknownName
 from evaluation.columns import Column
 from evaluation.metrics.base import Metric
+from evaluation.metrics.configured import configured_broken
 from evaluation.metrics.registry import metric_list
 from webapp.core.errors import Refused
-from webapp.dashboard.access import staff_only
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.plots.words import plain
 from webapp.dashboard.selectors import JOB_PILLS, metrics_progress
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.runs.models import Job, MetricRun
+from webapp.runs.selectors.languages import languages_of, languages_told, study_languages
 from webapp.runs.services.metrics import metric_run_create
 
 
@@ -33,6 +36,7 @@ class MetricRow:
     key: str
     params: dict[str, object]
     reason: str
+    languages: str
     columns: list[tuple[Column, str]]
 
 
@@ -44,6 +48,7 @@ def dictionary() -> list[MetricRow]:
             key=metric.identity.key,
             params=dict(metric.identity.params),
             reason=metric.unavailable_reason() or "",
+            languages=languages_of(metric),
             columns=[(column, _range(column)) for column in metric.columns],
         )
         for metric in metric_list()
@@ -71,12 +76,13 @@ def metrics(request: HttpRequest) -> HttpResponse:
         "metrics.html",
         "metrics",
         metrics=rows,
+        broken=configured_broken(),
         n_columns=sum(len(row.columns) for row in rows),
     )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@staff_only
+@needs(to_post=[Right.RUN])
 def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
     """How much of a study is measured; POST computes what is missing."""
     study = study_of(key)
@@ -94,12 +100,18 @@ def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
         return redirect("dashboard:study_metrics", study.key)
     jobs = list(MetricRun.objects.filter(study=study)[:10])
     newest = jobs[0] if jobs else None
+    measured = metrics_progress(study)
+    names = {one.name for one in measured if one.n_done}
     return study_page(
         request,
         "study_metrics.html",
         study,
         "metrics",
-        progress=metrics_progress(study),
+        progress=measured,
+        languages=languages_told(
+            study_languages(study), [metric for metric in metric_list() if metric.name in names]
+        ),
+        broken=configured_broken(),
         jobs=[(job, JOB_PILLS[Job.State(job.state)]) for job in jobs],
         running=job_context(newest, "metrics") if newest and not newest.is_over else None,
     )

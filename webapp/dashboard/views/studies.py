@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
+from webapp.dashboard.unfinished import jobs_running
 from webapp.studies.models import Study
 
 _YEAR_S = 365 * 24 * 3600
@@ -34,7 +35,7 @@ def studies(request: HttpRequest) -> HttpResponse:
             )
             for need in selectors.needs()
         ],
-        running=[(job, reverse(job.route[0], args=job.route[1])) for job in selectors.running()],
+        running=[(job, reverse(job.route[0], args=job.route[1])) for job in jobs_running()],
     )
 
 

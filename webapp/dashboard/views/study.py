@@ -13,12 +13,13 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from webapp.dashboard import agreement as agreement_of
-from webapp.dashboard import selectors
+from webapp.dashboard import counts, selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.heatmap import heatmap_figure
 from webapp.dashboard.plots.likert import spread_figure
+from webapp.dashboard.recruiting import recruiting_links
 from webapp.dashboard.spending import study_spent
 from webapp.ratings.summary import bot_summary
 from webapp.runs.models import Job
@@ -64,12 +65,16 @@ def study_page(
         ],
         "state_title": state,
         "state_pill": pill,
-        # The participants' pages are another front end, so their address is written out.
-        "participant_link": request.build_absolute_uri(f"/s/{study.key}/"),
+        "participant_link": participant_link(request, study),
         "synthetic": synthetic_asked(request),
         **context,
     }
     return page(request, template, "studies", **context)
+
+
+def participant_link(request: HttpRequest, study: Study) -> str:
+    """The link that participants get. Their pages are another front end, so it is written out."""
+    return request.build_absolute_uri(f"/s/{study.key}/")
 
 
 def conversations_link(study: Study, *, bot: str, synthetic: bool) -> str:
@@ -86,6 +91,8 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
     protocol = next((p for p in protocols if p.name == study.protocol), None)
+    is_collecting = study.state == Study.State.COLLECTING
+    mine = [bot for bot in progress if bot.bot_id in study.bots] if is_collecting else []
     return study_page(
         request,
         "overview.html",
@@ -93,11 +100,14 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         "overview",
         cards=selectors.study_cards(study, include_synthetic=synthetic),
         progress=progress,
+        not_offered=[bot for bot in mine if not bot.is_offered],
+        nobody_served=is_collecting and not any(bot.is_offered for bot in mine),
         spent=study_spent(study),
         most=max((bot.n_completed for bot in progress), default=0),
         protocol=protocol,
         n_synthetic=study.conversations.filter(is_synthetic=True).count(),
         dimensions=list(study.rubric.dimensions.all()),
+        links=recruiting_links(study, participant_link(request, study)),
     )
 
 
@@ -147,7 +157,9 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
                 [d.title for d in found.dimensions],
                 found.correlations,
                 title=_("Which ratings move together"),
-                method=_("Spearman, {n} ratings.").format(n=found.n_ratings),
+                method=_("Spearman over {chats}, 95 % intervals by Fisher’s z.").format(
+                    chats=counts.conversations(found.n_conversations)
+                ),
                 note=_("Raters who like one thing tend to like all: part of this is halo."),
             )
     return study_page(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -14,6 +17,7 @@ from tqdm import tqdm
 from webapp.core.errors import Refused
 from webapp.runs.models import Job
 from webapp.runs.selectors.jobs import job_progress, job_read
+from webapp.runs.services.jobs import job_cancel
 
 J = TypeVar("J", bound=Job)
 POLL_S = 0.5
@@ -50,19 +54,36 @@ class Bar:
 
 
 def work_inline(job: J, slice_: Callable[..., bool], *, what: str, unit: str) -> J:
-    """Do the whole job in this process.
+    """Do the whole job in this process. Ctrl-C and SIGTERM stop the job, not only the command.
 
     Raises:
         Refused: if it failed or was stopped.
     """
-    with Bar(job, what, unit) as bar:
-        while slice_(job.pk, follow=bar.show):
-            pass
-        job = job_read(job)
+    with Bar(job, what, unit) as bar, _sigterm_exits():
+        try:
+            while slice_(job.pk, follow=bar.show):
+                pass
+        except (KeyboardInterrupt, SystemExit):
+            job = job_cancel(job=job)
+        else:
+            job = job_read(job)
         bar.show(job)
     if not job.is_over:
         raise Refused("taken", f"another process is at work on {job}; follow it in the dashboard")
     return checked(job)
+
+
+@contextlib.contextmanager
+def _sigterm_exits() -> Iterator[None]:
+    """Let SIGTERM come through as an exception, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def follow(job: J, *, what: str, unit: str, note: Callable[[str], None], go_on: str) -> J:

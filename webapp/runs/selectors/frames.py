@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from evaluation.metrics.base import Metric
 
 CHUNK = 2000
+_IDS = ("conversation_id", "bot", "rater", "participant")
+"""Columns of `ratings_frame` that are no dimensions."""
 
 
 def metric_frame(
@@ -82,7 +84,10 @@ def _own(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> QuerySet[Conv
 def ratings_frame(
     *, study: Study, include_synthetic: bool = False, exclude_bots: Collection[str] = ()
 ) -> pd.DataFrame:
-    """One row per rating: `conversation_id`, `bot`, `rater`, and a column per dimension answered."""
+    """One row per rating, and a column per dimension answered.
+
+    `rater` is whoever has a name of any kind, `participant` a person (`webapp.ratings.summary.RatingTable`).
+    """
     import pandas as pd
 
     ratings = Rating.objects.filter(conversation__in=measurable(study=study, run=None)).exclude(
@@ -107,18 +112,15 @@ def ratings_frame(
                 "conversation_id": str(conversation_id),
                 "bot": bot,
                 "rater": str(participant) if participant else (rater or None),
+                "participant": str(participant) if participant else None,
             }
         )
     # PostgreSQL gives the keys of an answer in an order of its own; the rubric's order is the people's.
     asked = [
         dimension.key for dimension in study.rubric.dimensions.all() if dimension.key in dimensions
     ]
-    names = [
-        name
-        for name in [*asked, *sorted(dimensions.keys() - set(asked))]
-        if name not in ("conversation_id", "bot", "rater")
-    ]
-    frame = pd.DataFrame(rows, columns=["conversation_id", "bot", "rater", *names])
+    names = [name for name in [*asked, *sorted(dimensions.keys() - set(asked))] if name not in _IDS]
+    frame = pd.DataFrame(rows, columns=[*_IDS, *names])
     frame[names] = frame[names].astype(float)
     return frame
 
@@ -142,7 +144,7 @@ def rated_frame(
     ratings = ratings_frame(
         study=study, include_synthetic=include_synthetic, exclude_bots=exclude_bots
     )
-    names = [name for name in ratings.columns if name not in ("conversation_id", "bot", "rater")]
+    names = [name for name in ratings.columns if name not in _IDS]
     grouped = ratings.groupby("conversation_id", sort=False)
     means = grouped[names].mean()
     raters = grouped["rater"].agg(_only_one)

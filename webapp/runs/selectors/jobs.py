@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from django.utils import timezone
 
+from webapp.runs.holders import STALE_AFTER, holder_is_dead
 from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
 
 JOB_MODELS: tuple[type[Job], ...] = (SelfPlayRun, MetricRun, HybridFit)
@@ -56,6 +57,17 @@ def job_progress(job: Job) -> JobProgress:
         is_over=job.is_over,
         error=job.error,
     )
+
+
+def job_is_abandoned(job: Job) -> bool:
+    """Whether a job counts as running though its process was killed or has long been silent.
+
+    A worker that starts takes it up; work that was done by a command waits for somebody to go on with it.
+    """
+    if job.state != Job.State.RUNNING or not job.holder:
+        return False
+    silent = job.heartbeat_at is None or timezone.now() - job.heartbeat_at > STALE_AFTER
+    return silent or holder_is_dead(job.holder)
 
 
 def job_read(job: J) -> J:

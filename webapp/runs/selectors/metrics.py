@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
+from chatbots.registry import UnknownName
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.runs.models import MetricResult, MetricVersion, SelfPlayRun
@@ -31,11 +32,20 @@ def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
         UnknownName: with the nearest names.
         Refused: `unavailable` for one asked for by name, with the reason.
     """
+    from evaluation.metrics.configured import configured_broken
     from evaluation.metrics.registry import metric_defaults, metric_get
 
     if not names:
         return metric_defaults()
-    chosen = [metric_get(name) for name in dict.fromkeys(names)]
+    chosen = []
+    for name in dict.fromkeys(names):
+        try:
+            chosen.append(metric_get(name))
+        except UnknownName:
+            for broken in configured_broken():
+                if broken.id == name:
+                    raise UnknownName(str(broken)) from None
+            raise
     for metric in chosen:
         reason = metric.unavailable_reason()
         if reason is not None:

@@ -14,6 +14,9 @@ from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 
 PAIRS = ("self", "all")
 
+GIVE_UP_AFTER = 10
+"""So many conversations of a pair are tried if not one of them comes to its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -50,6 +53,15 @@ class Played:
     error: str
 
 
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How many conversations of a pair failed for one reason."""
+
+    pair: Pair
+    n: int
+    error: str
+
+
 def run_by_id(run_id: int) -> SelfPlayRun:
     """The run.
 
@@ -73,6 +85,39 @@ def selfplay_missing(run: SelfPlayRun, pair: Pair, *, limit: int | None = None) 
     )
     missing = [n for n in range(run.plan["n_conversations"]) if n not in done]
     return missing if limit is None else missing[:limit]
+
+
+def selfplay_hopeless(run: SelfPlayRun, pair: Pair) -> str | None:
+    """Why a pair is not worth further tries, which may cost money: its first conversations all failed."""
+    links = SelfPlayConversation.objects.filter(
+        run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id
+    )
+    n_failed = links.exclude(error="").count()
+    if n_failed < GIVE_UP_AFTER or links.filter(error="").exists():
+        return None
+    last = links.order_by("-pk").values_list("error", flat=True)[0]
+    return f"not tried: all {n_failed} before it failed, the last one so: {last}"
+
+
+def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
+    """Why conversations of a run failed, the commonest reason first."""
+    reasons = (
+        SelfPlayConversation.objects.filter(run=run)
+        .exclude(error="")
+        .values_list("bot_id", "partner_bot_id", "error")
+        .annotate(n=Count("id"))
+        .order_by("-n", "bot_id", "partner_bot_id", "error")
+    )
+    return [
+        Failures(Pair(bot_id, partner_id), n, error)
+        for bot_id, partner_id, error, n in reasons[:limit]
+    ]
+
+
+def selfplay_failed_counts(runs: Collection[SelfPlayRun]) -> dict[int, int]:
+    """By run, how many of its conversations failed; runs without any are not named."""
+    links = SelfPlayConversation.objects.filter(run__in=list(runs)).exclude(error="")
+    return dict(links.values_list("run").annotate(n=Count("id")).order_by())
 
 
 def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.db.models import F
 
+from webapp.ratings.summary import study_whole
 from webapp.runs.models import HybridFit, SelfPlayRun
 from webapp.studies.models import Study
 
@@ -22,7 +23,7 @@ def fit_create(
     study: Study,
     targets: Sequence[str] | None = None,
     preset: str = "paper",
-    intercept: str = "fold",
+    intercept: str = "common",
     run: SelfPlayRun | None = None,
     train_study: Study | None = None,
     features: Sequence[str] | None = None,
@@ -36,7 +37,8 @@ def fit_create(
     """Ask for a leave-bot-out fit.
 
     Args:
-        targets: rating dimensions; several are averaged. None: quality, or those of the kept fit.
+        targets: rating dimensions; several are averaged. None: those of the kept fit, or the question about
+            the whole.
         run: self-play conversations to predict too.
         train_study: fit on that study and apply to `study`.
         features: metric columns; None: the preset's.
@@ -44,13 +46,14 @@ def fit_create(
         kept: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
         enqueue: False for a caller that does the work itself.
     """
+    whole = (kept or {}).get("targets") or study_whole(train_study or study) or ["quality"]
     with transaction.atomic():
         fit = HybridFit.objects.create(
             study=study,
             train_study=train_study,
             run=run,
             request={
-                "targets": list(targets or ["quality"]),
+                "targets": list(targets or whole),
                 "targets_given": targets is not None,
                 "preset": preset,
                 "intercept": intercept,

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 from django.db import transaction
@@ -18,10 +16,12 @@ from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from chatbots.storable import storable
 from webapp.core.errors import Refused
+from webapp.runs.holders import STALE_AFTER, holder_is_dead
 from webapp.runs.models import Job, SelfPlayRun
+from webapp.runs.selectors.jobs import job_is_abandoned
 
-STALE_AFTER = timedelta(seconds=60)
 State = Job.State
 J = TypeVar("J", bound=Job)
 
@@ -78,7 +78,7 @@ def job_end(*, job: Job, holder: str, state: str, error: str = "") -> bool:
     return bool(
         type(job)  # type: ignore[attr-defined]
         .objects.filter(pk=job.pk, holder=holder, state=State.RUNNING)
-        .update(state=state, error=error[:2000], ended_at=now, updated_at=now, holder="")
+        .update(state=state, error=storable(error, 2000), ended_at=now, updated_at=now, holder="")
     )
 
 
@@ -97,7 +97,10 @@ def job_cancel(*, job: J) -> J:
 
 
 def job_restart(*, job: J, enqueue: bool = False) -> J:
-    """Go on with a job that failed or was stopped; conversations that failed are tried again.
+    """Go on with a job that failed, was stopped or lost its process.
+
+    Conversations that failed are tried again where the whole run has failed, and left where it was only
+    stopped: going on is no reason to ask, and pay, a bot again that did not answer.
 
     Args:
         enqueue: send it to the workers too.
@@ -105,10 +108,14 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
     Raises:
         Refused: `running` or `done`.
     """
+    can = Q(state__in=[State.FAILED, State.CANCELLED])
+    if job_is_abandoned(job):
+        can |= Q(state=State.RUNNING, holder=job.holder, heartbeat_at=job.heartbeat_at)
     with transaction.atomic():
+        had_failed = type(job).objects.filter(pk=job.pk, state=State.FAILED).exists()  # type: ignore[attr-defined]
         changed = (
             type(job)  # type: ignore[attr-defined]
-            .objects.filter(pk=job.pk, state__in=[State.FAILED, State.CANCELLED])
+            .objects.filter(can, pk=job.pk)
             .update(
                 state=State.QUEUED,
                 cancel_requested=False,
@@ -123,7 +130,7 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
             if job.state == State.DONE:
                 raise Refused("done", f"{job} is done; there is nothing to go on with")
             raise Refused("running", f"{job} is not over; it goes on by itself")
-        if isinstance(job, SelfPlayRun):
+        if had_failed and isinstance(job, SelfPlayRun):
             from webapp.runs.services.selfplay import selfplay_forget_failed
 
             selfplay_forget_failed(run=job)
@@ -132,27 +139,3 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
 
         send(job)
     return job
-
-
-def holder_is_dead(holder: str) -> bool:
-    """Whether the holder was a process of this machine that no longer exists."""
-    host, _, rest = holder.partition(":")
-    pid = rest.partition(":")[0]
-    if host != socket.gethostname()[:80] or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return _is_zombie(int(pid))
-
-
-def _is_zombie(pid: int) -> bool:
-    """Whether a process has ended and only its parent has not noticed, as in containers without an init."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # gone meanwhile, or not Linux
-        return False
-    return stat.rpartition(")")[2].split()[0] in ("Z", "X")

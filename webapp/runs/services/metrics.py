@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
+from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.runs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.runs.selectors.metrics import conversations_lacking_count, metrics_find
@@ -16,6 +18,7 @@ from webapp.studies.models import Study
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
+    from chatbots import Conversation as Values
     from evaluation.metrics.base import Metric, MetricTable
 
 UNDEFINED = "the metric is undefined here"
@@ -74,6 +77,16 @@ def metric_run_create(
     return made
 
 
+def metric_run_languages_add(*, job: MetricRun, conversations: Sequence[Values]) -> None:
+    """Count in which languages conversations are, beside those counted before."""
+    from evaluation.languages import language_of
+
+    found = Counter(job.languages)
+    found.update(code for one in conversations if (code := language_of(one.texts)) is not None)
+    job.languages = dict(found)
+    job.save(update_fields=["languages"])
+
+
 def metric_results_store(
     *, version: MetricVersion, table: MetricTable, n_turns: Mapping[str, int]
 ) -> int:
@@ -97,7 +110,7 @@ def metric_results_store(
             turn_values[conversation_id][name][turn] = _finite(value)
     names = list(table.conversations.columns)
     matrix = table.conversations.to_numpy(dtype=float)
-    rows = []
+    rows: list[MetricResult] = []
     for conversation_id, found in zip(table.conversations.index, matrix, strict=True):
         values = {name: _finite(value) for name, value in zip(names, found, strict=True)}
         rows.append(
@@ -110,6 +123,10 @@ def metric_results_store(
             )
         )
     with transaction.atomic():
+        # Somebody may have been erased meanwhile; who is here stays until this is stored.
+        here = Conversation.objects.filter(pk__in=list(table.conversations.index)).order_by("pk")
+        kept = {str(pk) for pk in here.select_for_update(no_key=True).values_list("pk", flat=True)}
+        rows = [row for row in rows if str(row.conversation_id) in kept]
         there = MetricResult.objects.filter(
             metric=version, conversation__in=list(table.conversations.index)
         )

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
+from chatbots import Conversation as Dialogue
 from chatbots import derive_seed
+from chatbots.storable import storable
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry, bot_find
 from webapp.bots.services import bot_version_record
@@ -17,7 +19,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.metrics import metrics_find
-from webapp.runs.selectors.selfplay import PAIRS, Pair, plan_pairs
+from webapp.runs.selectors.selfplay import PAIRS, Pair, plan_pairs, selfplay_missing
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 N_CONVERSATIONS = 100
 N_TURNS = 10
 _SEED_LIMIT = 2**63
+ERROR_MAX_CHARS = 500
 
 
 def run_create(
@@ -78,7 +81,7 @@ def run_create(
         "n_conversations": n_conversations,
         "n_turns": n_turns,
         "seed": seed,
-        "openers": list(openers),
+        "openers": [storable(opener) for opener in openers],
         "metrics": [metric.name for metric in metrics_find(metrics)] if metrics else [],
         "identities": {
             bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in found
@@ -141,9 +144,7 @@ def selfplay_store(
             )
         )
         for i, said in enumerate(one.conversation.turns):
-            turn = Turn(
-                conversation_id=pk, index=i, speaker=said.speaker, text=_storable(said.text)
-            )
+            turn = Turn(conversation_id=pk, index=i, speaker=said.speaker, text=storable(said.text))
             turn.cost_set(one.costs.get(i))
             turns.append(turn)
         links.append(
@@ -154,7 +155,7 @@ def selfplay_store(
                 partner=partner,
                 ordinal=ordinal,
                 conversation_id=pk,
-                error=(one.error or "")[:500],
+                error=storable(one.error or "", ERROR_MAX_CHARS),
             )
         )
     with transaction.atomic():
@@ -172,6 +173,22 @@ def selfplay_store(
     return len(stored)
 
 
+def selfplay_give_up(
+    *, run: SelfPlayRun, pair: Pair, version: BotVersion, partner: BotVersion | None, why: str
+) -> int:
+    """Store what is left of a pair as failed, untried. Returns how many those are."""
+    from evaluation.selfplay import SelfPlayed
+
+    ordinals = selfplay_missing(run, pair)
+    untried = [
+        SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=why)
+        for n in ordinals
+    ]
+    return selfplay_store(
+        run=run, version=version, partner=partner, ordinals=ordinals, played=untried
+    )
+
+
 def selfplay_forget_failed(*, run: SelfPlayRun) -> int:
     """Delete conversations that ended with an error, so that they are played again."""
     failed = Conversation.objects.filter(selfplay__run=run, state=Conversation.State.FAILED)
@@ -181,8 +198,3 @@ def selfplay_forget_failed(*, run: SelfPlayRun) -> int:
         n_done = SelfPlayConversation.objects.filter(run=run).count()
         SelfPlayRun.objects.filter(pk=run.pk).update(n_done=n_done)
     return n_failed
-
-
-def _storable(text: str) -> str:
-    """The text as a database takes it; a neural bot may emit half a surrogate pair or a NUL."""
-    return text.replace("\x00", "").encode("utf-8", "replace").decode()

@@ -48,7 +48,10 @@ class ExportOptions:
 
 
 class Exporter(Protocol):
-    """One exported table."""
+    """One exported table.
+
+    A table that asks for more than the right to read on the dashboard has it as `right`.
+    """
 
     name: str
     title: str
@@ -124,7 +127,12 @@ def rater_of(rater: str, participant_id: Any) -> str | None:
     return rater or (str(participant_id) if participant_id else None)
 
 
+STUDY_COLUMNS = (
+    ExportColumn("study", "text", "Key of the study."),
+    ExportColumn("is_synthetic", "boolean", "The participant was a script."),
+)
 CONVERSATION_COLUMNS = (
     ExportColumn("conversation", "text", "Id of the conversation."),
     ExportColumn("bot", "text", "Id of the bot."),
+    *STUDY_COLUMNS,
 )

@@ -33,6 +33,9 @@ _COLUMNS = (
     ExportColumn("n_exchanges", "integer", "Human turns that the bot answered."),
     ExportColumn("seed", "text", "Seed of all randomness of the bot; a text, for it has 63 bits."),
     ExportColumn("is_synthetic", "boolean", "The participant was a script."),
+    ExportColumn(
+        "participant", "text", "Random id of the participant; empty in imported data and self-play."
+    ),
     ExportColumn("created_at", "time", "When the conversation was begun, or imported."),
     ExportColumn("ended_at", "time", "When it was rated or given up."),
 )
@@ -67,6 +70,7 @@ class Conversations:
                 row.n_exchanges,
                 str(row.seed),
                 row.is_synthetic,
+                str(row.participant_id) if row.participant_id else None,
                 row.created_at,
                 row.ended_at,
             ]

@@ -9,6 +9,7 @@ from webapp.conversations.models import Turn
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CHUNK,
+    STUDY_COLUMNS,
     ExportColumn,
     ExportOptions,
     included,
@@ -19,6 +20,7 @@ _COLUMNS = (
     ExportColumn("conversation", "text", "Id of the conversation."),
     ExportColumn("state", "text", "Of the conversation: open, completed or failed."),
     ExportColumn("bot", "text", "Id of the bot in the conversation."),
+    *STUDY_COLUMNS,
     ExportColumn("turn", "integer", "Number of the utterance in its conversation, from 0."),
     ExportColumn("speaker", "text", "human or bot."),
     ExportColumn("text", "text", "What was said."),
@@ -38,9 +40,14 @@ _COLUMNS = (
         "number",
         "What the reply cost, in the currency of the bot's prices; empty where a price is unknown.",
     ),
+    ExportColumn(
+        "answered_by",
+        "text",
+        "Who gave the reply in the bot's place: the id of its fallback_bot, or its second address; empty if it did.",
+    ),
     ExportColumn("created_at", "time", "When the utterance was stored."),
 )
-_TOKENS_IN = [column.name for column in _COLUMNS].index("tokens_in") - 1  # without the first
+_TOKENS_IN = [column.name for column in _COLUMNS].index("tokens_in") - 5  # behind study and chat
 
 
 @register_exporter
@@ -54,12 +61,13 @@ class Messages:
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         turns = Turn.objects.filter(included(study, options, prefix="conversation__"))
-        for conversation_id, *rest in (
+        for conversation_id, state, bot, is_synthetic, *rest in (
             turns.order_by("conversation_id", "index")
             .values_list(
                 "conversation_id",
                 "conversation__state",
                 "conversation__bot__bot_id",
+                "conversation__is_synthetic",
                 "index",
                 "speaker",
                 "text",
@@ -69,10 +77,11 @@ class Messages:
                 "tokens_out",
                 "tokens_estimated",
                 "cost",
+                "answered_by",
                 "created_at",
             )
             .iterator(chunk_size=CHUNK)
         ):
             if rest[_TOKENS_IN] is None:
                 rest[_TOKENS_IN + 2] = None  # nothing was counted, so nothing was estimated either
-            yield [str(conversation_id), *rest]
+            yield [str(conversation_id), state, bot, study.key, is_synthetic, *rest]

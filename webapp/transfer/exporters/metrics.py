@@ -43,7 +43,7 @@ class Metrics:
         versions = [version.pk for version, _ in chosen]
         conversations = (
             conversations_included(study, options)
-            .values_list("pk", "bot__bot_id", "state", "n_exchanges")
+            .values_list("pk", "bot__bot_id", "is_synthetic", "state", "n_exchanges")
             .iterator(chunk_size=CHUNK)
         )
         while chunk := list(islice(conversations, CHUNK)):
@@ -53,9 +53,15 @@ class Metrics:
             values: dict[Any, dict[str, Any]] = {}
             for pk, found in results.values_list("conversation_id", "values"):
                 values.setdefault(pk, {}).update(found)
-            for pk, *rest in chunk:
+            for pk, bot, *rest in chunk:
                 if pk in values:
-                    yield [str(pk), *rest, *(values[pk].get(name) for name in names)]
+                    yield [
+                        str(pk),
+                        bot,
+                        study.key,
+                        *rest,
+                        *(values[pk].get(name) for name in names),
+                    ]
 
 
 def measured(study: Study, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:

@@ -8,9 +8,11 @@ from typing import Any
 from django.db.models import Q
 
 from webapp.ratings.models import Rating
+from webapp.studies.completion import Outcome, completion_shown
 from webapp.studies.models import Dimension, Study
 from webapp.transfer.exporters.base import (
     CHUNK,
+    STUDY_COLUMNS,
     ExportColumn,
     ExportOptions,
     included,
@@ -29,6 +31,7 @@ _BEFORE = (
     ExportColumn(
         "n_exchanges", "integer", "Human turns that the bot answered in the conversation."
     ),
+    *STUDY_COLUMNS,
 )
 _AFTER = (
     ExportColumn("comment", "text", "The rater's free comment."),
@@ -37,7 +40,7 @@ _AFTER = (
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
     ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
-    ExportColumn("completion_code", "text", "The code the participant earned. Private."),
+    ExportColumn("completion_code", "text", "The code the participant was shown. Private."),
 )
 
 
@@ -62,6 +65,7 @@ class Ratings:
             "rater",
             "participant_id",
             "conversation__n_exchanges",
+            "conversation__is_synthetic",
             "answers",
             "comment",
             "submitted_at",
@@ -81,6 +85,7 @@ class Ratings:
             rater,
             participant_id,
             n_exchanges,
+            is_synthetic,
             answers,
             comment,
             submitted_at,
@@ -93,10 +98,12 @@ class Ratings:
                 bot_version,
                 rater_of(rater, participant_id),
                 n_exchanges,
+                study.key,
+                is_synthetic,
                 *(answers.get(key) for key in keys),
                 comment,
                 submitted_at,
-                *private,
+                *(_private_cells(study, *private) if private else ()),
             ]
 
     def _dimensions(self, study: Study) -> list[tuple[str, ExportColumn]]:
@@ -126,3 +133,13 @@ def _dimensions_of(study: Study) -> list[Dimension]:
         found.select_related("rubric"),
         key=lambda d: (d.rubric_id != study.rubric_id, -d.rubric_id, d.position, d.pk),
     )
+
+
+def _private_cells(
+    study: Study, platform: str | None, external_id: str | None, own_code: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """The person's ids on the platform that sent them, and the code they were shown after rating."""
+    shown = completion_shown(
+        study=study, platform=platform or "", outcome=Outcome.RATED, own_code=own_code or ""
+    )
+    return platform, external_id, shown.code if own_code else None

@@ -43,11 +43,11 @@ class TurnMetrics:
         versions = [version.pk for version, _ in chosen]
         conversations = (
             conversations_included(study, options)
-            .values_list("pk", "bot__bot_id")
+            .values_list("pk", "bot__bot_id", "is_synthetic")
             .iterator(chunk_size=CHUNK)
         )
-        while chunk := dict(islice(conversations, CHUNK)):
-            results = MetricResult.objects.filter(conversation__in=chunk, metric__in=versions)
+        while chunk := {pk: rest for pk, *rest in islice(conversations, CHUNK)}:
+            results = MetricResult.objects.filter(conversation__in=list(chunk), metric__in=versions)
             values: dict[Any, dict[str, list[Any]]] = {}
             for pk, found in results.values_list("conversation_id", "turns"):
                 values.setdefault(pk, {}).update(found)
@@ -56,9 +56,12 @@ class TurnMetrics:
                 "conversation_id", "index", "speaker"
             ):
                 of = values[pk]
+                bot, is_synthetic = chunk[pk]
                 yield [
                     str(pk),
-                    chunk[pk],
+                    bot,
+                    study.key,
+                    is_synthetic,
                     index,
                     speaker,
                     *(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots import Turn
+from chatbots.storable import storable
 from webapp.transfer.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
@@ -200,5 +201,4 @@ def _kind(value: Any) -> str:
 
 def _short(value: Any) -> str:
     """The value as it stands in the file, cut to a line; safe to print."""
-    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return storable(json.dumps(value, ensure_ascii=False), 60)

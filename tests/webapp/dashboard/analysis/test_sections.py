@@ -20,6 +20,7 @@ from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.sections import Section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.analysis.trajectories import VOTES, trajectories_section, turn_values
+from webapp.dashboard.analysis.trajectory_points import behind_point
 from webapp.dashboard.plots.figure import Table
 from webapp.ratings.summary import bot_summary
 from webapp.runs.models import HybridFit
@@ -149,11 +150,46 @@ def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
         if row[0].text == "Words, participant" and row[2].raw == (1,)
     }
     assert first["best 24"] > first["worst 24"] + 1
-    assert "48 conversations are rated; 100 best and 100 worst need 200." in section.missing
+    assert "48 conversations rated; 100 best and 100 worst need 200." in section.missing
     missing = next(row for row in rows if row[0].text == "Sentiment, participant")
     assert "not computed yet" in missing[1].why
     assert {row[1].text for row in by_id["by-trait"].table.rows} >= {"plain", "EI"}
     assert any(point.startswith("Words, participant:") for point in section.points)
+    verdict = by_id["best-worst"].note_lead
+    assert verdict.startswith("Best 24 against worst 24: higher in ")
+    assert "“words, participant”" in verdict.split("no difference")[0]
+    assert verdict.endswith("(means of conversations, Welch, p < .10 by Holm’s correction).")
+
+
+def test_a_trajectory_without_a_difference_says_that_none_is_shown(data: StudyData) -> None:
+    data.table.answers["quality"][:] = np.random.default_rng(2).normal(4, 1, len(data.values))
+    (figure,) = [f for f in trajectories_section(data).figures if f.id == "best-worst"]
+    assert "no difference shown in" in figure.note_lead
+    assert "higher" not in figure.note_lead
+
+
+def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -> None:
+    points: list[tuple[str, str, int, int]] = []
+    data.point_link = lambda *point: (points.append(point), f"/point/{len(points) - 1}")[1]
+    section = trajectories_section(data)
+    checked = 0
+    for figure in section.figures:
+        for row in figure.table.rows:
+            if not row[5].href:
+                continue
+            found = behind_point(data, *points[int(row[5].href.rsplit("/", 1)[1])], lambda pk: pk)
+            assert found is not None
+            values = [line[3].raw[0] for line in found.table.rows]
+            assert len(values) == row[5].raw[0]
+            assert np.mean(values) == pytest.approx(row[3].raw[0])
+            assert {line[0].href for line in found.table.rows} <= set(data.per_conversation.index)
+            checked += 1
+        assert '<a href="/point/' in figure.wide
+    assert checked > 10
+    assert behind_point(data, "best-worst", "words_user", 0, 99, str) is None
+    assert behind_point(data, "best-worst", "words_user", 2, 1, str) is None
+    assert behind_point(data, "best-worst", "nothing", 0, 1, str) is None
+    assert behind_point(data, "other", "words_user", 0, 1, str) is None
 
 
 def test_the_three_matrices(data: StudyData) -> None:

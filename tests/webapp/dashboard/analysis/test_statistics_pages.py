@@ -31,7 +31,7 @@ def test_every_part_has_its_figures_and_tables(staff: Client, study: Study) -> N
 
 def test_a_difference_is_planned_for(staff: Client, study: Study) -> None:
     html = staff.get(address(study, "comparisons") + "?difference=0.5&power=0.9").content.decode()
-    assert "Raters per bot for a power of 0.9" in html
+    assert "Raters per bot for a power of .90" in html
     html = staff.get(address(study, "comparisons") + "?difference=-1").content.decode()
     assert "greater than or equal to" in html
 
@@ -79,3 +79,17 @@ def test_a_study_without_ratings_says_so(staff: Client, client: Client) -> None:
     assert staff.get(reverse("dashboard:study_report_file", args=["empty"])).status_code == 404
     assert staff.get(address(study, "nothing")).status_code == 404
     assert client.get(address(study, "models")).status_code == 302
+
+
+def test_a_point_of_a_trajectory_has_a_page(staff: Client, study: Study) -> None:
+    page = staff.get(reverse("dashboard:study_statistics_part", args=[study.key, "trajectories"]))
+    address = reverse("dashboard:study_point", args=[study.key, "best-worst", "words_user", 0, 1])
+    assert f'<a href="{address}"' in page.content.decode()
+    html = staff.get(address).content.decode()
+    assert "Words, participant, exchange 1: best 24" in html
+    assert "24 conversations, the highest values first." in html
+    assert html.count("/dashboard/conversations/") == 24
+    for wrong in (["best-worst", "words_user", 0, 99], ["other", "words_user", 0, 1]):
+        assert (
+            staff.get(reverse("dashboard:study_point", args=[study.key, *wrong])).status_code == 404
+        )

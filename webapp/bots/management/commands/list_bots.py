@@ -50,8 +50,8 @@ class Command(ConfabCommand):
                 "id": entry.id,
                 "name": entry.name,
                 "kind": entry.kind,
-                "available": entry.available,
-                "reason": entry.reason,
+                "available": entry.is_offered,
+                "reason": entry.reason or (entry.trouble if entry.is_set_aside else None),
             }
             for entry in entries
         ]

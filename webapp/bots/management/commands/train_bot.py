@@ -1,4 +1,4 @@
-"""`train_bot CONFIG [--data FOLDER] [--output FOLDER] [--restart] [--ship FOLDER]`: train a dialogue model.
+"""`train_bot CONFIG [--data FOLDER] [--base BASE] [--output FOLDER] [--restart] [--ship FOLDER]`: train a model.
 
 Called again, a stopped training goes on. A config that starts from the weights of another training finds that
 one's config beside its own, and trains it first.
@@ -35,6 +35,12 @@ class Command(ConfabCommand):
             default=Path(settings.DATA_DIR) / "training",
             help="holds one folder per training, by the name in its config",
         )
+        parser.add_argument(
+            "--base",
+            default="",
+            metavar="BASE",
+            help="lay the config over this one, such as compat-2019 (the released code's behaviour)",
+        )
         parser.add_argument("--restart", action="store_true", help="begin anew")
         parser.add_argument(
             "--ship",
@@ -52,7 +58,7 @@ class Command(ConfabCommand):
         from chatbots.training.shipping import ship
         from chatbots.training.state import StateError
 
-        config = config_load(options["config"], options["data"])
+        config = config_load(options["config"], options["data"], options["base"])
         before = config_before(options["config"], config)
         output, device = options["output"], settings.CONFAB_DEVICE
         try:
@@ -61,7 +67,8 @@ class Command(ConfabCommand):
                 train(before, output / before.name, device=device)
             result = train(config, output / config.name, device=device, restart=options["restart"])
             if options["ship"]:
-                again = f"manage.py train_bot {options['config']} --data FOLDER --ship {options['ship']}"
+                base = f" --base {options['base']}" if options["base"] else ""
+                again = f"manage.py train_bot {options['config']}{base} --data FOLDER --ship {options['ship']}"
                 ship(output / config.name, options["ship"] / config.name, config, again)
         except (CheckpointError, EncoderError, StateError, TrainingError) as error:
             raise CommandError(" ".join(str(error).split())) from error
@@ -71,6 +78,11 @@ class Command(ConfabCommand):
             f"{result.tokens_per_s:,.0f} target tokens per second, {result.waiting_share:.1%} of the time "
             "spent waiting for data"
         )
+        if result.skipped:
+            self.note(
+                f"batches left out because their gradient was not finite: {result.skipped} (at most "
+                f"{config.optimiser.max_skipped})"
+            )
         self._table = table_3([(config.model.upper(), version_name(config), result.best)])
         return {
             "checkpoint": str(result.checkpoint),

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandError
 
 from chatbots.encoders.emotion import HEAD
@@ -33,7 +34,11 @@ class Command(ConfabCommand):
     def run(self, **options: Any) -> dict[str, Any]:
         try:
             manifest = emotion_train(
-                options["data"], options["config"], options["output"], options["measure"]
+                options["data"],
+                options["config"],
+                options["output"],
+                options["measure"],
+                settings.CONFAB_DEVICE,
             )
         except EncoderError as error:
             raise CommandError(str(error)) from error

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 from argparse import ArgumentParser
+from types import FrameType
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from chatbots.configured import BotsFileError
 from webapp.bots.selectors import bot_pools, bots_discover
 from webapp.conversations.bot_host import runtime_get
+from webapp.core.stopping import end_within
 
 
 class Command(BaseCommand):
@@ -35,7 +37,12 @@ class Command(BaseCommand):
     async def _run(pool: str | None) -> None:
         task = asyncio.ensure_future(runtime_get(pool=pool).run())
         loop = asyncio.get_running_loop()
-        for name in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(name, task.cancel)
+
+        def stop(_number: int, _frame: FrameType | None) -> None:
+            end_within()
+            loop.call_soon_threadsafe(task.cancel)
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
         with contextlib.suppress(asyncio.CancelledError):
             await task

@@ -6,21 +6,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
 from chatbots.configured import BotsFileError
 from webapp.bots.selectors import bot_available_ids, bots_discover
+from webapp.core.database import database_complaint, database_write_check
+from webapp.core.stopping import GRACE_S, WORKER_S, end_within
 from webapp.studies.models import Study
 from webapp.studies.services import demo_paper_study_ensure, demo_study_ensure
 
@@ -41,9 +47,13 @@ class Command(BaseCommand):
             bots_discover()
         except BotsFileError as error:
             raise CommandError(str(error)) from error
+        # Whatever would keep Confab from serving is said before any address is.
+        listening = _listen(host, port)
         paper = None
         if demo:
-            call_command("migrate", verbosity=0)
+            _checked(lambda: call_command("migrate", verbosity=0))
+        _checked(database_write_check)
+        if demo:
             demo_study_ensure()
             paper = demo_paper_study_ensure()
             self._admin_ensure()
@@ -52,15 +62,9 @@ class Command(BaseCommand):
         children = [self._worker()] if worker else []
         try:
             self._say_where(host, port, demo, paper)
-            asyncio.run(_serve(host, port))
+            asyncio.run(_serve(listening, children))
         finally:
-            for child in children:
-                child.send_signal(signal.SIGTERM)
-            for child in children:
-                try:
-                    child.wait(timeout=15)
-                except subprocess.TimeoutExpired:
-                    child.kill()
+            _end(children)
 
     def _say_where(self, host: str, port: int, demo: bool, paper: Study | None) -> None:
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
@@ -107,23 +111,32 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(host: str, port: int) -> None:
+async def _serve(listening: socket.socket, children: list[subprocess.Popen[bytes]]) -> None:
     """Web server and, embedded, bot host in one event loop, until either ends or a signal comes."""
     config = uvicorn.Config(
         "webapp.asgi:application",
-        host=host,
-        port=port,
         lifespan="off",  # Django has none; what must start is started here
         access_log=False,
         log_config=None,
         ws_ping_interval=20,
-        timeout_graceful_shutdown=5,
-        proxy_headers=True,
+        # Longer than clients keep idle connections, or one is closed just as its next request is on the way.
+        timeout_keep_alive=130,
+        timeout_graceful_shutdown=GRACE_S,
+        proxy_headers=False,  # `core/logins.py` hears proxies that are declared, and nobody else
     )
     server = _Server(config)
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if not server.should_exit:
+            # The worker is told at the end (told twice, Celery would break off its task), and not left behind.
+            end_within(first=lambda: _kill(children))
+        loop.call_soon_threadsafe(server.handle_exit, number, frame)
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, server.handle_exit, number, None)
-    web = asyncio.ensure_future(server.serve())
+        # Not the loop's own handlers, which a blocked loop would never call.
+        signal.signal(number, stop)
+    web = asyncio.ensure_future(server.serve(sockets=[listening]))
     tasks = [web]
     if settings.CONFAB_BOT_HOST_IN_PROCESS:
         from webapp.conversations.bot_host import runtime_get
@@ -138,3 +151,55 @@ async def _serve(host: str, port: int) -> None:
     for task in done:
         if not task.cancelled() and task.exception() is not None:
             raise task.exception()  # type: ignore[misc]
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket where people will come in.
+
+    Raises:
+        CommandError: if the address cannot be had.
+    """
+    if not 1 <= port <= 65535:
+        raise CommandError(f"{port} is no port; it must be from 1 to 65535")
+    try:
+        family, kind, protocol, _name, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CommandError(
+                f"port {port} of {host} is in use by another program; stop that one, or choose another port "
+                f"with PORT={port + 1} or --port {port + 1}"
+            ) from None
+        raise CommandError(f"cannot listen on {host}, port {port}: {error}") from None
+    return listening
+
+
+def _checked(step: Callable[[], object]) -> None:
+    """Do a step that needs the database.
+
+    Raises:
+        CommandError: if that cannot be used.
+    """
+    try:
+        step()
+    except DatabaseError as error:
+        raise CommandError(database_complaint(error)) from error
+
+
+def _end(children: list[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.send_signal(signal.SIGTERM)
+    try:
+        for child in children:
+            child.wait(timeout=WORKER_S)
+    except subprocess.TimeoutExpired:
+        _kill(children)
+
+
+def _kill(children: list[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.kill()

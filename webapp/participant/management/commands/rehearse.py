@@ -61,7 +61,8 @@ class Command(ConfabCommand):
             raise Refused("none_played", f"nobody got through: {failures[0]}")
         return {
             "study": study.key,
-            "played": len(played),
+            "people": len(results),
+            "done": len(played),
             "exchanges": sum(result.n_exchanges for result in played),
             "failed": failures,
         }

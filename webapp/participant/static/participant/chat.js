@@ -9,6 +9,7 @@ import { Socket, socketAddress } from "./socket.js";
 
 const LATE_AFTER_MS = 1500; // then an unacknowledged message says that it waits
 const DEAD_AFTER_MS = 10000; // then a connection that acknowledges nothing is given up
+const AGAIN_AFTER_MS = 3000; // then a message the server could not store is sent again
 const BANNER_AFTER_MS = 800; // short losses need no banner
 
 const main = byId("main");
@@ -21,6 +22,7 @@ const state = { connected: false, loaded: false, due: null, failed: false, canRa
 const outbox = new Outbox(`${storeKey}.outbox`);
 let lateTimer = 0;
 let deadTimer = 0;
+let againTimer = 0;
 let bannerTimer = 0;
 let wasLost = false;
 
@@ -86,6 +88,7 @@ function send() {
 function deliver(message) {
   clearTimeout(lateTimer);
   clearTimeout(deadTimer);
+  clearTimeout(againTimer);
   lateTimer = setTimeout(() => {
     if (outbox.message) log.waitingShow(outbox.message.text, true);
   }, LATE_AFTER_MS);
@@ -98,7 +101,22 @@ function deliver(message) {
 function acknowledged() {
   clearTimeout(lateTimer);
   clearTimeout(deadTimer);
+  clearTimeout(againTimer);
   outbox.clear();
+}
+
+// The server could not store it, or cannot say: the message waits here and is sent again.
+function sendAgain() {
+  clearTimeout(lateTimer);
+  clearTimeout(deadTimer);
+  log.waitingShow(outbox.message.text, true);
+  warn(words.unavailable);
+  againTimer = setTimeout(
+    () => {
+      if (outbox.message) deliver(outbox.message);
+    },
+    AGAIN_AFTER_MS * (0.5 + Math.random()),
+  );
 }
 
 // The message was refused: its text goes back into the box.
@@ -140,6 +158,7 @@ const handlers = {
   turn({ turn, text, client_id: clientId }) {
     if (outbox.holds(clientId)) {
       acknowledged();
+      warn("");
       log.waitingStored({ turn, text });
     } else {
       log.human({ turn, text });
@@ -177,10 +196,20 @@ const handlers = {
   error(frame) {
     const { code } = frame;
     if (code === "bot_failed") {
+      if (log.turns.has(frame.turn)) return; // the reply was faster than the news that it is late
       state.due = frame.turn ?? state.due;
       state.failed = true;
-      log.failure(frame.can ?? ["retry", "swap", "finish"], frame.busy ? words.bot_busy : "");
-      say(frame.busy ? words.bot_busy : words.bot_failed);
+      state.canRate = frame.can_rate ?? state.canRate;
+      let title = "";
+      if (frame.busy) title = words.bot_busy;
+      if (frame.overdue) title = words.bot_overdue;
+      log.failure(frame.can ?? ["retry", "swap", "finish"], title);
+      say(title || words.bot_failed);
+      return;
+    }
+    if (code === "unavailable" && frame.turn === undefined) {
+      // Without a message of ours it was the connection itself, which is tried again.
+      if (frame.client_id && outbox.holds(frame.client_id)) sendAgain();
       return;
     }
     if (code === "not_found") {
@@ -189,7 +218,7 @@ const handlers = {
     }
     if (frame.client_id) takeBack(frame.client_id);
     else for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
-    warn(errorWords(frame));
+    warn(code === "unavailable" ? words.vote_refused : errorWords(frame));
     if (code === "closed" && !state.canRate) location.reload();
   },
 };
@@ -237,17 +266,23 @@ function update() {
   for (let i = 0; i < segments.length; i += 1) {
     segments[i].classList.toggle("on", n * segments.length >= (i + 1) * nMin);
   }
-  document.body.classList.toggle("can-rate", state.canRate);
-  let progress = state.canRate ? words.can_rate : fill(words.progress, { n, of: nMin });
+  // The server refuses a rating while a reply is under way; one that failed holds nobody back.
+  const canRate = state.canRate && (!isDue || state.failed);
+  const hasEnough = canRate || (state.loaded && n >= nMin);
+  // The button keeps its place while a reply is under way: nothing jumps with every message.
+  document.body.classList.toggle("can-rate", hasEnough);
+  let progress = canRate ? words.can_rate : words.rate_soon;
+  if (!hasEnough) progress = fill(words.progress, { n, of: nMin });
   if (isOver) progress = words.complete;
   byId("progress").textContent = progress;
   document.body.classList.toggle("is-over", isOver);
-  const why = state.canRate ? "" : plural(words.opens_after, Math.max(1, nMin - n));
+  let why = "";
+  if (!canRate) why = hasEnough ? words.rate_waits : plural(words.opens_after, Math.max(1, nMin - n));
   byId("rate-reason").textContent = why;
   const leaveWords = byId("leave-rate-words");
-  leaveWords.textContent = state.canRate ? leaveWords.dataset.open : why;
+  leaveWords.textContent = canRate ? leaveWords.dataset.open : why;
   for (const link of [byId("rate"), byId("leave-rate")]) {
-    if (state.canRate) {
+    if (canRate) {
       link.href = main.dataset.rate;
       link.removeAttribute("aria-disabled");
       link.removeAttribute("tabindex");
@@ -268,3 +303,4 @@ function hintShow(isDue) {
 }
 
 update();
+byId("text").focus({ preventScroll: true }); // whoever has come here is here to write

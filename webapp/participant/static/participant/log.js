@@ -198,7 +198,7 @@ export class Log {
   // `title` says more than that the bot did not answer, where more is known.
   failure(can, title) {
     this.comingEnd();
-    if (this.failed) return;
+    this.failureEnd();
     this.failed = clone("tpl-failed");
     if (title) this.failed.querySelector(".point-title").textContent = title;
     for (const way of this.failed.querySelectorAll("[data-can]")) {

@@ -32,17 +32,17 @@ for (const row of form.querySelectorAll("fieldset.likert")) {
   });
 }
 
-// Drafts: what was chosen stays until it is saved.
+// Drafts: what was chosen or written here stays until it is saved. It is at least as new as what the
+// server gives back of a form that it could not take.
 const isOwn = (name) => name !== "csrfmiddlewaretoken" && !name.startsWith("_");
 
 function draftStore() {
-  const values = [...new FormData(form)].filter(([name, value]) => isOwn(name) && value !== "");
-  kept.set(draftKey, values.length ? JSON.stringify(values) : "");
+  kept.set(draftKey, JSON.stringify([...new FormData(form)].filter(([name]) => isOwn(name))));
 }
 
 function draftLoad() {
   const text = kept.get(draftKey);
-  if (!text || byId("summary")) return; // after an error the server gives the answers back
+  if (!text) return;
   for (const [name, value] of JSON.parse(text)) {
     for (const field of form.querySelectorAll(`[name="${CSS.escape(name)}"]`)) {
       if (field.type === "radio") field.checked = field.value === value || field.checked;
@@ -51,6 +51,8 @@ function draftLoad() {
   }
 }
 
+// The browser's own memory of the form is older, and Chromium would put it over the draft.
+form.autocomplete = "off";
 draftLoad();
 form.addEventListener("input", draftStore);
 byId("summary")?.focus();
@@ -81,7 +83,7 @@ const socket = new Socket(socketAddress(main), {
       document.querySelector(".votes-hint").hidden = false;
     } else if (frame.type === "vote") {
       groups.get(frame.turn)?.confirm(frame.value);
-    } else if (frame.type === "error") {
+    } else if (frame.type === "error" && frame.code !== "bot_failed") {
       for (const votes of groups.values()) votes.refused();
       say(frame.message);
       if (frame.code === "not_found") socket.end();

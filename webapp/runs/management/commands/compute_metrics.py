@@ -11,6 +11,8 @@ from webapp.runs import jobs
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.following import follow, work_inline
 from webapp.runs.management.studies import study_named
+from webapp.runs.selectors.languages import languages_told
+from webapp.runs.selectors.metrics import metrics_find
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.runs.services.metrics import metric_run_create
 
@@ -46,6 +48,8 @@ class Command(ConfabCommand):
                 note=self.note,
                 go_on="The metrics are computed on without you; run the command again to follow.",
             )
+        for told in languages_told(job.languages, metrics_find(job.metrics)):
+            self.note(told)
         return {
             "conversations": job.n_done,
             "metrics": job.metrics,

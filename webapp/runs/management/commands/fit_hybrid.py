@@ -8,13 +8,23 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from evaluation.hybrid.verdict import FEW_BOTS, INTERCEPT_WORDS
+from evaluation.printing import figure, share, span
+from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.runs import jobs
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.following import work_inline
 from webapp.runs.management.studies import study_named
+from webapp.runs.selectors.fit_arguments import fit_arguments_check
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.runs.services.fits import fit_create
+
+_LEVELS = {
+    "conversation_level": "over conversations",
+    "bot_level": "over bots",
+    "bot_level_selfplay": "over bots, from self-play",
+}
 
 
 class Command(ConfabCommand):
@@ -25,11 +35,16 @@ class Command(ConfabCommand):
         parser.add_argument(
             "--target",
             metavar="quality[,fluency…]",
-            help="rating dimensions; several: their mean (default: quality)",
+            help="rating dimensions; several: their mean (default: the question about the whole)",
         )
         parser.add_argument("--run", type=int, metavar="ID", help="predict this self-play run too")
         parser.add_argument("--preset", default="paper", help="paper or strong (default: paper)")
-        parser.add_argument("--intercept", choices=["fold", "common"], default="fold")
+        parser.add_argument(
+            "--intercept",
+            choices=["common", "fold"],
+            default="common",
+            help="common to all folds (default), or of each fold, as the paper has it",
+        )
         parser.add_argument("--train-study", metavar="KEY2", help="fit on that study instead")
         parser.add_argument("--features", metavar="a,b", help="columns instead of the preset's")
         parser.add_argument("--exclude-bots", default="", metavar="A,B", help="bots to leave out")
@@ -45,15 +60,30 @@ class Command(ConfabCommand):
         output: Path | None = options["output"]
         if output is not None and not output.resolve().parent.is_dir():
             raise LookupError(f"there is no folder {output.resolve().parent}")
+        study = study_named(options["study"])
+        train_study = study_named(options["train_study"]) if options["train_study"] else None
+        targets, features = names(options["target"] or ""), names(options["features"] or "")
+        exclude_bots = names(options["exclude_bots"])
+        if kept is None:
+            try:
+                fit_arguments_check(
+                    study=train_study or study,
+                    preset=options["preset"],
+                    targets=targets,
+                    features=features,
+                    exclude_bots=exclude_bots,
+                )
+            except Refused as refused:
+                raise Usage(refused.message) from None
         fit = fit_create(
-            study=study_named(options["study"]),
-            targets=names(options["target"]) or None if options["target"] else None,
+            study=study,
+            targets=targets or None,
             run=run_by_id(options["run"]) if options["run"] is not None else None,
             preset=options["preset"],
             intercept=options["intercept"],
-            train_study=study_named(options["train_study"]) if options["train_study"] else None,
-            features=names(options["features"]) if options["features"] else None,
-            exclude_bots=names(options["exclude_bots"]),
+            train_study=train_study,
+            features=features or None,
+            exclude_bots=exclude_bots,
             include_synthetic=options["include_synthetic"],
             seed=options["seed"],
             kept=kept,
@@ -70,28 +100,28 @@ class Command(ConfabCommand):
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(
             f"{result['preset']}, target {result['target']}: {result['n_conversations']} "
-            f"conversations of {result['n_bots']} bots"
+            f"conversations of {result['n_bots']} bots, {INTERCEPT_WORDS[result['intercept']]}"
         )
-        for level in ("conversation_level", "bot_level"):
+        for level, title in _LEVELS.items():
             pearson = (result.get(level) or {}).get("pearson") or {}
-            if pearson.get("r") is not None:
-                self.stdout.write(
-                    f"  {level.replace('_', ' ')}: r = {pearson['r']:.3f}{_interval(pearson.get('ci95'))}"
-                )
+            # Over fewer bots any order can look like a line; the verdict says so.
+            told = level == "conversation_level" or result["n_bots"] >= FEW_BOTS
+            if told and pearson.get("r") is not None:
+                ends = span(*(pearson.get("ci95") or (None, None)), shares=True)
+                chance = ""
+                if pearson.get("null95") is not None:
+                    chance = f", chance passes {share(pearson['null95'])} once in twenty"
+                self.stdout.write(f"  {title}: r = {share(pearson['r'])} {ends}{chance}")
         self.stdout.write(f"  {'bot':24} {'human':>8} {'predicted':>10} {'self-play':>10}")
         for bot, found in result["bots"].items():
             cells = [found["human_mean"], found["predicted"], found["predicted_selfplay"]]
             told = " ".join(
-                f"{'–' if value is None else format(value, '.2f'):>{width}}"
-                for value, width in zip(cells, (8, 10, 10), strict=True)
+                f"{figure(value):>{width}}" for value, width in zip(cells, (8, 10, 10), strict=True)
             )
-            self.stdout.write(f"  {bot:24} {told}{_interval(found.get('predicted_selfplay_ci90'))}")
+            ends = found.get("predicted_selfplay_ci90")
+            self.stdout.write(f"  {bot:24} {told}{f' {span(*ends)}' if ends else ''}")
         if result.get("verdict"):
             self.stdout.write("\n" + fill(result["verdict"], width=100))
-
-
-def _interval(ends: list[float] | None) -> str:
-    return f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else ""
 
 
 def _read(path: Path) -> dict[str, Any]:

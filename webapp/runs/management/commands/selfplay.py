@@ -106,7 +106,8 @@ class Command(ConfabCommand):
         played = selfplay_by_pair(run)
         for pair, found in played.items():
             if found.failed:
-                self.note(f"{found.failed} conversations of {pair} failed: {found.error}")
+                n = f"{found.failed} conversation{'' if found.failed == 1 else 's'}"
+                self.note(f"{n} of {pair} failed: {found.error}")
         bots = {
             bot_id: {"conversations": found.conversations, "turns": found.turns}
             for bot_id, found in selfplay_summary(run).items()

@@ -1,0 +1,161 @@
+"""What all endpoint bots of a process share at one address: connections, places, pauses, and a circuit breaker.
+
+Ten bots at one address are one customer to it. So they wait together when it asks for patience, keep
+together to the most requests at once, and together leave it alone for a while when it is down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import weakref
+from asyncio import sleep
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from chatbots.base import BotError
+from chatbots.deadline import seconds_left
+
+if TYPE_CHECKING:
+    import anyio
+    import httpx2
+
+FAILURES_BEFORE_REST = 5
+"""An address that fails so often in a row is left alone."""
+REST_S = 15.0
+"""For so long; then one request tries it."""
+LONGEST_PAUSE_S = 120.0
+"""An address that asks for more patience is asked again after this."""
+JITTER = 0.25
+"""Waits are longer by up to this share, so that not everybody comes back at once."""
+
+
+class AddressRests(BotError):
+    """A request was not made, because the address is down or asks for more patience than there is."""
+
+
+class Customer(Protocol):
+    """A bot that asks an address."""
+
+    concurrency: int
+
+
+class Address:
+    """One address, as this process knows it.
+
+    Its places are those of an event loop, of which a process that serves bots has one.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.customers: weakref.WeakSet[Customer] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._not_before = 0.0
+        self._n_failed = 0
+        self._reason = ""
+        self._rests_until = 0.0
+        self._of_loops: dict[
+            asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, anyio.CapacityLimiter]
+        ] = {}
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
+        """A place for one request, when there is one, no pause lasts, and the address does not rest.
+
+        Raises:
+            AddressRests
+        """
+        client, limiter = self._of_loop()
+        # Where the bots name different numbers, the smallest holds.
+        limiter.total_tokens = min((bot.concurrency for bot in self.customers), default=1)
+        place = object()
+        await limiter.acquire_on_behalf_of(place)
+        try:
+            self._look()
+            await wait(self._not_before - monotonic(), f"{self.url} asks for patience")
+            yield client
+        finally:
+            limiter.release_on_behalf_of(place)
+
+    def answered(self) -> None:
+        """The address is there, whatever it said."""
+        with self._lock:
+            self._n_failed = 0
+
+    def failed(self, reason: str) -> None:
+        """The address could not be reached or has trouble."""
+        with self._lock:
+            self._n_failed += 1
+            self._reason = reason
+            if self._n_failed >= FAILURES_BEFORE_REST:
+                self._rests_until = monotonic() + REST_S
+
+    def pause(self, seconds: float) -> None:
+        """The address asks not to be asked for so long."""
+        until = monotonic() + min(seconds, LONGEST_PAUSE_S)
+        with self._lock:
+            self._not_before = max(self._not_before, until)
+
+    def _look(self) -> None:
+        with self._lock:
+            if self._n_failed < FAILURES_BEFORE_REST:
+                return
+            now = monotonic()
+            if now >= self._rests_until:
+                self._rests_until = now + REST_S  # this one tries it; nobody else does meanwhile
+                return
+            raise AddressRests(
+                f"{self.url} failed {self._n_failed} times in a row ({self._reason}) and is left alone; "
+                f"it is tried again in {max(1, round(self._rests_until - now))} s"
+            )
+
+    def _of_loop(self) -> tuple[httpx2.AsyncClient, anyio.CapacityLimiter]:
+        """The client and the places of the running event loop: connections cannot change loops."""
+        import anyio
+        import httpx2
+
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            for other in [other for other in self._of_loops if other.is_closed()]:
+                del self._of_loops[other]
+            if loop not in self._of_loops:
+                # The places are the limit; the client's own would only be a second queue.
+                limits = httpx2.Limits(max_connections=None, keepalive_expiry=30)
+                client = httpx2.AsyncClient(limits=limits, follow_redirects=False)
+                self._of_loops[loop] = client, anyio.CapacityLimiter(1)
+            return self._of_loops[loop]
+
+
+async def wait(seconds: float, why: str) -> None:
+    """Wait so long, and a little longer by chance.
+
+    Raises:
+        AddressRests: at once, if the reply's deadline comes before.
+    """
+    if seconds <= 0:
+        return
+    left = seconds_left()
+    if seconds >= left:
+        raise AddressRests(
+            f"{why} for {seconds:.0f} s, and the reply must be there in {max(0.0, left):.0f} s"
+        )
+    longer = seconds * (1 + JITTER * random.random())
+    await sleep(longer if longer < left else seconds)
+
+
+_addresses: weakref.WeakValueDictionary[str, Address] = weakref.WeakValueDictionary()
+_addresses_lock = threading.Lock()
+
+
+def address_of(url: str, customer: Customer) -> Address:
+    """The one address of this URL, with one more bot that asks it; it is forgotten with the last of them."""
+    url = url.rstrip("/")
+    with _addresses_lock:
+        address = _addresses.get(url)
+        if address is None:
+            address = _addresses[url] = Address(url)
+        address.customers.add(customer)
+    return address

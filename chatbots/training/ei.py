@@ -1,0 +1,163 @@
+"""EI regularisation of a training: which encoders its context is taught from, and how much they weigh."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from chatbots.config_values import ConfigError, at_least
+from chatbots.encoders.named import (
+    DEEPMOJI,
+    INFERSENT,
+    DeepMojiFiles,
+    InferSentFiles,
+    emotion_encoder_named,
+    sentence_encoder_named,
+)
+from chatbots.encoders.sentence import MINILM
+
+if TYPE_CHECKING:
+    from chatbots.encoders.emotion import EmotionEncoder
+    from chatbots.encoders.sentence import SentenceEncoder
+
+log = logging.getLogger(__name__)
+
+PAPER_WEIGHTS = (25_000.0, 100_000.0)
+"""The smallest and the largest w_inf of the paper's Table 9."""
+MINILM_VARIANCE = 0.0037
+"""Of an element of MiniLM's reduced vectors, over the everyday corpus: 1,610 texts, 224 components."""
+TOLERANCE = 3.0
+"""How far from the paper's weights on MiniLM a weight may be before it is worth a warning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EITraining:
+    """EI regularisation: what the context is taught to tell (paper, section 3.2).
+
+    Attributes:
+        heads: "both" (EI), "emotion" (EI_emo) or "sentence" (EI_inf).
+        input_only: the ablation that reads the two as input instead.
+        e, s: hidden units of the emotion and the sentence head.
+        w_emo, w_inf: weights of their losses, which are means, beside sums over the batch's tokens. A weight
+            is for one encoder: `weight_check` holds w_inf against the scale of the chosen one.
+        emotion_encoder: "goemotions", the head that is shipped, or "deepmoji", the paper's.
+        sentence_encoder: "infersent", the paper's, or as `chatbots.encoders.sentence.encoder_get` takes it.
+        deepmoji, infersent: their files, relative to the data folder.
+        variance: share of the sentence embeddings' variance that their PCA keeps.
+        compat_relu_emotion, compat_input_only_attached: as the released code (`chatbots.models.ei`).
+    """
+
+    heads: Literal["both", "emotion", "sentence"] = "both"
+    input_only: bool = False
+    e: int = 128
+    s: int = 4000
+    w_emo: float = 25.0
+    w_inf: float = 25_000.0
+    emotion_encoder: Literal["goemotions", "deepmoji"] = "goemotions"
+    sentence_encoder: str = MINILM
+    deepmoji: DeepMojiFiles | None = None
+    infersent: InferSentFiles | None = None
+    variance: float = 0.95
+    compat_relu_emotion: bool = False
+    compat_input_only_attached: bool = False
+
+    def __post_init__(self) -> None:
+        at_least(self, e=1, s=1, w_emo=0, w_inf=0)
+        if not 0 < self.variance <= 1:
+            raise ConfigError(f"variance is {self.variance}; above 0 and up to 1 is wanted")
+        for key, name in (("emotion_encoder", DEEPMOJI), ("sentence_encoder", INFERSENT)):
+            chosen, files = getattr(self, key) == name, getattr(self, name)
+            if chosen and files is None:
+                keys = "weights, vocabulary" if name == DEEPMOJI else "weights, vectors"
+                raise ConfigError(f"{key} is {name}; name its files: {name}: {{{keys}}}")
+            if files is not None and not chosen:
+                raise ConfigError(
+                    f"{name} names files, and {key} is {getattr(self, key)!r}, which does not read them; set "
+                    f"{key} to {name}, or leave {name} out"
+                )
+
+    def encoders(self, folder: Path, device: str = "cpu") -> tuple[EmotionEncoder, SentenceEncoder]:
+        """The two encoders, not loaded.
+
+        Args:
+            folder: where relative paths of their files begin.
+            device: where they compute.
+        """
+        deepmoji, infersent = self.deepmoji, self.infersent
+        return (
+            emotion_encoder_named(
+                self.emotion_encoder, deepmoji and deepmoji.below(folder), device
+            ),
+            sentence_encoder_named(
+                self.sentence_encoder, infersent and infersent.below(folder), device
+            ),
+        )
+
+    def model_values(self, n_emotions: int, n_dimensions: int) -> dict[str, Any]:
+        """What the model's config says of its heads."""
+        return {
+            "emotion": self.heads in ("both", "emotion"),
+            "sentence": self.heads in ("both", "sentence"),
+            "K": n_emotions,
+            "D": n_dimensions,
+            "e": self.e,
+            "s": self.s,
+            "w_emo": self.w_emo,
+            "w_inf": self.w_inf,
+            "input_only": self.input_only,
+            "compat_relu_emotion": self.compat_relu_emotion,
+            "compat_input_only_attached": self.compat_input_only_attached,
+        }
+
+
+def weight_check(ei: EITraining, variance: float, words_nats: float) -> float:
+    """Hold the weight of the sentence loss against the scale of the embeddings it is told from.
+
+    The loss is a mean over the embedding's elements, so before anything is learnt it is about their variance:
+    w_inf weighs w_inf · variance nats a batch. The paper chose its weights for InferSent's vectors and did not
+    publish their variance; for another encoder the yardstick is MiniLM, with which the project's own models
+    were trained at the paper's weights.
+
+    Args:
+        variance: of an element of the reduced embeddings, its mean over the elements.
+        words_nats: what the words of a batch cost before anything is learnt.
+
+    Returns:
+        What the sentence loss weighs at first, in nats a batch; 0 where no head is taught by it.
+
+    Raises:
+        ConfigError: it outweighs the words; the message has the weights that would be like the paper's.
+    """
+    if ei.heads == "emotion" or (ei.input_only and not ei.compat_input_only_attached):
+        return 0.0
+    nats = ei.w_inf * variance
+    told = (
+        f"w_inf is {_shown(ei.w_inf)} and the reduced embeddings of {ei.sentence_encoder} have a variance of "
+        f"{_shown(variance)} an element: before anything is learnt the sentence loss weighs {_shown(nats)} nats a "
+        f"batch, the words {_shown(words_nats)}"
+    )
+    if ei.sentence_encoder == INFERSENT or not ei.w_inf:
+        log.info("%s", told)  # the paper's own encoder: its weights are for it
+        return nats
+    lowest, highest = (weight * MINILM_VARIANCE for weight in PAPER_WEIGHTS)
+    alike = (
+        f"The paper's weights, {_shown(PAPER_WEIGHTS[0])} to {_shown(PAPER_WEIGHTS[1])}, weigh {_shown(lowest)} to "
+        f"{_shown(highest)} nats with {MINILM}; here w_inf from {_shown(lowest / variance)} to "
+        f"{_shown(highest / variance)} does"
+    )
+    if nats > words_nats:
+        raise ConfigError(
+            f"ei.{told}; the model would learn to tell sentences and not to speak. {alike}"
+        )
+    if not lowest / TOLERANCE <= nats <= highest * TOLERANCE:
+        log.warning("ei.%s. %s", told, alike)
+    else:
+        log.info("%s", told)
+    return nats
+
+
+def _shown(value: float) -> str:
+    """Three digits that count, without an exponent."""
+    return f"{float(f'{value:.3g}'):,.12g}"

@@ -1,0 +1,321 @@
+"""From a fit to what it found: every bot predicted, compared with its ratings, and held against its rivals.
+
+A bot can be predicted from its conversations with people or from those with itself; both are judged alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from evaluation.hybrid.cautions import cautions_of, extrapolations_of, unused
+from evaluation.hybrid.features import Design
+from evaluation.hybrid.frame import (
+    Frame,
+    ceiling_of,
+    influence_of,
+    interval_over_conversations,
+    within_groups_of,
+)
+from evaluation.hybrid.levels import (
+    bot_levels,
+    coefficients_of,
+    features_by_bot,
+    interval_of,
+    jackknife_interval,
+    pairs_of,
+    unseen_interval,
+)
+from evaluation.hybrid.results import (
+    INTERCEPTS,
+    BotLevel,
+    BotResult,
+    Fold,
+    HybridResult,
+    KeptFit,
+    SelfPlay,
+)
+from evaluation.hybrid.verdict import Evidence, verdict_of
+from evaluation.stats.correlation import (
+    METHODS,
+    Correlation,
+    Method,
+    correlate,
+    correlate_all,
+    within_groups,
+)
+
+NullOf = Callable[..., dict[str, float | None]]
+"""Mean features by bot and whether the intercept is `common` to the null's points by method."""
+Baselines = Mapping[str, dict[str, BotLevel]]
+"""By name and method."""
+
+
+def assess(
+    fit: KeptFit,
+    design: Design | None,
+    played: Design | None,
+    *,
+    seed: int,
+    null: NullOf | None,
+    told_apart: Collection[tuple[str, str]] = (),
+    baselines: Baselines | None = None,
+    baselines_selfplay: Baselines | None = None,
+    dimensions: Sequence[str] = (),
+    groups: Mapping[str, str] | None = None,
+) -> HybridResult:
+    """Predict every bot and compare with its ratings.
+
+    Args:
+        design: conversations with people; played: bots with themselves.
+        told_apart: pairs of bots whose ratings differ beyond chance, by name.
+        dimensions: rating dimensions to correlate the predictions with.
+        groups: label of each bot.
+    """
+    bots = _bot_results(fit, design, played, seed)
+    rated = None if design is None else design.rows(np.isfinite(design.y))
+    if rated is None or not len(rated.y):
+        why = "no conversation has a rating"
+        conversation_level = {
+            str(method): Correlation(None, None, None, None, 0, reason=why) for method in METHODS
+        }
+        predictions: dict[str, np.ndarray] = {}
+    else:
+        predicted = _predict(fit, rated)
+        conversation_level = correlate_all(predicted, rated.y, units=_units(rated), seed=seed)
+        predictions = {"bot": rated.bots, "target": rated.y, "predicted": predicted}
+
+    human = {b: r.human_mean for b, r in bots.items() if r.human_mean is not None}
+    scores = {
+        "predicted": {b: r.predicted for b, r in bots.items() if r.predicted is not None},
+        "predicted_selfplay": {
+            b: r.predicted_selfplay for b, r in bots.items() if r.predicted_selfplay is not None
+        },
+    }
+
+    def level(
+        found: Mapping[str, float],
+        of: Design | None,
+        common: bool,
+        methods: Sequence[Method] = METHODS,
+    ) -> dict[str, BotLevel]:
+        both = [bot for bot in found if bot in human]
+        refit = None
+        if null is not None and of is not None:
+            at = {bot: mean for bot, mean in features_by_bot(of).items() if bot in both}
+            refit = partial(null, at, common=common)
+        return bot_levels(
+            [found[b] for b in both],
+            [human[b] for b in both],
+            seed=seed,
+            null=refit,
+            methods=methods,
+        )
+
+    def influence(found: Mapping[str, float]) -> dict[str, float | None]:
+        both = [bot for bot in found if bot in human]
+        return influence_of([found[b] for b in both], [human[b] for b in both], both)
+
+    common = fit.intercept == "common"
+    bot_level = level(scores["predicted"], rated, common)
+    pairs = pairs_of(scores["predicted"], human, told_apart)
+    intercepts = {fit.intercept: (bot_level["pearson"], pairs)}
+    for kind in INTERCEPTS:
+        if kind != fit.intercept:
+            other = _bot_scores(replace(fit, intercept=kind), design)
+            found = level(other, rated, kind == "common", ["pearson"])["pearson"]
+            intercepts[kind] = (found, pairs_of(other, human, told_apart))
+    ratings_by_bot = {} if design is None else design.rated
+    frame = Frame(
+        intercepts={kind: intercepts[kind] for kind in INTERCEPTS},
+        ceiling=ceiling_of({b: values for b, (values, _) in ratings_by_bot.items()}, seed),
+        influence=influence(scores["predicted"]),
+        over_conversations=interval_over_conversations(
+            [
+                (predictions["predicted"][mine], predictions["target"][mine])
+                for bot in scores["predicted"]
+                if bot in human and (mine := predictions["bot"] == bot).any()
+            ],
+            seed,
+        ),
+        within_group=within_groups_of(scores["predicted"], human, groups or {}),
+    )
+    selfplay = None
+    if played is not None:
+        selfplay = SelfPlay(
+            n_bots=sum(bot in human for bot in scores["predicted_selfplay"]),
+            bot_level=level(scores["predicted_selfplay"], played, common),
+            pairs=pairs_of(scores["predicted_selfplay"], human, told_apart),
+            influence=influence(scores["predicted_selfplay"]),
+            baselines=dict(baselines_selfplay or {}),
+        )
+    return HybridResult(
+        fit=fit,
+        n_conversations=0 if rated is None else len(rated.y),
+        n_bots=0 if rated is None else len(set(rated.bots)),
+        coefficients=coefficients_of(fit.features, list(fit.folds.values()), fit.scale),
+        bots=bots,
+        conversation_level=conversation_level,
+        bot_level=bot_level,
+        selfplay=selfplay,
+        pairs=pairs,
+        folds=tuple(
+            Fold(bot, line.n, line.condition, unused(fit, line), line.penalty, line.blocks)
+            for bot, line in fit.folds.items()
+        ),
+        baselines=dict(baselines or {}),
+        dimensions=_dimensions(design, scores, dimensions, seed),
+        dimensions_conversation_level=_dimensions_of_conversations(
+            rated, predictions, dimensions, seed
+        ),
+        n_dropped=0 if design is None else design.n_dropped,
+        dropped={} if design is None else design.dropped,
+        cautions=(*cautions_of(fit, design, len(human)), *extrapolations_of(fit, design, played)),
+        frame=frame,
+        verdict=verdict_of(
+            frame,
+            Evidence(bot_level["pearson"], pairs, baselines or {}, frame.influence),
+            len(human),
+            intercept=fit.intercept,
+            selfplay=None
+            if selfplay is None
+            else Evidence(
+                selfplay.bot_level["pearson"],
+                selfplay.pairs,
+                selfplay.baselines,
+                selfplay.influence,
+            ),
+            n_selfplay=0 if selfplay is None else selfplay.n_bots,
+        ),
+        predictions=predictions,
+    )
+
+
+def _units(design: Design) -> list[Any] | None:
+    """What is resampled whole: participants where any is known."""
+    if not any(person is not None for person in design.people):
+        return None
+    return [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(design.people)]
+
+
+def _bot_scores(fit: KeptFit, design: Design | None) -> dict[str, float]:
+    """Mean prediction of each bot's conversations with people."""
+    if design is None:
+        return {}
+    scores = {str(bot): _scored(fit, design, str(bot)) for bot in dict.fromkeys(design.bots)}
+    return {bot: float(values.mean()) for bot, (_, values) in scores.items() if len(values)}
+
+
+def _predict(fit: KeptFit, design: Design) -> np.ndarray:
+    predicted = np.full(len(design.bots), np.nan)
+    for bot in dict.fromkeys(design.bots):
+        mine = design.bots == bot
+        predicted[mine] = fit.predict(design.x[mine], str(bot))
+    return predicted
+
+
+def _bot_results(
+    fit: KeptFit, design: Design | None, played: Design | None, seed: int
+) -> dict[str, BotResult]:
+    seen: dict[str, None] = {}
+    if design is not None:
+        seen.update(dict.fromkeys([*design.rated, *(str(bot) for bot in design.bots)]))
+    if played is not None:
+        seen.update(dict.fromkeys(str(bot) for bot in played.bots))
+    found = {}
+    for bot in sorted(seen):
+        ratings, people = (None, None) if design is None else design.rated.get(bot, (None, None))
+        predicted, predicted_ends, n_human = _score(fit, design, bot, seed)
+        selfplay, selfplay_ends, n_selfplay = _score(fit, played, bot, seed)
+        reasons = []
+        if ratings is None:
+            reasons.append("no rating")
+        if ratings is not None and not n_human:
+            reasons.append("no conversation with people has all features defined")
+        if played is not None and not n_selfplay:
+            reasons.append("no self-play conversation has all features defined")
+        found[bot] = BotResult(
+            human_mean=None if ratings is None else float(ratings.mean()),
+            predicted=predicted,
+            predicted_selfplay=selfplay,
+            n=0 if ratings is None else len(ratings),
+            n_selfplay=n_selfplay,
+            human_interval=None if ratings is None else interval_of(ratings, people, seed),
+            predicted_interval=predicted_ends,
+            selfplay_interval=selfplay_ends,
+            reason="; ".join(reasons) or None,
+        )
+    return found
+
+
+def _scored(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, np.ndarray]:
+    """Which conversations make a bot's score, (n,) mask, and their predictions."""
+    if design is None:
+        return np.zeros(0, dtype=bool), np.zeros(0)
+    mine = design.bots == bot
+    # The score stands beside the human mean of rated conversations, so it is made of the same ones.
+    if np.isfinite(design.y[mine]).any():
+        mine = mine & np.isfinite(design.y)
+    return mine, fit.predict(design.x[mine], bot)
+
+
+def _score(
+    fit: KeptFit, design: Design | None, bot: str, seed: int
+) -> tuple[float | None, tuple[float, float] | None, int]:
+    """A bot's mean prediction over its conversations, its 90 % interval, and their number."""
+    mine, values = _scored(fit, design, bot)
+    if design is None or not len(values):
+        return None, None, 0
+    if bot in fit.folds:
+        ends = interval_of(values, design.people[mine], seed)
+    elif len(fit.draws):
+        ends = unseen_interval(design.x[mine], fit.draws, seed)
+    else:
+        ends = jackknife_interval(design.x[mine], fit.whole, list(fit.folds.values()))
+    return float(values.mean()), ends, len(values)
+
+
+def _dimensions(
+    design: Design | None,
+    scores: Mapping[str, Mapping[str, float]],
+    names: Sequence[str],
+    seed: int,
+) -> dict[str, dict[str, dict[str, Correlation]]]:
+    """Bot scores against the bots' means of each rating dimension (step 4 of the paper)."""
+    if design is None:
+        return {}
+    found: dict[str, dict[str, dict[str, Correlation]]] = {}
+    for name in names:
+        means = design.means[name]
+        found[name] = {}
+        for source, predicted in scores.items():
+            both = [bot for bot in predicted if bot in means]
+            if both:
+                found[name][source] = correlate_all(
+                    [predicted[b] for b in both], [means[b] for b in both], seed=seed
+                )
+    return found
+
+
+def _dimensions_of_conversations(
+    rated: Design | None,
+    predictions: Mapping[str, np.ndarray],
+    names: Sequence[str],
+    seed: int,
+) -> dict[str, dict[str, Correlation]]:
+    """Predictions of single conversations against each rating dimension, and within bots."""
+    if rated is None or not predictions:
+        return {}
+    predicted, units = predictions["predicted"], _units(rated)
+    found: dict[str, dict[str, Correlation]] = {}
+    for name in names:
+        values = rated.ratings[name]
+        found[name] = {
+            "spearman": correlate(predicted, values, "spearman", units=units, seed=seed),
+            "within_bots": within_groups(predicted, values, [str(bot) for bot in rated.bots]),
+        }
+    return found

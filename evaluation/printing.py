@@ -1,0 +1,43 @@
+"""How numbers are printed for people: true minus signs, no nought where 1 cannot be passed, a dash for nothing."""
+
+from __future__ import annotations
+
+import math
+
+MINUS = "−"
+NONE = "–"
+
+
+def figure(value: float | None, digits: int = 2) -> str:
+    """Print a number, `4.60`."""
+    if value is None or not math.isfinite(value):
+        return NONE
+    printed = f"{value:.{digits}f}"
+    if float(printed) == 0:
+        printed = printed.lstrip("-")
+    return printed.replace("-", MINUS)
+
+
+def share(value: float | None, digits: int = 2) -> str:
+    """Print what cannot pass 1 in magnitude, a correlation or a probability, as `.84` or `−.59`."""
+    printed = figure(value, digits)
+    if printed.lstrip(MINUS).startswith("0."):
+        return printed.replace("0.", ".", 1)
+    return printed
+
+
+def span(low: float | None, high: float | None, digits: int = 2, *, shares: bool = False) -> str:
+    """Print an interval, `[4.60, 5.12]`."""
+    printed = share if shares else figure
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return NONE
+    return f"[{printed(low, digits)}, {printed(high, digits)}]"
+
+
+def probability(p: float | None) -> str:
+    """Print a p-value, `p = .031` or `p < .001`."""
+    if p is None or not math.isfinite(p):
+        return "p –"
+    if p < 0.001:
+        return "p < .001"
+    return f"p = {share(p, 3)}"

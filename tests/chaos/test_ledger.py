@@ -1,0 +1,68 @@
+"""The comparison finds what is lost and doubled."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from tests.chaos.ledger import Ledger
+
+
+class Stored:
+    """Stands in for a server whose database holds this."""
+
+    def __init__(self, **stored: Any) -> None:
+        self.stored = {"turns": [], "ratings": [], "waiting": [], "people": {}, **stored}
+
+    def shell(self, _code: str) -> str:
+        return json.dumps(self.stored)
+
+
+def told() -> Ledger:
+    return Ledger(
+        messages={"m": ("c", 0, "hello")},
+        replies={("c", 1): "hi"},
+        votes={("c", 1): -1},
+        ratings=["c"],
+        people=Counter(s=1),
+    )
+
+
+TURNS = [["c", 0, "hello", 0, "m"], ["c", 1, "hi", -1, ""]]
+
+
+def test_all_is_there() -> None:
+    found = told().compare(Stored(turns=TURNS, ratings=["c"], people={"s": 1}))
+    assert (found.lost, found.doubled, found.waiting) == ([], [], [])
+
+
+def test_all_is_lost() -> None:
+    found = told().compare(Stored())
+    assert found.lost == [
+        "message m (0 of c)",
+        "reply 1 of c",
+        "vote on 1 of c",
+        "rating of c",
+        "1 people of study s",
+    ]
+
+
+def test_what_was_changed_counts_as_lost() -> None:
+    ledger = told()
+    ledger.note_reply("c", 1, "something else")
+    turns = [["c", 0, "hullo", 0, "m"], ["c", 1, "hi", 1, ""]]
+    found = ledger.compare(Stored(turns=turns, ratings=["c"], people={"s": 1}))
+    assert found.lost == [
+        "reply 1 of c was shown with two texts",
+        "message m (0 of c)",
+        "vote on 1 of c",
+    ]
+
+
+def test_what_is_there_twice() -> None:
+    turns = [*TURNS, ["c", 2, "hello", 0, "n"]]
+    found = told().compare(Stored(turns=turns, ratings=["c", "c"], people={"s": 2}, waiting=["c"]))
+    assert found.doubled == ["rating of c", "message 'hello'", "1 people of study s"]
+    assert found.lost == []
+    assert found.waiting == ["c"]

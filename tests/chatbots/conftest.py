@@ -1,0 +1,18 @@
+"""Fixtures of the bots' tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from chatbots.metering import MemoryMeter, meter_get, meter_set
+
+
+@pytest.fixture
+def meter() -> Iterator[MemoryMeter]:
+    """Accounts in memory, in place of the database's."""
+    before, mine = meter_get(), MemoryMeter()
+    meter_set(mine)
+    yield mine
+    meter_set(before)

@@ -1,0 +1,326 @@
+"""Endpoint bots in trouble: thoughts, patience, limits shared per address, other ways, hostile servers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from chatbots import Conversation, addresses
+from chatbots.base import BotError
+from chatbots.bots.endpoint import EndpointBot
+from chatbots.chat_completions import retry_after_s
+from chatbots.deadline import deadline_set
+from chatbots.metering import MemoryMeter
+from tests.chatbots.endpoint_server import (
+    SSE,
+    Send,
+    Server,
+    chunk,
+    counts,
+    fails,
+    hangs,
+    pieces,
+    says,
+    serving,
+)
+
+pytestmark = pytest.mark.usefixtures("meter")
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits that bots asked for; none of them is waited out, but the clock says it was."""
+    asked: list[float] = []
+    now = time.monotonic
+
+    async def sleep(seconds: float) -> None:
+        asked.append(seconds)
+        monkeypatch.setattr(addresses, "monotonic", lambda: now() + sum(asked))
+
+    monkeypatch.setattr(addresses, "sleep", sleep)
+    return asked
+
+
+# Thoughts.
+
+
+async def test_thoughts_reach_neither_reader_nor_the_next_prompt() -> None:
+    async with serving(says("<th", "ink>They gr", "eet.</thi", "nk>\n\nHel", "lo!")) as server:
+        assert await pieces(server.bot(), "hi") == ["Hel", "lo!"]
+        old = "<think>A secret plan.</think>Hello!"
+        await pieces(server.bot(), "hi", old, "and?")
+        await pieces(server.bot(), "hi", "<think>nothing but a thought", "and?")
+    assert server.requests[1]["messages"][1] == {"role": "assistant", "content": "Hello!"}
+    assert server.requests[2]["messages"] == [{"role": "user", "content": "hi\nand?"}]
+
+
+async def test_a_model_that_only_thinks_has_failed_and_is_charged(meter: MemoryMeter) -> None:
+    async with serving(counts(10, 20, "<think>", "It never ends.")) as server:
+        bot = server.bot(retries=0, price_in=1e6, price_out=1e6)
+        with pytest.raises(BotError, match="no text beside its thoughts"):
+            await pieces(bot, "hi")
+    assert meter.spent == {"e": 30}
+
+
+async def test_a_template_that_opens_the_thought_is_told_of_in_the_settings() -> None:
+    async with serving(says("They greet.", "</think>", "Hello!")) as server:
+        assert await pieces(server.bot(starts_thinking=True), "hi") == ["Hello!"]
+        with pytest.raises(BotError, match="starts_thinking"):
+            await pieces(server.bot(), "hi")
+
+
+async def test_thoughts_in_a_field_of_their_own_are_left_there() -> None:
+    async def reasons(server: Server, send: Send) -> None:
+        data = b'data: {"choices": [{"delta": {"reasoning_content": "hm", "content": null}}]}\n\n'
+        await send(SSE + b"\r\n" + data + chunk("Hello") + chunk(finish="stop"))
+
+    async with serving(reasons) as server:
+        assert await pieces(server.bot(), "hi") == ["Hello"]
+
+
+# Further fields.
+
+
+async def test_further_settings_pass_through_and_are_in_the_identity() -> None:
+    async with serving(says("ok")) as server:
+        bot = server.bot(top_p=0.9, stop=["\n\n"], extra_body={"top_k": 20, "cache": {"on": True}})
+        await pieces(bot, "hi")
+        plain = server.bot()
+        await pieces(plain, "hi")
+    sent, without = server.requests
+    assert (sent["top_p"], sent["stop"], sent["top_k"]) == (0.9, ["\n\n"], 20)
+    assert sent["cache"] == {"on": True}
+    assert not {"top_p", "stop", "extra_body"} & set(without)
+    assert bot.identity.key != plain.identity.key
+    assert bot.identity.as_dict()["params"]["extra_body"] == {"top_k": 20, "cache": {"on": True}}
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"top_p": 0.0}, "top_p is 0.0"),
+        ({"top_p": 1.5}, "at most 1"),
+        ({"stop": ["a", ""]}, "stop is"),
+        ({"extra_body": {"stream": False}}, "extra_body holds 'stream'"),
+        ({"extra_body": {"max_tokens": 10_000}}, "extra_body holds 'max_tokens'"),
+        ({"extra_body": {"api_key": "x"}}, "no secret may stand"),
+        ({"extra_body": {"at": datetime(2026, 1, 1, tzinfo=UTC)}}, "cannot be sent as JSON"),
+        ({"extra_body": {"top_k": float("nan")}}, "cannot be sent as JSON"),
+        ({"fallback_url": "example.org"}, "fallback_url is 'example.org'"),
+        ({"fallback_model": "m"}, "fallback_url, the address it belongs to"),
+        ({"fallback_bot": "e"}, "the bot itself"),
+        ({"base_url": "https://me:word@example.org/v1"}, "holds no password"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(params: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        EndpointBot(name="e", model="m", **params)
+    assert "word@" not in str(caught.value)
+
+
+# Patience.
+
+
+def test_patience_is_asked_for_in_seconds_or_by_a_date() -> None:
+    in_a_minute = datetime.now(UTC) + timedelta(seconds=60)
+    date = format_datetime(in_a_minute, usegmt=True)
+    assert retry_after_s({"retry-after": date}) == pytest.approx(60, abs=2)
+    assert retry_after_s({"retry-after": "7.5"}) == 7.5
+    assert retry_after_s({"retry-after": "-3"}) == 0
+    for nonsense in ("", "soon", "inf", "nan", "Mon, 99 Nov"):
+        assert retry_after_s({"retry-after": nonsense}) is None
+
+
+def busy(headers: str) -> object:
+    async def answer(server: Server, send: Send) -> None:
+        await send(f"HTTP/1.1 429 X\r\n{headers}content-length: 0\r\n\r\n".encode())
+
+    return answer
+
+
+async def test_patience_that_fits_the_deadline_is_had_with_jitter(waits: list[float]) -> None:
+    async with serving(busy("retry-after: 20\r\n"), says("fine")) as server:
+        deadline_set(time.monotonic() + 60)
+        assert await pieces(server.bot(), "hi") == ["fine"]
+    assert len(waits) == 1
+    assert 19.5 < waits[0] <= 20 * (1 + addresses.JITTER)
+
+
+async def test_patience_beyond_the_deadline_fails_at_once(waits: list[float]) -> None:
+    async with serving(busy("retry-after: 90\r\n"), says("never asked")) as server:
+        bot, other = server.bot(), server.bot(name="another")
+        deadline_set(time.monotonic() + 60)
+        with pytest.raises(BotError, match=r"asks for patience for 90 s, and .* in 60 s"):
+            await pieces(bot, "hi")
+        with pytest.raises(BotError, match="asks for patience"):
+            await pieces(other, "hi")
+    assert waits == []
+    assert len(server.requests) == 1, "the pause holds for every bot of this address"
+
+
+async def test_without_such_a_wish_the_waits_double(waits: list[float]) -> None:
+    async with serving(busy("")) as server:
+        with pytest.raises(BotError, match="asked 3 times"):
+            await pieces(server.bot(), "hi")
+    assert [0.5 <= waits[0] <= 0.625, 1 <= waits[1] <= 1.25] == [True, True]
+
+
+# Shared per address.
+
+
+async def test_all_bots_of_an_address_share_its_places() -> None:
+    under_way = most = 0
+    is_full = asyncio.Event()
+
+    async def slow(server: Server, send: Send) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        if under_way == 3:
+            is_full.set()
+        await is_full.wait()
+        await asyncio.sleep(0)
+        under_way -= 1
+        await says("ok")(server, send)
+
+    async with serving(slow) as server:
+        bots = [server.bot(name="a", concurrency=3), server.bot(name="b", concurrency=8)]
+        replies = await asyncio.gather(*(pieces(bots[i % 2], str(i)) for i in range(12)))
+    assert replies == [["ok"]] * 12
+    assert most == 3
+
+
+async def test_an_address_that_is_down_is_left_alone_and_tried_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving(
+        fails(500), fails(503), fails(500), fails(502), fails(500), says("up")
+    ) as server:
+        bot, other = server.bot(retries=0), server.bot(name="other", retries=0)
+        for _ in range(addresses.FAILURES_BEFORE_REST):
+            with pytest.raises(BotError, match="asked once"):
+                await pieces(bot, "hi")
+        with pytest.raises(BotError, match=r"failed 5 times in a row .*HTTP 500.* left alone"):
+            await pieces(other, "hi")
+        assert len(server.requests) == 5
+        now = time.monotonic
+        monkeypatch.setattr(addresses, "monotonic", lambda: now() + addresses.REST_S)
+        assert await pieces(other, "hi") == ["up"]
+        assert await pieces(bot, "hi") == ["up"]
+
+
+async def test_a_wrong_request_is_no_trouble_of_the_address() -> None:
+    async with serving(fails(404)) as server:
+        bot = server.bot()
+        for _ in range(addresses.FAILURES_BEFORE_REST + 1):
+            with pytest.raises(BotError, match="HTTP 404"):
+                await pieces(bot, "hi")
+
+
+async def test_redirects_are_refused_and_the_key_goes_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_TEST_KEY", "sk-test-abcdefgh12345678")
+    async with serving(says("from elsewhere")) as elsewhere:
+        to = f"location: http://127.0.0.1:{elsewhere.port}/v1\r\n"
+        async with serving(fails(307, headers=to)) as server:
+            with pytest.raises(BotError, match=r"redirects to http://127.* base_url .* itself"):
+                await pieces(server.bot(api_key_env="MY_TEST_KEY"), "hi")
+        assert len(server.requests) == 1
+        assert elsewhere.requests == []
+
+
+# Other ways.
+
+
+async def test_a_second_address_is_asked_and_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTHER_KEY", "other-key")
+    context = Conversation.from_texts(["hi"])
+    async with serving(fails(500)) as first, serving(says("from the second")) as second:
+        url = f"http://127.0.0.1:{second.port}/v1"
+        bot = first.bot(
+            fallback_url=url, fallback_model="m2", fallback_api_key_env="OTHER_KEY", price_in=1.0
+        )
+        assert [piece async for piece in bot.stream(context)] == ["from the second"]
+    assert len(first.requests) == 1, "nobody waits for a second try where there is another way"
+    assert second.requests[0]["model"] == "m2"
+    assert second.headers[0]["authorization"] == "bearer other-key"
+    cost = bot.cost_take(context)
+    assert cost is not None
+    assert cost.answered_by == url
+
+
+async def test_the_first_address_that_works_is_not_told_of() -> None:
+    context = Conversation.from_texts(["hi"])
+    async with serving(says("hello")) as server:
+        bot = server.bot(fallback_url="http://127.0.0.1:9/v1")
+        assert [piece async for piece in bot.stream(context)] == ["hello"]
+    cost = bot.cost_take(context)
+    assert cost is not None
+    assert cost.answered_by == ""
+
+
+async def test_an_address_that_hangs_leaves_time_for_the_second() -> None:
+    async with serving(hangs) as first, serving(says("hello")) as second:
+        bot = first.bot(fallback_url=f"http://127.0.0.1:{second.port}/v1")
+        deadline_set(time.monotonic() + 0.4)
+        assert await pieces(bot, "hi") == ["hello"]
+
+
+async def test_where_both_fail_both_are_named() -> None:
+    async with serving(fails(500, "first")) as first, serving(fails(503, "second")) as second:
+        bot = first.bot(fallback_url=f"http://127.0.0.1:{second.port}/v1", retries=1)
+        with pytest.raises(BotError, match=r"asked once.*first; .*asked 2 times.*second"):
+            await pieces(bot, "hi")
+
+
+# Hostile servers.
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"data: nonsense\n\n",
+        b"data: [1]\n\n",
+        b'data: {"error": {"message": "overloaded"}}\n\n',
+        b"data: " + b"[" * 100_000 + b"\n\n",
+        b"data: " + b"x" * 2_000_000,
+        b"\xff\xfe\n\n",
+    ],
+)
+async def test_a_stream_of_something_else_is_an_error(data: bytes) -> None:
+    async def answer(server: Server, send: Send) -> None:
+        await send(SSE + b"\r\n" + data)
+
+    async with serving(answer) as server:
+        with pytest.raises(BotError, match="gave no reply") as caught:
+            await pieces(server.bot(retries=0), "hi")
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        b'{"choices": null}', b'{"choices": [null]}', b'{"choices": [{"delta": 3}]}',
+        b'{"choices": [{"delta": {"content": ["a"]}}]}', b'{"usage": {"prompt_tokens": "many"}}',
+    ],
+)  # fmt: skip
+async def test_odd_chunks_are_passed_over(choice: bytes) -> None:
+    async def answer(server: Server, send: Send) -> None:
+        await send(SSE + b"\r\ndata: " + choice + b"\n\n" + chunk("ok") + chunk(finish="stop"))
+
+    async with serving(answer) as server:
+        assert await pieces(server.bot(price_in=1.0, price_out=1.0), "hi") == ["ok"]
+
+
+async def test_a_page_in_place_of_a_stream_says_so() -> None:
+    async def page(server: Server, send: Send) -> None:
+        await send(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nhi")
+
+    async with serving(page) as server:
+        with pytest.raises(BotError, match=r"no stream of events.*text/html"):
+            await pieces(server.bot(retries=0), "hi")

@@ -1,0 +1,198 @@
+"""EI by the paper's encoders, where their files are named; and a weight held against the encoder's scale."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chatbots.bots.checkpoint import CheckpointBot
+from chatbots.checkpoints import checkpoint_manifest
+from chatbots.config_values import ConfigError
+from chatbots.conversation import Conversation
+from chatbots.encoders.cache import cache_folder_set
+from chatbots.encoders.deepmoji import DeepMojiEncoder
+from chatbots.encoders.infersent import InferSentEncoder
+from chatbots.serving import reply
+from chatbots.training import targets
+from chatbots.training.data import data_prepare
+from chatbots.training.ei import MINILM_VARIANCE, EITraining, weight_check
+from chatbots.training.loop import train
+from tests.chatbots.published_encoders import deepmoji_write, infersent_write
+from tests.chatbots.training.builders import config, corpus_write, fake_embeddings
+
+ELSEWHERE = "cuda:1"
+FEW = {"optimiser": {"max_batches": 2}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    cache_folder_set(tmp_path / "cache")
+    return corpus_write(tmp_path)
+
+
+def paper_ei(folder: Path, **more: Any) -> dict[str, Any]:
+    """`ei` of a config that takes both encoders of the paper."""
+    return {
+        "emotion_encoder": "deepmoji",
+        "deepmoji": deepmoji_write(folder),
+        "sentence_encoder": "infersent",
+        "infersent": infersent_write(folder),
+        "e": 4,
+        "s": 4,
+        "w_inf": 10.0,
+        **more,
+    }
+
+
+def test_the_targets_are_the_papers_where_its_files_are_named(folder: Path) -> None:
+    wanted = config(folder, ei=paper_ei(folder, variance=0.9))
+    found = data_prepare(wanted).targets
+    assert found is not None
+    texts = list(found.row)
+    deepmoji = DeepMojiEncoder(folder / "pytorch_model.bin", folder / "vocabulary.json")
+    np.testing.assert_allclose(found.emotion, deepmoji.encode(texts), atol=1e-6)
+    infersent = InferSentEncoder(folder / "infersent1.pkl", folder / "glove.txt", normalise=False)
+    vectors = infersent.encode(texts)
+    assert np.linalg.norm(vectors, axis=1).std() > 0.01  # their own lengths, as the released code
+    np.testing.assert_allclose(found.sentence, found.pca(vectors), atol=1e-5)
+    assert found.encoders == {
+        "emotion": deepmoji.identity.key,
+        "sentence": infersent.identity.key,
+    }
+
+
+def test_targets_are_computed_once_and_where_the_training_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def encode(self: Any, texts: list[str]) -> np.ndarray:
+        asked.append((type(self).__name__, self.device))
+        made = fake_embeddings(texts)
+        return np.abs(made[:, :64]) if isinstance(self, DeepMojiEncoder) else made
+
+    monkeypatch.setattr(DeepMojiEncoder, "encode", encode)
+    monkeypatch.setattr(InferSentEncoder, "encode", encode)
+    wanted = config(folder, ei=paper_ei(folder))
+    for _ in range(2):
+        data_prepare(wanted, ELSEWHERE)
+    assert sorted(asked) == [("DeepMojiEncoder", ELSEWHERE), ("InferSentEncoder", ELSEWHERE)]
+
+
+def test_the_default_encoders_compute_there_too(folder: Path, encoder_devices: list[str]) -> None:
+    data_prepare(config(folder, ei={}), ELSEWHERE)
+    assert encoder_devices == [ELSEWHERE]
+
+
+def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder: Path) -> None:
+    ei = paper_ei(folder, input_only=True)
+    result = train(config(folder, ei=ei, **FEW), folder / "out")
+    manifest = checkpoint_manifest(result.checkpoint)
+    assert manifest.config["ei"]["K"] == 64
+    assert str(folder) not in str(manifest)  # no path of this machine
+    place = str(result.checkpoint)
+    reason = CheckpointBot(name="b", folder=place).unavailable_reason()
+    assert reason is not None
+    assert "deepmoji needs its files named" in reason
+    assert "encoder_files" in reason
+    files = {
+        name: {key: str(folder / file) for key, file in ei[name].items()}
+        for name in ("deepmoji", "infersent")
+    }
+    bot = CheckpointBot(name="b", folder=place, encoder_files=files)
+    assert bot.unavailable_reason() is None
+    bot.load("cpu")
+    contexts = [Conversation.from_texts(["do you like the dog?"], id="1", seed=1)]
+    assert reply(bot, contexts)[0].text is not None
+    with pytest.raises(ConfigError, match=r"encoder_files\.deepmoji\.weight is no key here"):
+        CheckpointBot(name="b", folder=place, encoder_files={"deepmoji": {"weight": "a"}})
+    files["infersent"] |= {"compat_padding": True}
+    other = CheckpointBot(name="b", folder=place, encoder_files=files)
+    assert "another sentence encoder" in (other.unavailable_reason() or "")
+
+
+@pytest.mark.parametrize(
+    ("ei", "message"),
+    [
+        ({"emotion_encoder": "deepmoji"}, "name its files: deepmoji: {weights, vocabulary}"),
+        ({"sentence_encoder": "infersent"}, "name its files: infersent: {weights, vectors}"),
+        (
+            {"deepmoji": {"weights": "a", "vocabulary": "b"}},
+            "deepmoji names files, and emotion_encoder is 'goemotions', which does not read them",
+        ),
+        (
+            {"emotion_encoder": "deepmoji", "deepmoji": {"weights": "a", "vocabulary": "b"}},
+            "an encoder of ei cannot be used: there is no file",
+        ),
+        ({"emotion_encoder": "emoji"}, "ei.emotion_encoder is 'emoji'; it must be one of goemo"),
+        (
+            {
+                "sentence_encoder": "infersent",
+                "infersent": {"weights": "a", "vectors": "b", "version": 2, "compat_padding": True},
+            },
+            "compat_padding belongs to version 1",
+        ),
+    ],
+)
+def test_mistakes_are_named(folder: Path, ei: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(folder, ei=ei)
+    assert message in str(caught.value)
+
+
+# --- the weight of the sentence loss ----------------------------------------------------------------------
+
+WORDS = 10_000.0
+MINILM = EITraining(w_inf=25_000)
+OTHER = EITraining(w_inf=25_000, sentence_encoder="some/encoder")
+
+
+def test_the_papers_weight_is_fine_with_minilm(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert weight_check(MINILM, MINILM_VARIANCE, WORDS) == pytest.approx(92.5)
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+
+
+@pytest.mark.parametrize("variance", [MINILM_VARIANCE / 8, MINILM_VARIANCE * 20])
+def test_another_scale_is_warned_of_with_the_equivalent(
+    variance: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    weight_check(OTHER, variance, WORDS)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    factor = MINILM_VARIANCE / variance
+    assert f"here w_inf from {25_000 * factor:,.0f} to {100_000 * factor:,.0f} does" in caplog.text
+
+
+def test_a_sentence_loss_that_outweighs_the_words_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"ei\.w_inf is 25,000.*not to speak.*w_inf from 92\.5"):
+        weight_check(OTHER, 1.0, WORDS)
+
+
+def test_the_papers_own_encoder_and_heads_without_it_are_left_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files = {"weights": "a", "vectors": "b"}
+    ei = EITraining(sentence_encoder="infersent", infersent=files)  # type: ignore[arg-type]
+    assert weight_check(ei, 1.0, WORDS) == 25_000
+    assert weight_check(EITraining(heads="emotion"), 1.0, WORDS) == 0
+    assert weight_check(EITraining(input_only=True), 1.0, WORDS) == 0
+    assert weight_check(EITraining(w_inf=0), 1.0, WORDS) == 0
+    assert "WARNING" not in caplog.text
+
+
+def test_a_training_checks_it_before_it_begins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "embeddings_cached", lambda *a: 30 * fake_embeddings(*a))
+    ei = {"sentence_encoder": "minilm", "s": 4, "e": 4}
+    with pytest.raises(ConfigError, match="not to speak"):
+        train(config(folder, ei=ei), folder / "out")
+    monkeypatch.setattr(targets, "embeddings_cached", fake_embeddings)
+    result = train(config(folder, ei=ei, **FEW), folder / "out")
+    told = checkpoint_manifest(result.checkpoint).training
+    assert told["sentence_nats"] == pytest.approx(25_000 * told["sentence_variance"])

@@ -1,0 +1,101 @@
+"""What keeps Confab from serving is one clear sentence, said before any address."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, free_port
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(os.environ.get("DATABASE_URL")), reason="about the embedded defaults"),
+]
+
+
+def manage(data_dir: Path, *args: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
+    env = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
+        "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+        "CONFAB_DATA_DIR": str(data_dir),
+    }
+    return subprocess.run(
+        [sys.executable, "manage.py", *args],
+        cwd=ROOT,
+        env=env,
+        text=True,
+        stderr=subprocess.PIPE,
+        timeout=120,
+        **{"stdout": subprocess.PIPE, **kwargs},  # type: ignore[call-overload]
+    )
+
+
+def refusal(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line on standard error; nothing was said before it."""
+    assert done.returncode == 1
+    assert not done.stdout
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def test_port_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        said = refusal(manage(tmp_path, "serve", "--demo", "--port", str(port)))
+    assert f"port {port}" in said
+    assert "in use" in said
+
+
+@pytest.mark.parametrize("where", [("--host", "nowhere.invalid"), ("--port", "99999")])
+def test_no_such_address(tmp_path: Path, where: tuple[str, str]) -> None:
+    assert where[1] in refusal(manage(tmp_path, "serve", "--demo", *where))
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = refusal(manage(tmp_path / "file" / "var", "serve", "--demo"))
+    assert str(tmp_path / "file" / "var") in said
+    assert "CONFAB_DATA_DIR" in said
+
+
+def test_a_folder_that_cannot_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The tests may run as root, who can write anywhere.
+    from django.core.exceptions import ImproperlyConfigured
+
+    from webapp.settings.env import folder_made
+
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ImproperlyConfigured, match=f"{tmp_path} cannot be written to.*VARIABLE"):
+        folder_made(tmp_path, "VARIABLE")
+    assert folder_made(tmp_path, "VARIABLE", is_written=False) == tmp_path
+
+
+def test_a_read_only_database(tmp_path: Path) -> None:
+    manage(tmp_path, "migrate", "--verbosity", "0").check_returncode()
+    database = tmp_path / "confab.sqlite3"
+    # SQLite's own mark for "may be read only", which holds for root too: the write version in byte 18.
+    with database.open("r+b") as file:
+        file.seek(18)
+        file.write(b"\x05")
+    for options in ((), ("--demo",)):
+        said = refusal(manage(tmp_path, "serve", "--port", str(free_port()), *options))
+        assert str(database) in said
+        assert "read-only" in said
+
+
+def test_nobody_reads_what_is_written(tmp_path: Path) -> None:
+    manage(tmp_path, "migrate", "--verbosity", "0").check_returncode()
+    for command in (("list_bots",), ("serve", "--port", str(free_port()))):
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        done = manage(tmp_path, *command, stdout=write_end)
+        os.close(write_end)
+        assert done.returncode == 1
+        assert done.stderr == "Nobody reads this output any more; stopped.\n"

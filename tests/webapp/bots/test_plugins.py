@@ -1,0 +1,75 @@
+"""`CONFAB_PLUGINS`: a module that is missing or broken is one clear sentence, for every command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chatbots.registry import PluginError, plugins_import
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import no_such_library_at_all", "No module named 'no_such_library_at_all' .*line 1"),
+        ("x = 1\n1 / 0", r"ZeroDivisionError: division by zero \(.*lab_broken.py, line 2\)"),
+        ("def (", "SyntaxError: invalid syntax"),
+        (
+            "from chatbots.registry import bots\nbots.add(bots.get('eliza'))",
+            "two bots are called 'eliza'",
+        ),
+    ],
+)
+def test_a_broken_module_is_named_with_what_breaks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    (folder / "lab_broken.py").write_text(text)
+    with pytest.raises(
+        PluginError, match=f"'lab_broken': it cannot be imported: .*{message}"
+    ) as caught:
+        plugins_import(["lab_broken"])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["no_such_module_here", "chatbots.no_such_module"])
+def test_a_missing_module_is_called_missing(name: str) -> None:
+    with pytest.raises(PluginError, match=f"'{name}': there is no such module"):
+        plugins_import([name])
+
+
+def test_blanks_between_the_names_are_no_modules(folder: Path) -> None:
+    (folder / "lab_fine.py").write_text("")
+    plugins_import([" lab_fine ", ""])
+    assert "lab_fine" in sys.modules
+
+
+@pytest.mark.parametrize("command", ["list_bots", "serve"])
+def test_commands_and_the_web_start_end_with_one_sentence(tmp_path: Path, command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", command],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "CONFAB_PLUGINS": "no_such_module_here",
+            "CONFAB_DATA_DIR": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip() == (
+        "CONFAB_PLUGINS names 'no_such_module_here': there is no such module on Python's path. "
+        "Correct it or take it out."
+    )

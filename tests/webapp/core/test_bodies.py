@@ -1,0 +1,134 @@
+"""Bodies are limited before they are read: what anybody sends stays small, whoever says how long it is."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings as django_settings
+from django.test import Client
+
+from tests.builders import make_staff
+from webapp.asgi import application
+from webapp.core.rights import Right
+
+MB = 1_048_576
+UPLOADS = "/dashboard/imports/"
+TYPE = b"multipart/form-data; boundary=x"
+
+
+class Sender:
+    """A client that sends a body in chunks, and counts how many were taken."""
+
+    def __init__(self, n_chunks: int, chunk: bytes = b"x" * MB) -> None:
+        self.n_chunks = n_chunks
+        self.chunk = chunk
+        self.n_taken = 0
+        self.sent: list[dict[str, Any]] = []
+
+    async def receive(self) -> dict[str, Any]:
+        self.n_taken += 1
+        if self.n_taken > self.n_chunks:
+            await asyncio.Event().wait()  # it waits for the answer
+        more = self.n_taken < self.n_chunks
+        return {"type": "http.request", "body": self.chunk, "more_body": more}
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(dict(message))
+
+    async def post(self, path: str, *headers: tuple[bytes, bytes]) -> int:
+        """The answer's status."""
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": b"",
+            "headers": [(b"host", b"testserver"), (b"content-type", TYPE), *headers],
+            "client": ("127.0.0.1", 1),
+            "server": ("testserver", 80),
+        }
+        await application(scope, self.receive, self.send)
+        starts = [m["status"] for m in self.sent if m["type"] == "http.response.start"]
+        assert len(starts) == 1
+        return starts[0]
+
+
+def length(n_bytes: int) -> tuple[bytes, bytes]:
+    return b"content-length", str(n_bytes).encode()
+
+
+@pytest.fixture
+def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be put on the disk."""
+
+    def refused(*_args: Any, **_kwargs: Any) -> Any:
+        raise AssertionError("the body went to the disk")
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", refused)
+
+
+async def cookie_of(*rights: Right) -> tuple[bytes, bytes]:
+    """The session of staff with these rights."""
+
+    def sign_in() -> str:
+        client = Client()
+        client.force_login(make_staff(*rights))
+        return client.cookies[django_settings.SESSION_COOKIE_NAME].value
+
+    session = await sync_to_async(sign_in)()
+    return b"cookie", f"a=b; {django_settings.SESSION_COOKIE_NAME}={session}".encode()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("path", ["/s/demo/start/", "/admin/login/", "/nowhere", UPLOADS])
+async def test_anonymous_bodies_end_at_the_limit(path: str, no_files: None) -> None:
+    declared = Sender(400)
+    assert await declared.post(path, length(400 * MB)) == 413
+    assert declared.n_taken == 0
+    chunked = Sender(400)
+    assert await chunked.post(path, (b"transfer-encoding", b"chunked")) == 413
+    assert chunked.n_taken <= 2
+    lying = Sender(400)
+    assert await lying.post(path, length(10)) == 413
+    assert lying.n_taken <= 2
+    headers = dict(chunked.sent[0]["headers"])
+    assert headers[b"connection"] == b"close"
+    assert b"at most 1 MB" in chunked.sent[1]["body"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_only_staff_who_may_import_send_more_and_only_there(no_files: None) -> None:
+    reader = await cookie_of(Right.READ)
+    assert await Sender(5).post(UPLOADS, length(5 * MB), reader) == 413
+    assert await Sender(5).post("/dashboard/", length(5 * MB), reader) == 413
+    forged = (b"cookie", f"{django_settings.SESSION_COOKIE_NAME}=forged; \xff".encode("latin-1"))
+    assert await Sender(5).post(UPLOADS, length(5 * MB), forged) == 413
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_staff_who_may_import_are_read_up_to_the_upload_limit() -> None:
+    importer = await cookie_of(Right.READ, Right.RUN)
+    for headers in ([length(5 * MB)], []):
+        sender = Sender(5)
+        # No token of the form: Django itself refuses it, after reading it.
+        assert await sender.post(UPLOADS, *headers, importer) == 403
+        assert sender.n_taken >= 5
+    limit = django_settings.CONFAB_UPLOAD_LIMIT_MB
+    assert await Sender(limit + 2).post(UPLOADS, length((limit + 2) * MB), importer) == 413
+    elsewhere = Sender(5)
+    assert await elsewhere.post("/dashboard/runs/", importer) == 413
+    assert elsewhere.n_taken <= 2
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_what_is_small_passes() -> None:
+    sender = Sender(1, b"x" * 1000)
+    assert await sender.post("/nowhere", length(1000)) == 404

@@ -1,0 +1,294 @@
+"""One study, one result: every page, the report and the command tell the same numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from evaluation.printing import share
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation, Turn
+from webapp.dashboard.analysis.correlations import correlations_section
+from webapp.dashboard.analysis.study_data import study_data
+from webapp.dashboard.hybrid_view import hybrid_view
+from webapp.ratings.models import Rating
+from webapp.ratings.summary import bot_summary, study_bots
+from webapp.runs import jobs
+from webapp.runs.models import HybridFit, SelfPlayConversation, SelfPlayRun
+from webapp.runs.services.metrics import metric_run_create
+from webapp.studies.models import Study
+from webapp.transfer.jobs import import_conversations
+
+BOTS = [f"bot{number}" for number in range(7)]
+N_RATERS, N_UNNAMED = 9, 2
+FEATURES = "words_user,question_bot"
+
+
+def words(rng: np.random.Generator, n: float) -> str:
+    return " ".join(rng.choice(["tea", "rain", "music", "walk"], size=max(1, round(n))))
+
+
+def compute(**where: Any) -> None:
+    job = metric_run_create(**where, metrics=["words", "length", "question"], enqueue=False)
+    while jobs.metrics_slice(job.pk):
+        pass
+
+
+@pytest.fixture
+def study(db: Any, tmp_path: Path) -> Study:
+    """Seven bots rated by nine named people each, and twice by nobody who is named."""
+    rng = np.random.default_rng(4)
+    path = tmp_path / "records.jsonl"
+    with path.open("w") as file:
+        for level, bot in enumerate(BOTS):
+            for number in range(N_RATERS + N_UNNAMED):
+                turns = []
+                for _ in range(3):
+                    said = words(rng, 2 + level * 0.7 + rng.normal())
+                    asks = "?" if rng.random() < 0.4 else "."
+                    turns.append({"speaker": "human", "text": said})
+                    turns.append({"speaker": "bot", "text": words(rng, 4) + asks})
+                value = 2 + level * 0.5 + rng.normal()
+                answers = {
+                    name: int(np.clip(round(value + rng.normal() * 0.6), 1, 7))
+                    for name in ("fluency", "quality")  # the question about the whole stands last
+                }
+                rater = {"rater": f"w{number}"} if number < N_RATERS else {}
+                record = {"dialogue_id": f"{bot}-{number}", "bot": bot, "turns": turns}
+                file.write(json.dumps({**record, "ratings": [{**rater, **answers}]}) + "\n")
+    import_conversations(path, study_key="one", scale=(1, 7))
+    made = Study.objects.get(key="one")
+    compute(study=made)
+    return made
+
+
+@pytest.fixture
+def run(study: Study) -> SelfPlayRun:
+    """The bots' conversations with themselves, which say the opposite of those with people."""
+    rng = np.random.default_rng(5)
+    run = SelfPlayRun.objects.create(
+        plan={"bots": BOTS, "identities": {}}, state=SelfPlayRun.State.DONE
+    )
+    for level, bot in enumerate(BOTS):
+        version = BotVersion.objects.get(bot_id=bot)
+        for number in range(4):
+            conversation = Conversation.objects.create(
+                bot=version,
+                source=Conversation.Source.SELFPLAY,
+                state=Conversation.State.COMPLETED,
+            )
+            Turn.objects.bulk_create(
+                Turn(
+                    conversation=conversation,
+                    index=index,
+                    speaker=Turn.Speaker.BOT if index % 2 else Turn.Speaker.HUMAN,
+                    text=words(rng, 9 - level + rng.normal()),
+                )
+                for index in range(6)
+            )
+            SelfPlayConversation.objects.create(
+                run=run, bot_id=bot, ordinal=number, conversation=conversation
+            )
+    compute(run=run)
+    return run
+
+
+def fit(*args: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command(
+        "fit_hybrid",
+        *("--study", "one", "--features", FEATURES, "--json", *args),
+        stdout=out,
+        stderr=StringIO(),
+    )
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+def text_of(html: str) -> str:
+    """What a reader reads."""
+    html = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.S)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def read(staff: Client, route: str, *args: str) -> str:
+    return text_of(staff.get(reverse(f"dashboard:{route}", args=["one", *args])).content.decode())
+
+
+def report(tmp_path: Path) -> str:
+    path = tmp_path / "report.html"
+    call_command("report", "--study", "one", "--output", str(path), stdout=StringIO())
+    return text_of(path.read_text())
+
+
+def test_every_page_tells_the_numbers_of_the_command(
+    staff: Client, study: Study, run: SelfPlayRun, tmp_path: Path
+) -> None:
+    result = fit("--run", str(run.pk))
+    pearson, played = result["bot_level"]["pearson"], result["bot_level_selfplay"]["pearson"]
+    summary = bot_summary(study)
+    overview, bots = read(staff, "study"), read(staff, "study_bots")
+    comparisons, models = (
+        read(staff, "study_statistics"),
+        read(staff, "study_statistics_part", "models"),
+    )
+    matrices = read(staff, "study_statistics_part", "correlations")
+    hybrid, told = read(staff, "study_hybrid"), report(tmp_path)
+
+    # Raters: people who are named, on every page alike.
+    assert f"Raters {N_RATERS} " in overview
+    by = f"by {N_RATERS} raters and nobody named in {N_UNNAMED * 7} conversations"
+    assert by in models
+    assert by in told
+    assert f"{N_RATERS} people rated" in told
+    data = study_data(study)
+    assert data is not None
+    assert data.table.n_raters == N_RATERS
+
+    # Pairs that people can tell apart: one test, one correction.
+    apart, pairs = summary.n_told_apart, summary.n_pairs
+    assert 0 < apart < pairs == 21
+    assert (result["pairs"]["resolvable"], result["pairs_selfplay"]["resolvable"]) == (apart, apart)
+    said = f"People can tell {apart} of {pairs} pairs of bots apart by quality (Holm, p < .10)."
+    assert said in comparisons
+    assert said in told
+    assert f"(Holm, p < .10 tells {apart} of {pairs} pairs apart)" in bots
+    for page in (hybrid, told):
+        assert f"of the {apart} pairs that people can tell apart (Holm, p < .10)" in page
+        assert f"Of {apart} pairs of bots that people can tell apart (p < .10 by Holm" in page
+    assert "pairs can be put in order" not in models + told
+
+    # r with its intercept, from people's conversations and from self-play.
+    assert result["intercept"] == "common"
+    r, on_selfplay = share(pearson["r"]), share(played["r"])
+    assert f"quote r = {r} (one intercept for all folds)" in hybrid
+    for page in (hybrid, told):
+        assert f"with one intercept for all folds, r is {r} (" in page
+        assert f"From self-play, the same fits over 7 bots, r is {on_selfplay} (" in page
+    # A number and its title stand in either order.
+    assert f"{r} hybrid metric of quality, r over 7 bots, one intercept for all folds" in told or (
+        f"hybrid metric of quality, r over 7 bots, one intercept for all folds {r}" in told
+    )
+    assert f"Hybrid metric chance passes {share(pearson['null95'])} {r} " in hybrid
+    chance = share(played["null95"])
+    assert f"Hybrid metric on self-play chance passes {chance} {on_selfplay} " in hybrid
+
+    # The same r stands in the matrix over bots.
+    rows = matrix(study, "bots-dimensions")
+    assert rows["Hybrid metric (rated chats)", "Quality"] == r
+    assert rows["Hybrid metric (self-play)", "Quality"] == on_selfplay
+    assert "Rows of the hybrid metric are those of fit" in matrices
+
+
+def matrix(study: Study, id: str) -> dict[tuple[str, str], str]:
+    data = study_data(study)
+    assert data is not None
+    figures = {figure.id: figure for figure in correlations_section(data).figures}
+    return {(row[0].text, row[1].text): row[2].text for row in figures[id].table.rows}
+
+
+def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(
+    study: Study, run: SelfPlayRun
+) -> None:
+    result = fit("--run", str(run.pk))
+    view = hybrid_view(result, study_bots(study), lambda bot: "", {"fluency": "Fluency"})
+    assert view.dimensions is not None
+    table = {row[0].text: [cell.text for cell in row] for row in view.dimensions.table.rows}
+    for key, title in (("quality", "Quality"), ("fluency", "Fluency")):
+        over_bots = result["dimensions"][key]
+        chats = result["dimensions_conversation_level"][key]
+        shown = [
+            share(over_bots["predicted"]["pearson"]["r"]),
+            share(over_bots["predicted_selfplay"]["pearson"]["r"]),
+            share(chats["spearman"]["r"]),
+        ]
+        rows = matrix(study, "bots-dimensions")
+        assert [
+            rows["Hybrid metric (rated chats)", title],
+            rows["Hybrid metric (self-play)", title],
+            matrix(study, "metrics-dimensions")["Hybrid metric, bot left out", title],
+        ] == shown
+        assert [table[title][1], table[title][3], table[title][5]] == shown
+
+
+def test_what_is_the_same_in_self_play_is_counted_once(study: Study, run: SelfPlayRun) -> None:
+    fit("--run", str(run.pk))
+    names = [row for row, column in matrix(study, "bots-dimensions") if column == "Quality"]
+    assert names.count("Words (self-play)") == 1
+    assert not [name for name in names if "participant" in name and "self-play" in name]
+    # With people they are two things.
+    assert {"Words, participant (rated chats)", "Words, bot (rated chats)"} <= set(names)
+
+
+def test_a_fit_that_is_behind_the_ratings_says_so(staff: Client, study: Study) -> None:
+    fit()
+    assert "Ratings have come since this fit." not in read(staff, "study_hybrid")
+    rating = Rating.objects.all()[0]
+    rating.answers = {**rating.answers, "quality": 7}
+    rating.save()
+    assert "Ratings have come since this fit." in read(staff, "study_hybrid")
+
+
+def test_the_newest_fit_leads_everywhere_and_names_its_intercept(
+    staff: Client, study: Study, run: SelfPlayRun, tmp_path: Path
+) -> None:
+    fit("--run", str(run.pk))
+    result = fit("--run", str(run.pk), "--intercept", "fold")
+    r = share(result["bot_level"]["pearson"]["r"])
+    common = share(result["intercepts"]["common"]["bot_level"]["pearson"]["r"])
+    hybrid, told = read(staff, "study_hybrid"), report(tmp_path)
+    assert f"quote r = {r} (an intercept for each fold)" in hybrid
+    assert f"with an intercept for each fold, as in the paper, r is {r} (" in hybrid
+    assert f"With one intercept for all folds r is {common} " in hybrid
+    assert "r over 7 bots, an intercept for each fold" in told
+    assert matrix(study, "bots-dimensions")["Hybrid metric (rated chats)", "Quality"] == r
+
+
+def test_the_question_about_the_whole_is_the_target(staff: Client, study: Study) -> None:
+    assert fit()["target"] == "quality"
+    form = staff.get(reverse("dashboard:study_hybrid", args=["one"]) + "?new=1").context["form"]
+    assert form.fields["targets"].initial == ["quality"]
+    assert form["intercept"].value() in (None, "common")
+    assert form.fields["intercept"].choices[0][0] == "common"
+    # Without such a question an imported study is judged by the mean of all, and so is the fit.
+    study.rubric.dimensions.filter(key="quality").update(key="charm")
+    for rating in Rating.objects.all():
+        rating.answers["charm"] = rating.answers.pop("quality")
+        rating.save()
+    result = fit()
+    assert sorted(result["target"].split(",")) == ["charm", "fluency"]
+    assert HybridFit.objects.order_by("-pk")[0].request["targets"] == result["target"].split(",")
+    rows = matrix(study, "bots-dimensions")
+    assert rows["Hybrid metric (rated chats)", "Mean of all dimensions"] == share(
+        result["bot_level"]["pearson"]["r"]
+    )
+
+
+def test_ratings_move_together_alike_on_both_pages(staff: Client, study: Study) -> None:
+    # A second rating of one conversation: both pages average it with the first.
+    first = Rating.objects.filter(participant__isnull=False)[0]
+    Rating.objects.create(
+        conversation=first.conversation,
+        rubric=first.rubric,
+        external_id="again",
+        answers={"quality": 7, "fluency": 1},
+        submitted_at=first.submitted_at,
+    )
+    agreement = staff.get(reverse("dashboard:study_agreement", args=["one"])).context["heat"]
+    data = study_data(study)
+    assert data is not None
+    (matrix_of_ratings,) = [
+        figure for figure in correlations_section(data).figures if figure.id == "dimensions"
+    ]
+    assert agreement.table.rows == matrix_of_ratings.table.rows
+    assert agreement.method == matrix_of_ratings.method

@@ -1,0 +1,146 @@
+"""The list of conversations: search, order, totals, and the reader that goes through it."""
+
+from __future__ import annotations
+
+import html as markup
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.builders import exchange, make_conversation, make_rating, make_study
+from webapp.conversations.models import Conversation
+from webapp.dashboard import conversation_list
+from webapp.ratings.models import Rating
+from webapp.studies.models import Study
+
+QUALITIES = [4, 2, 7, 2, None, 5]
+"""Ratings of six conversations, oldest first; one is not rated."""
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    """Six conversations of different lengths, made one after the other."""
+    study = make_study("list")
+    for number, quality in enumerate(QUALITIES):
+        conversation = make_conversation(study, n_exchanges=3)
+        for _more in range(number % 2):
+            exchange(conversation, f"Do you like the Eiffel tower, visitor {number}?", "<b>Yes</b>")
+        if quality is not None:
+            make_rating(conversation, quality=quality, fluency=8 - quality)
+    return study
+
+
+def listed(staff: Client, study: Study, **query: str) -> conversation_list.Page:
+    address = reverse("dashboard:study_conversations", args=[study.key])
+    answer = staff.get(address, query)
+    assert answer.status_code == 200
+    return answer.context["page"]
+
+
+def in_time(study: Study) -> list[Conversation]:
+    return list(study.conversations.order_by("created_at", "pk"))
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("", [5, 4, 3, 2, 1, 0]),
+        ("oldest", [0, 1, 2, 3, 4, 5]),
+        # Of two with the same rating the newer comes first; one without a rating comes last.
+        ("low:quality", [3, 1, 0, 5, 2, 4]),
+        ("high:quality", [2, 5, 0, 3, 1, 4]),
+        ("high:fluency", [3, 1, 0, 5, 2, 4]),
+        ("longest", [5, 3, 1, 4, 2, 0]),
+        ("shortest", [4, 2, 0, 5, 3, 1]),
+        ("high:nothing", [5, 4, 3, 2, 1, 0]),
+    ],
+)
+@pytest.mark.parametrize("size", [2, 50])
+def test_every_order_goes_through_all_pages(
+    staff: Client,
+    study: Study,
+    monkeypatch: pytest.MonkeyPatch,
+    sort: str,
+    expected: list[int],
+    size: int,
+) -> None:
+    monkeypatch.setitem(conversation_list.page_of.__kwdefaults__, "size", size)
+    place = {conversation.pk: number for number, conversation in enumerate(in_time(study))}
+    seen: list[int] = []
+    after = ""
+    for _page in range(4):
+        page = listed(staff, study, sort=sort, after=after)
+        assert page.total == 6
+        seen += [place[row.conversation.pk] for row in page.rows]
+        after = page.after
+        if not after:
+            break
+    assert seen == expected
+
+
+def test_the_list_shows_the_rating_it_is_sorted_by(staff: Client, study: Study) -> None:
+    page = listed(staff, study, sort="high:fluency")
+    assert [row.rating for row in page.rows] == [6, 6, 4, 3, 1, None]
+
+
+def test_words_are_found_in_turns_and_comments(staff: Client, study: Study) -> None:
+    page = listed(staff, study, words="  eiffel   TOWER ")
+    assert page.total == 3
+    excerpt = page.rows[0].excerpt
+    assert (excerpt.before, excerpt.hit) == ("Do you like the ", "Eiffel tower")
+    assert excerpt.after == ", visitor 5?"
+
+    rating = Rating.objects.filter(conversation=in_time(study)[2]).get()
+    rating.comment = "It kept repeating 100% of what I said."
+    rating.save()
+    page = listed(staff, study, words="100%")
+    assert [row.conversation for row in page.rows] == [rating.conversation]
+    assert page.rows[0].excerpt.hit == "100%"
+    # Signs that mean something to a database are only signs.
+    assert listed(staff, study, words="_____%").total == 0
+
+
+def test_what_was_found_is_marked_and_escaped(staff: Client, study: Study) -> None:
+    address = reverse("dashboard:study_conversations", args=[study.key])
+    page = staff.get(address, {"words": "<b>yes"}).content.decode()
+    assert "<mark>&lt;b&gt;Yes</mark>&lt;/b&gt;" in page
+    assert "<b>Yes" not in page
+    assert "3 of 6 conversations" in page
+
+
+def test_the_list_tells_its_total(staff: Client, study: Study) -> None:
+    address = reverse("dashboard:study_conversations", args=[study.key])
+    assert "6 conversations" in staff.get(address).content.decode()
+    narrowed = staff.get(address, {"words": "visitor 5"}).content.decode()
+    assert "1 of 6 conversations" in narrowed
+    nothing = staff.get(address, {"words": "nobody said this"}).content.decode()
+    assert "No conversation passes these filters" in nothing
+    assert "0 of 6 conversations" in nothing
+
+
+def test_the_reader_goes_on_in_the_order_of_the_list(staff: Client, study: Study) -> None:
+    rows = in_time(study)
+    query = "sort=low%3Aquality"
+    answer = staff.get(reverse("dashboard:conversation", args=[rows[0].pk]) + "?" + query)
+    assert str(rows[1].pk) in answer.context["before"]
+    assert str(rows[5].pk) in answer.context["following"]
+    last = staff.get(reverse("dashboard:conversation", args=[rows[4].pk]) + "?" + query)
+    assert str(rows[2].pk) in last.context["before"]
+    assert last.context["following"] == ""
+
+
+def test_the_reader_has_the_ratings_before_the_turns(staff: Client, study: Study) -> None:
+    conversation = in_time(study)[0]
+    Rating.objects.filter(conversation=conversation).update(comment="<i>dull</i>")
+    page = staff.get(reverse("dashboard:conversation", args=[conversation.pk])).content.decode()
+    assert page.index("rating-answers") < page.index("data-turns")
+    assert markup.escape("<i>dull</i>") in page
+
+
+def test_queries_do_not_grow_with_the_order(
+    staff: Client, study: Study, django_assert_max_num_queries: object
+) -> None:
+    address = reverse("dashboard:study_conversations", args=[study.key])
+    with django_assert_max_num_queries(20):  # type: ignore[operator]
+        staff.get(address, {"sort": "high:quality", "words": "message"})

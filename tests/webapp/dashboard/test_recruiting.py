@@ -1,0 +1,27 @@
+"""The overview hands out the links for those who recruit."""
+
+from __future__ import annotations
+
+from html import unescape
+
+from django.test import Client
+
+from tests.builders import make_study
+
+PROLIFIC = (
+    "http://testserver/s/s/?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
+    "&SESSION_ID={{%SESSION_ID%}}"
+)
+
+
+def test_the_overview_offers_the_links_ready_to_copy(staff: Client) -> None:
+    study = make_study("s")
+    page = unescape(staff.get("/dashboard/studies/s/").content.decode())
+    assert f'data-copy="{PROLIFIC}"' in page
+    assert f"<code>{PROLIFIC}</code>" in page
+    assert page.count('data-copy="http://testserver/s/s/"') == 3, "head, anybody, Mechanical Turk"
+    assert "none of Prolific's completion codes" in page
+    study.prolific_rated = "C1"
+    study.save()
+    page = unescape(staff.get("/dashboard/studies/s/").content.decode())
+    assert "none of Prolific's completion codes" not in page

@@ -1,0 +1,219 @@
+"""Five rights: every address of the dashboard and of the admin, asked by staff with each of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.test import Client
+from django.urls import URLPattern, get_resolver, reverse
+
+from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.core.rights import READY_GROUPS, Right
+from webapp.dashboard.urls import urlpatterns
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import exporter_list
+
+pytestmark = pytest.mark.django_db
+
+# Beside reading. An address that is not named here is read by all who may read, and takes no POST.
+TO_GET = {"imports": {Right.RUN}}
+TO_POST = {
+    "theme": set(),
+    "imports": {Right.RUN},
+    "study_statistics": {Right.RUN},
+    "study_statistics_part": {Right.RUN},
+    "study_hybrid": {Right.RUN},
+    "study_metrics": {Right.RUN},
+    "runs": {Right.RUN},
+    "job_stop": {Right.RUN},
+    "job_go_on": {Right.RUN},
+    "bot_reply": {Right.RUN},
+    "bot_try": {Right.RUN},
+    "bot_add": {Right.ADMINISTER},
+}
+VALUES = {
+    "key": "no-such-study",
+    "part": "models",
+    "figure": "best-worst",
+    "column": "words_user",
+    "group": 0,
+    "exchange": 1,
+    "fit_id": 0,
+    "conversation_id": uuid.UUID(int=0),
+    "model_id": "no-such-model",
+    "bot_id": "no-such-bot",
+    "run_id": 0,
+    "kind": "selfplay",
+    "pk": 0,
+}
+
+
+def address(pattern: URLPattern) -> str:
+    """The pattern's address, of things that do not exist: rights are asked before anything is looked up."""
+    names = pattern.pattern.converters
+    unknown = names.keys() - VALUES.keys()
+    assert not unknown, f"tell this test a value for {unknown}"
+    return reverse(f"dashboard:{pattern.name}", kwargs={name: VALUES[name] for name in names})
+
+
+def browser(*rights: Right) -> Client:
+    client = Client()
+    client.force_login(make_staff(*rights, username="-".join(rights) or "none"))
+    return client
+
+
+@pytest.fixture
+def browsers() -> dict[str, tuple[set[Right], Client]]:
+    """Staff with reading alone, with reading and one right more, with one right and no reading, with none."""
+    alone = [frozenset({right}) for right in Right]
+    sets = {*alone, *(one | {Right.READ} for one in alone), frozenset(), frozenset(Right)}
+    return {"-".join(sorted(rights)): (set(rights), browser(*sorted(rights))) for rights in sets}
+
+
+@pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
+def test_every_address_asks_for_its_rights(
+    pattern: URLPattern, browsers: dict[str, tuple[set[Right], Client]]
+) -> None:
+    asked = getattr(pattern.callback, "rights", None)
+    assert asked is not None, "the view declares no right: see dashboard/access.py"
+    to_get = {Right.READ, *TO_GET.get(pattern.name, ())}
+    to_post = {Right.READ, *TO_POST.get(pattern.name, ())}
+    assert set(asked["GET"]) == to_get
+    assert set(asked["POST"]) == to_post
+    where = address(pattern)
+    for rights, client in browsers.values():
+        answers = {"GET": client.get(where), "POST": client.post(where)}
+        for method, needed in (("GET", to_get), ("POST", to_post)):
+            answer = answers[method]
+            if answer.status_code == 405:
+                continue
+            assert (answer.status_code == 403) == (not needed <= rights), (method, rights)
+            if answer.status_code == 403:
+                html = answer.content.decode()
+                assert "Your account may not do this" in html
+                assert "dash-main" not in html
+    if pattern.name not in TO_POST:
+        reader = browsers["read"][1]
+        assert reader.post(where).status_code == 405, "declare what a POST needs"
+
+
+def test_the_matrix_knows_every_address_under_the_dashboard() -> None:
+    def below(patterns: list[object], prefix: str = "") -> Iterator[str]:
+        for one in patterns:
+            if isinstance(one, URLPattern):
+                yield prefix + str(one.pattern)
+            else:
+                yield from below(one.url_patterns, prefix + str(one.pattern))  # type: ignore[attr-defined]
+
+    every = [
+        route for route in below(get_resolver().url_patterns) if route.startswith("dashboard/")
+    ]
+    assert sorted(every) == sorted(f"dashboard/{pattern.pattern}" for pattern in urlpatterns)
+    assert (TO_GET.keys() | TO_POST.keys()) <= {pattern.name for pattern in urlpatterns}
+
+
+@pytest.fixture
+def study() -> Study:
+    found = make_study("s")
+    person = make_conversation(found, n_exchanges=3, platform="prolific", external_id="PID-SECRET")
+    make_rating(person)
+    return found
+
+
+@pytest.mark.parametrize("table", [exporter.name for exporter in exporter_list()])
+def test_a_file_with_private_data_needs_the_right_to_it(study: Study, table: str) -> None:
+    exporter = next(one for one in exporter_list() if one.name == table)
+    own = {getattr(exporter, "right", Right.READ)}
+    where = reverse("dashboard:study_export", args=["s"])
+    for right in Right:
+        client = browser(*sorted({Right.READ, right}))
+        rights = {Right.READ, right}
+        plain = client.get(where, {"what": table, "format": "csv"})
+        assert plain.status_code == (200 if own <= rights else 403)
+        assert (f'value="{table}"' in client.get(where).content.decode()) == (own <= rights)
+        private = client.get(where, {"what": table, "format": "csv", "include_private": "on"})
+        assert private.status_code == (200 if own | {Right.PRIVATE} <= rights else 403)
+        offered = 'name="include_private"' in client.get(where).content.decode()
+        assert offered == (right == Right.PRIVATE)
+
+
+def test_what_nobody_may_press_is_not_shown(study: Study) -> None:
+    reader, runner = browser(Right.READ), browser(Right.READ, Right.RUN)
+    for name, args, text in [
+        ("runs", [], "New run"),
+        ("study_metrics", ["s"], "Compute what is missing"),
+        ("study_hybrid", ["s"], "fit-form"),
+        ("bot", ["eliza"], "data-try-form"),
+        ("studies", [], "/dashboard/imports/"),
+    ]:
+        where = reverse(f"dashboard:{name}", args=args)
+        assert text not in reader.get(where).content.decode(), name
+        assert text in runner.get(where + "?new=1").content.decode() or name == "runs", name
+
+
+LISTS = {
+    "studies_study": {Right.READ},
+    "studies_rubric": {Right.READ},
+    "studies_consenttext": {Right.READ},
+    "studies_participant": {Right.PRIVATE},
+    "studies_assignment": {Right.PAY},
+    "conversations_conversation": {Right.READ},
+    "conversations_bothostheartbeat": {Right.READ},
+    "ratings_rating": {Right.READ},
+    "bots_botversion": {Right.READ},
+    "runs_selfplayrun": {Right.READ},
+    "runs_metricrun": {Right.READ},
+    "runs_hybridfit": {Right.READ},
+    "runs_metricversion": {Right.READ},
+}
+
+
+def test_every_record_of_ours_is_in_the_matrix() -> None:
+    ours = [model._meta for model in admin.site._registry if model.__module__.startswith("webapp.")]
+    assert {f"{meta.app_label}_{meta.model_name}" for meta in ours} == LISTS.keys()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_records_are_seen_added_and_deleted_by_right(name: str, study: Study) -> None:
+    for right in Right:
+        client = browser(right)
+        where = reverse(f"admin:{name}_changelist")
+        assert client.get(where).status_code == (200 if LISTS[name] <= {right} else 403), right
+    reader = browser(*sorted(LISTS[name] | {Right.READ, Right.PRIVATE}))
+    add = reader.get(reverse(f"admin:{name}_add"))
+    assert add.status_code == 403
+    listed = reader.get(where).content.decode()
+    assert "delete_selected" not in listed
+
+
+def test_ids_of_people_are_not_found_by_those_who_may_not_see_them(study: Study) -> None:
+    for name in ("conversations_conversation", "ratings_rating"):
+        where = reverse(f"admin:{name}_changelist")
+        seen = {}
+        for rights in ([Right.READ], [Right.READ, Right.PRIVATE]):
+            client = Client()
+            client.force_login(make_staff(*rights, username=f"{name}{len(rights)}"))
+            seen[len(rights)] = client.get(where, {"q": "PID-SECRET"}).context["cl"].result_count
+        assert seen == {1: 0, 2: 1}
+
+
+def test_ready_groups_are_made_once_and_keep_what_they_were_given() -> None:
+    def held(name: str) -> set[str]:
+        return set(Group.objects.get(name=name).permissions.values_list("codename", flat=True))
+
+    for name, rights in READY_GROUPS.items():
+        assert held(name) == {right.value for right in rights}
+        assert Right.READ in rights
+    Group.objects.get(name="Confab readers").permissions.clear()
+    call_command("migrate", verbosity=0)
+    assert held("Confab readers") == set()
+    user = make_staff(username="g")
+    user.groups.add(Group.objects.get(name="Confab analysts"))
+    client = Client()
+    client.force_login(user)
+    assert client.get(reverse("dashboard:imports")).status_code == 200

@@ -1,0 +1,116 @@
+"""Limits of request bodies, kept while they come in: Django would put them on the disk before any view asks who sent them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
+from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
+
+from webapp.core.database import in_database
+from webapp.core.rights import Right, may
+
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+
+class BodyLimits:
+    """ASGI application: answers 413 as soon as a body is too large, by its header or by counting it.
+
+    Args:
+        application: what answers all other requests.
+        limit: bytes that anybody may send; they stay in memory.
+        upload_limit: bytes that staff with the right to import may send to the upload page.
+        is_upload: whether an address is the upload page.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        limit: int,
+        upload_limit: int,
+        is_upload: Callable[[str], bool],
+    ) -> None:
+        self.application = application
+        self.limit = limit
+        self.upload_limit = upload_limit
+        self.is_upload = is_upload
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        limit = self.limit
+        declared = _declared(scope)
+        # Where the body is being read, the request has no thread yet to ask the database on.
+        outside = copy_context()
+        if declared > limit:
+            limit = await self._raised(scope)
+            if declared > limit:
+                await _refuse(send, limit)
+                return
+        n_received = 0
+        is_refused = False
+
+        async def receive_counted() -> Message:
+            nonlocal limit, n_received, is_refused
+            message = await receive()
+            n_received += len(message.get("body", b""))
+            if n_received > limit and limit == self.limit:
+                asking = asyncio.create_task(self._raised(scope), context=outside)
+                limit = max(limit, await asking)
+            if n_received > limit:
+                is_refused = True
+                await _refuse(send, limit)
+                return {"type": "http.disconnect"}  # as if the sender had gone: nothing is kept
+            return message
+
+        async def send_unless_refused(message: Message) -> None:
+            if not is_refused:
+                await send(message)
+
+        await self.application(scope, receive_counted, send_unless_refused)
+
+    async def _raised(self, scope: dict[str, Any]) -> int:
+        """The limit of whoever sends this; asked only where the usual one is exceeded."""
+        if scope["method"] != "POST" or not self.is_upload(scope["path"]):
+            return self.limit
+        return self.upload_limit if await in_database(_may_upload)(scope) else self.limit
+
+
+def _declared(scope: dict[str, Any]) -> int:
+    """The length that the request says it has; 0 if it says none."""
+    text = dict(scope["headers"]).get(b"content-length", b"")
+    return int(text) if text.isdigit() else 0
+
+
+def _may_upload(scope: dict[str, Any]) -> bool:
+    """Whether the session that the request names is that of staff who may import."""
+    cookies = SimpleCookie()
+    try:
+        cookies.load(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
+    except CookieError:
+        return False
+    morsel = cookies.get(settings.SESSION_COOKIE_NAME)
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(
+        morsel.value if morsel else None
+    )
+    return may(get_user(request), Right.READ, Right.RUN)
+
+
+async def _refuse(send: Send, limit: int) -> None:
+    text = f"This is too large: at most {limit / 1_048_576:.0f} MB can be sent here.\n".encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(text)).encode()),
+        (b"connection", b"close"),  # what is still on its way is not read
+    ]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": text})

@@ -1,0 +1,169 @@
+"""A bounded number of threads, each with one database connection, does the work of all pages.
+
+Django gives every ASGI request a thread of its own and every thread opens a connection, so a few hundred
+people who come at once are more than PostgreSQL lets in. Here requests borrow one of a few lasting threads,
+whose connections stay open for the next; who finds none free waits in line, and who has waited for too long
+gets a page that says so (503 with Retry-After). Static files need no connection and wait for nobody, sockets
+use the one thread of `core/database.py`, and `/healthz` has a thread to itself, so that a crowd does not make
+a process look ill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+from asgiref.sync import ThreadSensitiveContext
+from django.conf import settings
+from django.template.loader import render_to_string
+
+logger = logging.getLogger(__name__)
+
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+# Drawn anew for everyone, so that those who were sent away do not come back all together.
+RETRY_AFTER_S = (3, 8)
+
+
+class Crowded(Exception):
+    """No thread became free in time."""
+
+
+class Crew:
+    """Lasting threads that requests borrow, first come first served."""
+
+    def __init__(self, n_threads: int, name: str) -> None:
+        # One worker each: whoever borrows it has all its work done by the same thread.
+        self._idle = [ThreadPoolExecutor(1, f"{name}-{n}") for n in range(n_threads)]
+        self._places = asyncio.Semaphore(n_threads)
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether a thread can be borrowed without waiting."""
+        return not self._places.locked()
+
+    async def borrow(self) -> ThreadPoolExecutor:
+        """Wait for a thread; the one that worked last, so that in quiet hours few connections are open."""
+        await self._places.acquire()
+        return self._idle.pop()
+
+    def give_back(self, thread: ThreadPoolExecutor) -> None:
+        """Leave the thread to whoever is next in line."""
+        self._idle.append(thread)
+        self._places.release()
+
+
+class _Borrowed(Executor):
+    """The thread of one request, which it gets when it has been read to its end."""
+
+    thread: ThreadPoolExecutor | None = None
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        assert self.thread is not None, "a request works before it was read"
+        return self.thread.submit(work, *args, **kwargs)
+
+
+class CrewedPages:
+    """ASGI application: Django's pages, done by a bounded number of threads.
+
+    Args:
+        application: Django.
+        n_threads: pages worked on at once.
+        wait_s: the longest wait for a thread.
+    """
+
+    def __init__(self, application: Application, *, n_threads: int, wait_s: float) -> None:
+        self.application = application
+        self.wait_s = wait_s
+        self._pages = Crew(n_threads, "page")
+        self._health = Crew(1, "health")
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path.startswith(settings.STATIC_URL):
+            await self.application(scope, receive, send)
+            return
+        crew = self._health if path == "/healthz" else self._pages
+        borrowed = _Borrowed()
+
+        async def receive_and_wait() -> Message:
+            """A thread is borrowed only when the whole body is here: slow senders hold nobody up."""
+            message = await receive()
+            is_end = message["type"] == "http.request" and not message.get("more_body", False)
+            if is_end and borrowed.thread is None:
+                return await self._wait(crew, borrowed, receive) or message
+            return message
+
+        try:
+            async with ThreadSensitiveContext(executor=borrowed):
+                await self.application(scope, receive_and_wait, send)
+        except Crowded:
+            logger.warning("no thread was free within %g s for %s", self.wait_s, path)
+            await _send_away(scope, send)
+        finally:
+            if borrowed.thread is not None:
+                crew.give_back(borrowed.thread)
+
+    async def _wait(self, crew: Crew, borrowed: _Borrowed, receive: Receive) -> Message | None:
+        """Borrow a thread. What comes back is the message that the client has gone meanwhile, if so.
+
+        Raises:
+            Crowded: if none became free in time.
+        """
+        if crew.has_idle:
+            borrowed.thread = await crew.borrow()
+            return None
+        waiting = asyncio.ensure_future(crew.borrow())
+        leaving = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait(
+                {waiting, leaving}, timeout=self.wait_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if waiting.done():
+                borrowed.thread = waiting.result()
+                return None
+            if leaving.done():
+                return leaving.result()
+            raise Crowded
+        finally:
+            leaving.cancel()
+            if borrowed.thread is None and not waiting.cancel():
+                crew.give_back(waiting.result())
+
+
+async def _send_away(scope: dict[str, Any], send: Send) -> None:
+    """The page for who waited too long; made without a thread, a session or the database."""
+    seconds = random.randint(*RETRY_AFTER_S)
+    body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()
+    headers = {
+        "content-type": "text/html; charset=utf-8",
+        "content-length": str(len(body)),
+        "retry-after": str(seconds),
+        "cache-control": "no-store",
+        "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self' data:",
+        "referrer-policy": settings.SECURE_REFERRER_POLICY,
+    }
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 503,
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def busy_page(retry_after_s: int, *, reloads: bool) -> str:
+    """The page that asks for a little patience.
+
+    Args:
+        reloads: the page asks again by itself; not where something was being sent.
+    """
+    return render_to_string("core/busy.html", {"retry_after_s": retry_after_s, "reloads": reloads})

@@ -1,0 +1,59 @@
+"""What staff may do: five rights as Django permissions, and ready groups that hold them.
+
+Reading is the ground of the others: no page of the dashboard opens without it. Superusers have all five.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps as installed
+from django.apps.registry import Apps
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Right(models.TextChoices):
+    """A permission of the app `core`, by its codename."""
+
+    READ = "read", _("Read studies and results")
+    PRIVATE = "private", _("See private data: recruitment ids")
+    PAY = "pay", _("Pay: outcomes and completion codes")
+    RUN = "run", _("Run jobs and import")
+    ADMINISTER = "administer", _("Administer studies, bots and people's data")
+
+
+READY_GROUPS = {
+    "Confab readers": (Right.READ,),
+    "Confab analysts": (Right.READ, Right.RUN),
+    "Confab payers": (Right.READ, Right.PRIVATE, Right.PAY),
+    "Confab administrators": tuple(Right),
+}
+
+
+def may(user: Any, *rights: Right) -> bool:
+    """Whether this user is staff and has all of the rights."""
+    return bool(user.is_active and user.is_staff) and all(
+        user.has_perm(f"core.{right.value}") for right in rights
+    )
+
+
+def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
+    """Make the ready groups that are missing, after a migration; those there keep what they were given."""
+    try:
+        group_model = apps.get_model("auth", "Group")
+        permission_model = apps.get_model("auth", "Permission")
+    except LookupError:  # the tables of users are being taken away
+        return
+    permissions = {
+        permission.codename: permission
+        for permission in permission_model.objects.using(using).filter(
+            content_type__app_label="core", content_type__model="staffrights"
+        )
+    }
+    if len(permissions) < len(Right):  # this app is not migrated yet; its turn comes
+        return
+    for name, rights in READY_GROUPS.items():
+        group, created = group_model.objects.using(using).get_or_create(name=name)
+        if created:
+            group.permissions.set([permissions[right.value] for right in rights])

@@ -1,0 +1,225 @@
+"""The tables beside a hybrid fit's figures: rivals, checks, and every dimension. One line names what one number is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from evaluation.hybrid.frame import most_influential
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.stats.correlation import Correlation
+from webapp.dashboard import counts
+from webapp.dashboard.analysis.sections import NamedTable, share_cell, span_cell
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.plots.words import share, span
+from webapp.ratings.summary import BotInfo
+
+METHODS = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendall τ"}
+INTERCEPTS = {
+    "common": gettext_lazy("one intercept for all folds"),
+    "fold": gettext_lazy("an intercept for each fold"),
+}
+_BASELINES = {
+    "mean_of_the_other_bots": gettext_lazy("Mean of the other bots"),
+    "words_per_human_turn": gettext_lazy("Words per message"),
+    "number_of_turns": gettext_lazy("Number of turns"),
+    "group": gettext_lazy("Which group the bot is of"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """One line of the table of predictors."""
+
+    title: str
+    r: str
+    interval: str
+    chance: str
+    why: str
+    is_metric: bool
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the table of checks: what was looked at, and what was found."""
+
+    title: str
+    found: str
+    why: str = ""
+
+
+def intercept_in_words(result: Mapping[str, Any]) -> str:
+    """Which intercept a result's numbers are by, to stand next to them."""
+    return str(INTERCEPTS.get(result["intercept"], result["intercept"]))
+
+
+def predictor(title: str, found: Mapping[str, Any], is_metric: bool) -> Predictor:
+    """A line of a correlation as the document holds it."""
+    ci = found.get("ci95")
+    null95 = found.get("null95")
+    return Predictor(
+        title,
+        share(found.get("r")),
+        span(*ci, shares=True) if ci else "–",
+        share(null95) if null95 is not None else "–",
+        found.get("reason") or "",
+        is_metric,
+        found.get("r"),
+    )
+
+
+def predictors_of(result: Mapping[str, Any]) -> list[Predictor]:
+    """The metric and its rivals on conversations with people."""
+    rows = [predictor(_("Hybrid metric"), result["bot_level"].get("pearson", {}), True)]
+    return rows + _rivals(result.get("baselines"))
+
+
+def predictors_selfplay(result: Mapping[str, Any]) -> list[Predictor]:
+    """The same on self-play, where the fit was applied to some."""
+    selfplay = result.get("bot_level_selfplay")
+    if not selfplay:
+        return []
+    n = selfplay_bots(result)
+    if n < FEW_BOTS:
+        few = {"reason": _("too few: {bots}").format(bots=counts.bots(n))}
+        return [predictor(_("Hybrid metric on self-play"), few, True)]
+    rows = [predictor(_("Hybrid metric on self-play"), selfplay.get("pearson", {}), True)]
+    return rows + _rivals(result.get("baselines_selfplay"))
+
+
+def selfplay_bots(result: Mapping[str, Any]) -> int:
+    """Rated bots with self-play."""
+    return sum(
+        bot["human_mean"] is not None and bot["predicted_selfplay"] is not None
+        for bot in result["bots"].values()
+    )
+
+
+def _rivals(baselines: Mapping[str, Any] | None) -> list[Predictor]:
+    return [
+        predictor(
+            str(_BASELINES.get(name, name.replace("_", " ").capitalize())),
+            found["bot_level"].get("pearson", {}),
+            False,
+        )
+        for name, found in (baselines or {}).items()
+    ]
+
+
+def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Check]:
+    """Both intercepts, the ceiling, the bot on which most hangs, and what was chosen."""
+    rows = []
+    for kind, found in result.get("intercepts", {}).items():
+        pearson = found["bot_level"]["pearson"]
+        why = [_("This fit’s own.")] if kind == result["intercept"] else []
+        if pearson.get("null95") is not None:
+            why.append(
+                _("Chance passes {r} once in twenty.").format(r=share(pearson.get("null95")))
+            )
+        title = _("r, {intercept}").format(intercept=INTERCEPTS[kind])
+        rows.append(Check(title, share(pearson.get("r")), " ".join(why)))
+    ceiling = result.get("ceiling") or {}
+    if ceiling:
+        why_ceiling = ceiling.get("reason") or _("Two halves of the ratings agree that well.")
+        title = _("r that perfect predictions would reach")
+        rows.append(Check(title, share(ceiling["best_r"]), why_ceiling))
+    over = result.get("bot_level_ci95_over_conversations")
+    if over:
+        told = _("95 %, over bots: see above.")
+        rows.append(
+            Check(_("r, other conversations of these bots"), span(*over, shares=True), told)
+        )
+    within = result.get("within_group")
+    if within:
+        rows.append(
+            Check(_("r within groups of bots"), share(within.get("r")), within.get("reason") or "")
+        )
+    for level, influence, title in (
+        ("bot_level", "influence", _("r without {bot}")),
+        ("bot_level_selfplay", "influence_selfplay", _("r on self-play without {bot}")),
+    ):
+        changes = result.get(influence) or {}
+        r, bot = _r(result.get(level)), most_influential(changes)
+        if bot is not None and r is not None:
+            name = bots[bot].title if bot in bots else bot
+            why_bot = _("The bot whose leaving changes r most.")
+            rows.append(Check(title.format(bot=name), share(r + changes[bot]), why_bot))
+    return [*rows, *choices_of(result)]
+
+
+def _r(levels: Mapping[str, Any] | None) -> float | None:
+    return ((levels or {}).get("pearson") or {}).get("r")
+
+
+def choices_of(result: Mapping[str, Any]) -> list[Check]:
+    """The penalties that nested leave-bot-out chose, over the folds."""
+    penalties = [fold["penalty"] for fold in result.get("folds", []) if "penalty" in fold]
+    if not penalties:
+        return []
+    low, high = min(penalties), max(penalties)
+    found = f"{low:g}" if low == high else f"{low:g} – {high:g}"
+    why = _("Per conversation; chosen in each fold without its bot.")
+    return [Check(_("Penalty"), found, why)]
+
+
+def dimensions_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> NamedTable | None:
+    """r of the metric with every rating dimension, from rated conversations and from self-play.
+
+    Args:
+        titles: of the dimensions.
+    """
+    found = result.get("dimensions") or {}
+    if not found or result["n_bots"] < FEW_BOTS:
+        return None
+    chats = result.get("dimensions_conversation_level") or {}
+    played = result.get("bot_level_selfplay") and selfplay_bots(result) >= FEW_BOTS
+    headers = [Header(_("Dimension")), Header(_("r, bots"), numeric=True)]
+    headers.append(Header("95 %", numeric=True))
+    if played:
+        headers += [Header(_("r, bots, self-play"), numeric=True), Header("95 %", numeric=True)]
+    headers += [Header(_("ρ, conversations"), numeric=True), Header(_("r, within bots"), True)]
+    rows = []
+    for name in found:
+        cells = [Cell(titles.get(name, name.replace("_", " ").capitalize()))]
+        for source in ("predicted", *(["predicted_selfplay"] if played else [])):
+            value = correlation_read((found[name].get(source) or {}).get("pearson"))
+            cells.append(share_cell(value.r, 2, value.reason))
+            cells.append(span_cell(value.low, value.high, shares=True, why=value.reason or ""))
+        for method in ("spearman", "within_bots"):
+            value = correlation_read((chats.get(name) or {}).get(method))
+            cells.append(share_cell(value.r, 2, value.reason))
+        rows.append(cells)
+    return NamedTable(
+        "hybrid-dimensions",
+        _("With every rating"),
+        Table(headers, rows),
+        method=_("Predictions of {target} against each rating, {intercept}.").format(
+            target=result["target"].replace(",", ", ").replace("_", " "),
+            intercept=intercept_in_words(result),
+        ),
+    )
+
+
+def correlation_read(found: Mapping[str, Any] | None, n: int = 0) -> Correlation:
+    """A correlation of the document.
+
+    Args:
+        found: as `Correlation.to_json` wrote it, or None.
+        n: pairs used, where the document does not say.
+    """
+    if not found:
+        return Correlation(None, None, None, None, n, reason=_("not told by this fit"))
+    low, high = found.get("ci95") or (None, None)
+    return Correlation(
+        found.get("r"),
+        found.get("p"),
+        low,
+        high,
+        found.get("n", n),
+        reason=found.get("reason"),
+    )

@@ -1,0 +1,61 @@
+"""The page of somebody who has finished: how it ended, their code, and the way back to be paid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from webapp.conversations.outcomes import Ending
+from webapp.participant.access import Visit, form_action, with_policy
+from webapp.participant.presentation import own_thanks, study_texts
+from webapp.participant.recruitment import (
+    Recruitment,
+    mturk_submit_url,
+    platform_name,
+    recruitment_sign,
+)
+from webapp.studies.completion import Outcome
+from webapp.studies.selectors import study_refusal
+
+
+def done_page(
+    request: HttpRequest,
+    visit: Visit,
+    ending: Ending,
+    *,
+    recruitment: Recruitment | None = None,
+    shown: Sequence[Ending] = (),
+) -> HttpResponse:
+    """The same page for every outcome, after the chat and whenever the link is opened again.
+
+    Args:
+        recruitment: the parameters of the link that was opened, if one was.
+        shown: all endings whose codes this visit may read.
+    """
+    assignment = ending.assignment
+    participant, study = assignment.participant, assignment.participant.study
+    submit_url = mturk_submit_url(participant) if ending.code and assignment.submission else ""
+    context = {
+        **study_texts(study),
+        "visit": visit,
+        "conversation": getattr(assignment, "conversation", None),
+        "ending": ending,
+        "endings": [e for e in shown if e.assignment != ending.assignment],
+        "is_rated": ending.outcome == Outcome.RATED,
+        "is_withdrawn": ending.outcome == Outcome.WITHDRAWN,
+        "thanks": own_thanks(study),
+        "platform": platform_name(participant, study),
+        "submit_url": submit_url,
+        "assignment_id": assignment.submission,
+        "return_url": "" if submit_url else ending.link,
+        # A platform pays for one chat at a time, so its people come back by its link, not from here.
+        "again": not participant.platform and study_refusal(study, participant) is None,
+        "entry_field": recruitment_sign(study, recruitment or Recruitment()),
+        "step": 4,
+    }
+    response = render(request, "participant/done.html", context)
+    if not submit_url:
+        return response
+    return with_policy(request, response, form_action(submit_url))

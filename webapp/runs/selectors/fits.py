@@ -1,0 +1,38 @@
+"""Reads of hybrid fits: what one is made of, which one leads, whether it is behind."""
+
+from __future__ import annotations
+
+from webapp.ratings.models import Rating
+from webapp.runs.models import HybridFit, Job
+from webapp.studies.models import Study
+
+
+def fit_encodes_texts(fit: HybridFit) -> bool:
+    """Whether it reads sentence embeddings, which are made when it runs, beside the stored metrics.
+
+    A request that the fit itself will refuse reads none.
+    """
+    from evaluation.hybrid.embeddings import block_of
+    from evaluation.hybrid.presets import PRESETS
+
+    if fit.request["applies_kept_fit"]:
+        features = (fit.kept or {}).get("features") or ()
+        return any(block_of(str(name)) for name in features)
+    preset = PRESETS.get(fit.request["preset"])
+    return preset is not None and bool(preset.blocks)
+
+
+def fit_leading(study: Study) -> HybridFit | None:
+    """The fit that every page speaks of unless another one is asked for: the newest that is done."""
+    done = HybridFit.objects.filter(study=study, state=Job.State.DONE, result__isnull=False)
+    return done.defer("kept", "predictions").order_by("-pk").first()
+
+
+def fit_is_behind(fit: HybridFit) -> bool:
+    """Whether ratings have come or changed since, so that pages made of ratings tell other numbers."""
+    changed = Rating.objects.filter(
+        conversation__study=fit.train_study or fit.study, updated_at__gt=fit.created_at
+    )
+    if not fit.request.get("include_synthetic"):
+        changed = changed.filter(conversation__is_synthetic=False)
+    return changed.exists()

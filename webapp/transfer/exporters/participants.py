@@ -1,0 +1,101 @@
+"""One row per person who agreed, however their visit ended: whom to pay, and by which code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.db.models import Prefetch
+
+from webapp.conversations.outcomes import ending_of
+from webapp.core.rights import Right
+from webapp.studies.models import Assignment, Participant, Study
+from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
+
+_CHUNK = 500
+_COLUMNS = (
+    ExportColumn("participant", "text", "Random id of the participant; the rater in other tables."),
+    ExportColumn("study", "text", "Key of the study."),
+    ExportColumn(
+        "state",
+        "text",
+        "Of the newest chat: open, completed, failed (swapped for another), withdrawn, expired (left), "
+        "or none.",
+    ),
+    ExportColumn(
+        "outcome",
+        "text",
+        "How each chat ended, in their order: rated, bot_failed (ended early, to be paid) or withdrawn. "
+        "Empty where none has.",
+    ),
+    ExportColumn(
+        "code", "text", "The codes that were shown for these outcomes, in the same order."
+    ),
+    ExportColumn("bots", "text", "Ids of the bots met, in their order."),
+    ExportColumn("n_chats", "integer", "Chats begun."),
+    ExportColumn("entered_at", "time", "When they came."),
+    ExportColumn("consented_at", "time", "When they agreed to take part."),
+    ExportColumn("ended_at", "time", "When their last chat that is over ended."),
+    ExportColumn(
+        "consent_version", "text", "Version of what they agreed to; the table consent_texts has it."
+    ),
+    ExportColumn("is_synthetic", "boolean", "The participant was a script."),
+)
+_PRIVATE = (
+    ExportColumn("platform", "text", "Recruitment platform of the participant."),
+    ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
+    ExportColumn(
+        "submissions",
+        "text",
+        "The platform's ids of the visits, in the order of the chats. Private.",
+    ),
+    ExportColumn("recruitment", "json", "The parameters of the newest visit's link. Private."),
+)
+
+
+@register_exporter
+class Participants:
+    name = "participants"
+    title = "Participants"
+    description = "One row per person who agreed, with outcome, code, times and bots."
+    right = Right.PAY
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return [*_COLUMNS, *(_PRIVATE if options.include_private else ())]
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        chats = Assignment.objects.select_related("conversation").order_by("created_at", "pk")
+        people = (
+            participants_included(study, options)
+            .select_related("study")
+            .prefetch_related(Prefetch("assignments", chats))
+            .order_by("created_at", "pk")
+        )
+        for person in people.iterator(chunk_size=_CHUNK):
+            chats_had = list(person.assignments.all())
+            endings = [ending for ending in map(ending_of, chats_had) if ending is not None]
+            over = [ending.ended_at for ending in endings if ending.ended_at is not None]
+            row = [
+                str(person.pk),
+                study.key,
+                chats_had[-1].state if chats_had else "none",
+                " ".join(ending.outcome for ending in endings),
+                " ".join(ending.code for ending in endings if ending.code),
+                " ".join(chat.bot_id for chat in chats_had),
+                len(chats_had),
+                person.created_at,
+                person.consented_at,
+                max(over, default=None),
+                person.consent_version,
+                person.is_synthetic,
+            ]
+            if options.include_private:
+                submissions = " ".join(chat.submission for chat in chats_had if chat.submission)
+                row += [person.platform, person.external_id, submissions, person.recruitment]
+            yield row
+
+
+def participants_included(study: Study, options: ExportOptions) -> Any:
+    """Everybody who agreed, whatever became of their chats; scripts only where asked for."""
+    people = Participant.objects.filter(study=study, consented_at__isnull=False)
+    return people if options.include_synthetic else people.filter(is_synthetic=False)
