@@ -13,7 +13,6 @@ from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.metrics.registry import metric_list
 from evaluation.stats.compare import ORDER_ALPHA
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.sections import NamedTable
 from webapp.dashboard.column_titles import short_titles
 from webapp.dashboard.hybrid_rows import (
     METHODS,
@@ -33,6 +32,7 @@ from webapp.dashboard.plots.predictions import predictions_figure
 from webapp.dashboard.plots.scatter import Point, scatter_figure
 from webapp.dashboard.plots.weights import Weight, weights_figure
 from webapp.dashboard.plots.words import share
+from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.summary import BotInfo
 
 _NUMBERS = ["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"]

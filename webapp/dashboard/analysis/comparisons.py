@@ -17,7 +17,13 @@ from evaluation.stats.sample_size import (
 )
 from webapp.dashboard import counts
 from webapp.dashboard.agreement import spread_of, steps_of
-from webapp.dashboard.analysis.sections import (
+from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.plots.bots import bots_figure
+from webapp.dashboard.plots.differences import differences_figure
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.plots.likert import spread_figure
+from webapp.dashboard.plots.words import figure, share
+from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
     count_cell,
@@ -26,13 +32,7 @@ from webapp.dashboard.analysis.sections import (
     span_cell,
     two_digits,
 )
-from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.analysis.verdicts import overall_verdict, pair_verdict, ranking_verdicts
-from webapp.dashboard.plots.bots import bots_figure
-from webapp.dashboard.plots.differences import differences_figure
-from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.likert import spread_figure
-from webapp.dashboard.plots.words import figure, share
+from webapp.dashboard.wording.verdicts import overall_verdict, pair_verdict, ranking_verdicts
 from webapp.ratings.summary import MEAN_KEY, StudySummary
 
 POWER = 0.8

@@ -15,11 +15,11 @@ from evaluation.stats.correlation import correlate, within_groups
 from webapp.dashboard import counts
 from webapp.dashboard.agreement import dimension_correlations
 from webapp.dashboard.analysis.hybrid_matrix import HybridRows, cells
-from webapp.dashboard.analysis.sections import Section, listed
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.heatmap import heatmap_figure
 from webapp.dashboard.plots.matrix import Found, matrix_figure
 from webapp.dashboard.plots.words import share
+from webapp.dashboard.wording.sections import Section, listed
 from webapp.runs.models import SelfPlayRun
 from webapp.runs.selectors.fits import fit_leading
 from webapp.runs.selectors.frames import metric_frame

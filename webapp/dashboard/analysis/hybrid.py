@@ -9,11 +9,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.sections import NamedTable, Section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.hybrid_rows import Predictor
 from webapp.dashboard.hybrid_view import HybridView, hybrid_view
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
+from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.runs.models import HybridFit, Job
 
 

@@ -16,11 +16,11 @@ from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.hybrid import fits_stored
-from webapp.dashboard.analysis.sections import NamedTable, Section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.analysis.trajectories import SEED
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.plots.words import share
+from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import LEVEL, MEAN_KEY
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.runs.selectors.metrics import metrics_all, versions_current

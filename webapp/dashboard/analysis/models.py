@@ -10,7 +10,10 @@ from evaluation.stats.anova import Anova, anova, sum_of_ratings
 from evaluation.stats.mixed import MixedModel, mixed_model
 from evaluation.stats.ordinal import OrdinalModel, ordinal_model
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.sections import (
+from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.plots.words import figure, probability, share
+from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
     count_cell,
@@ -21,9 +24,6 @@ from webapp.dashboard.analysis.sections import (
     share_cell,
     span_cell,
 )
-from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.words import figure, probability, share
 from webapp.ratings.summary import MEAN_KEY
 
 LEVEL = 0.90

@@ -24,7 +24,10 @@ from evaluation.stats.rater_filters import RULES, Thresholds, Verdict, screen_ra
 from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
 from webapp.conversations.models import Conversation
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.sections import (
+from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.plots.words import share, span
+from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
     count_cell,
@@ -33,9 +36,6 @@ from webapp.dashboard.analysis.sections import (
     share_cell,
     span_cell,
 )
-from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.words import share, span
 from webapp.ratings.summary import DimensionInfo
 
 MOST_CATEGORIES = 11

@@ -26,7 +26,6 @@ from webapp.dashboard.analysis.comparisons import (
     ratings_section,
 )
 from webapp.dashboard.analysis.correlations import correlations_section
-from webapp.dashboard.analysis.csvs import table_csv
 from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.methods import methods_section
 from webapp.dashboard.analysis.models import models_section
@@ -35,14 +34,15 @@ from webapp.dashboard.analysis.raters import (
     raters_section,
     reliability_of_bots,
 )
-from webapp.dashboard.analysis.sections import NamedTable, Section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.analysis.trajectories import trajectories_section
+from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.hybrid_rows import intercept_in_words
 from webapp.dashboard.hybrid_view import target_in_words
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.plots.words import share
 from webapp.dashboard.selectors import study_cards
+from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.runs.models import SelfPlayRun
 from webapp.runs.selectors.fits import fit_leading

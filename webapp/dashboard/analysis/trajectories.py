@@ -17,10 +17,10 @@ from evaluation.stats.trajectories import LEVEL, N_EXTREME, Extremes, course, ex
 from evaluation.stats.welch import welch
 from webapp.conversations.models import Turn
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.sections import Section, digits_for, listed
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.lines import Group, Panel, lines_figure
 from webapp.dashboard.plots.words import figure, share, span
+from webapp.dashboard.wording.sections import Section, digits_for, listed
 from webapp.runs.models import MetricResult
 from webapp.runs.selectors.metrics import versions_current
 

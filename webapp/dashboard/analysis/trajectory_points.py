@@ -7,7 +7,6 @@ from collections.abc import Callable
 from django.utils.translation import gettext as _
 
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.sections import NamedTable, digits_for, number_cell
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.analysis.trajectories import (
     BEST_WORST,
@@ -18,6 +17,7 @@ from webapp.dashboard.analysis.trajectories import (
     turn_values,
 )
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.sections import NamedTable, digits_for, number_cell
 
 _FIGURES = {
     "best-worst": (BEST_WORST, lambda data: best_and_worst(data)[0]),

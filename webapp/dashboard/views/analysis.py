@@ -23,12 +23,12 @@ from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.report import report_html, report_of, report_steps
-from webapp.dashboard.analysis.sections import NamedTable, Section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.analysis.trajectories import trajectories_section
 from webapp.dashboard.analysis.trajectory_points import behind_point
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
+from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.models import Rating
 from webapp.ratings.summary import bot_summary, study_bots, study_conversations
 from webapp.runs.models import MetricResult, SelfPlayRun

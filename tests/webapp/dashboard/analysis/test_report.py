@@ -16,9 +16,9 @@ from django.core.management import CommandError, call_command
 
 from tests.builders import make_study
 from tests.webapp.dashboard.analysis.conftest import TABLE
-from webapp.dashboard.analysis.csvs import table_csv
-from webapp.dashboard.analysis.sections import number_cell, span_cell
+from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.sections import number_cell, span_cell
 from webapp.studies.models import Study
 
 

@@ -17,11 +17,11 @@ from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
-from webapp.dashboard.analysis.sections import Section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.analysis.trajectories import VOTES, trajectories_section, turn_values
 from webapp.dashboard.analysis.trajectory_points import behind_point
 from webapp.dashboard.plots.figure import Table
+from webapp.dashboard.wording.sections import Section
 from webapp.ratings.summary import bot_summary
 from webapp.runs.models import HybridFit
 from webapp.studies.bot_columns import BotColumns, bot_columns_read

@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.sections import listed, two_digits
 from webapp.dashboard.plots.words import figure, span
+from webapp.dashboard.wording.sections import listed, two_digits
 
 TOO_MANY = 5000
 """From so many raters per bot on a difference counts as none that a study could show."""

@@ -6,7 +6,7 @@ import pytest
 
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
-from webapp.dashboard.analysis.verdicts import overall_verdict, pair_verdict, ranking_verdicts
+from webapp.dashboard.wording.verdicts import overall_verdict, pair_verdict, ranking_verdicts
 
 TITLES = {"a": "Ann", "b": "Bob", "c": "Cy"}
 
