@@ -45,9 +45,13 @@ def _has_gpu() -> bool:
 
 
 @pytest.fixture(scope="session")
-def vector_cache(request: pytest.FixtureRequest) -> Path:
-    """Where encoded corpora and distilled word vectors are kept from one run of pytest to the next."""
-    return Path(request.config.cache.mkdir("confab"))
+def vector_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where encoded corpora and distilled word vectors are kept from one run of pytest to the next.
+
+    With pytest's cache switched off (`-p no:cacheprovider`) they last for one run.
+    """
+    cache = getattr(request.config, "cache", None)
+    return Path(cache.mkdir("confab")) if cache else tmp_path_factory.mktemp("vectors")
 
 
 @pytest.fixture(autouse=True)
