@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from chatbots import Conversation
 from chatbots.base import Bot
 from chatbots.conversation import Turn
+from chatbots.endpoints.metering import PaidBot, ReplyCost
 from chatbots.identity import derive_seed
-from chatbots.metering import PaidBot, ReplyCost
 
 WINDOW = 5
 

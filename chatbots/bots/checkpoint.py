@@ -16,13 +16,13 @@ from chatbots.base import BotDefaults, BotError, Generation
 from chatbots.checkpoints import CheckpointError, Manifest, checkpoint_manifest, missing_reason
 from chatbots.config_values import config_values_read
 from chatbots.conversation import Conversation
-from chatbots.ei_inputs import encoders_missing, reads_encoders
 from chatbots.encoders.named import EncoderFiles
 from chatbots.encoders.pca import PCA_FILE
+from chatbots.generation.ei_inputs import encoders_missing, reads_encoders
 from chatbots.imports import import_lock
 
 if TYPE_CHECKING:
-    from chatbots.neural_generation import LoadedCheckpoint
+    from chatbots.generation.checkpoint_batch import LoadedCheckpoint
 
 
 class CheckpointBot(BotDefaults):
@@ -188,7 +188,7 @@ class CheckpointBot(BotDefaults):
         """
         if self._loaded is None:
             with import_lock:
-                from chatbots.neural_generation import LoadedCheckpoint
+                from chatbots.generation.checkpoint_batch import LoadedCheckpoint
 
             try:
                 self._loaded = LoadedCheckpoint(self, device)
@@ -206,7 +206,7 @@ class CheckpointBot(BotDefaults):
         """
         if self._loaded is None:
             raise BotError(f"{self.name} is not loaded")
-        from chatbots.neural_generation import BeamGeneration, SampleGeneration
+        from chatbots.generation.checkpoint_batch import BeamGeneration, SampleGeneration
 
         kind = BeamGeneration if self.decoding == "beam" else SampleGeneration
         return kind(self, self._loaded)

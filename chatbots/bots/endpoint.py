@@ -5,10 +5,10 @@ times; once a piece has been shown, a failure is an error, since starting anew c
 participant has read. Declared in `bots.yaml` (`chatbots/configured.py`), never registered by itself.
 
 What bots of one address share (places, pauses that it asks for, a circuit breaker) is in
-`chatbots/addresses.py`; one call and its errors in `chatbots/chat_completions.py`. The thoughts of a
-reasoning model are taken out (`chatbots/thoughts.py`): nobody is shown them, nor is the model again.
+`chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. The thoughts of a
+reasoning model are taken out (`chatbots/generation/thoughts.py`): nobody is shown them, nor is the model again.
 
-Every call passes the meter (`chatbots/metering.py`) with the most it can cost: a token of the prompt is at
+Every call passes the meter (`chatbots/endpoints/metering.py`) with the most it can cost: a token of the prompt is at
 least one byte, the reply has at most `max_new_tokens`. What it took is counted by the endpoint, or, where
 that does not say, estimated at four bytes a token.
 
@@ -28,16 +28,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from chatbots.addresses import Address, AddressRests, address_of, wait
 from chatbots.base import BotDefaults, BotError
-from chatbots.chat_completions import CallFailed, call
 from chatbots.conversation import Conversation
-from chatbots.deadline import seconds_left
-from chatbots.detokenise import SentencePieces
-from chatbots.endpoint_settings import settings_check
-from chatbots.metering import CapReached, ReplyCost, meter_get
+from chatbots.endpoints.addresses import Address, AddressRests, address_of, wait
+from chatbots.endpoints.chat_completions import CallFailed, call
+from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
+from chatbots.endpoints.settings import settings_check
+from chatbots.generation.deadline import seconds_left
+from chatbots.generation.detokenise import SentencePieces
+from chatbots.generation.thoughts import ThoughtFilter, without_thoughts
 from chatbots.registry import bots
-from chatbots.thoughts import ThoughtFilter, without_thoughts
 
 _FIRST_WAIT_S = 0.5
 """Before the second try, where the endpoint asks for no wait; doubled before each further one."""

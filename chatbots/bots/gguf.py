@@ -1,4 +1,4 @@
-"""A bot made of a local GGUF file, the format of llama.cpp, computed by it (`chatbots/llama_server.py`).
+"""A bot made of a local GGUF file, the format of llama.cpp, computed by it (`chatbots/gguf/server.py`).
 
 The kind `gguf` of `bots.yaml`; and the bot `smollm2`, SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0), for
 which requirements-demo.txt brings the file and the runtime. Without them both say that they are unavailable.
@@ -22,8 +22,9 @@ from typing import Any
 
 from chatbots.base import BotDefaults, BotError
 from chatbots.conversation import Conversation
-from chatbots.detokenise import GrowingText
-from chatbots.gguf_files import (
+from chatbots.generation.detokenise import GrowingText
+from chatbots.generation.prompts import chat_messages, marks_pattern, turns_joined
+from chatbots.gguf.files import (
     SMOLLM2,
     SMOLLM2_SHA256,
     GgufError,
@@ -32,9 +33,8 @@ from chatbots.gguf_files import (
     gguf_locate,
     gguf_sha256,
 )
+from chatbots.gguf.server import CACHE_MB, LlamaServer, PromptTooLong
 from chatbots.identity import derive_seed
-from chatbots.llama_server import CACHE_MB, LlamaServer, PromptTooLong
-from chatbots.prompts import chat_messages, marks_pattern, turns_joined
 from chatbots.registry import register_bot
 from chatbots.serving.workers import in_daemon_thread
 

@@ -2,7 +2,7 @@
 
 Not registered by itself: bots of this kind are configured, one per entry of `bots.yaml`
 (`chatbots/configured.py`). Many conversations share the model a token at a time
-(`chatbots/transformers_batch.py`); each draws its tokens with random numbers of its own.
+(`chatbots/generation/language_model.py`); each draws its tokens with random numbers of its own.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from chatbots.base import BotDefaults, BotError
+from chatbots.huggingface import find_model, is_local, missing_reason, model_digest, n_weights
 from chatbots.imports import import_lock
-from chatbots.model_files import find_model, is_local, missing_reason, model_digest, n_weights
 
 if TYPE_CHECKING:
-    from chatbots.transformers_generation import LoadedModel, SlotGeneration
+    from chatbots.generation.transformers_batch import LoadedModel, SlotGeneration
 
 _DTYPES = ("float32", "bfloat16", "float16", "auto")
 
@@ -159,7 +159,7 @@ class TransformersBot(BotDefaults):
         """
         if self._loaded is None:
             with import_lock:
-                from chatbots.transformers_generation import load_model
+                from chatbots.generation.transformers_batch import load_model
 
             try:
                 self._loaded = load_model(self, device)
@@ -179,7 +179,7 @@ class TransformersBot(BotDefaults):
         """
         if self._loaded is None:
             raise BotError(f"{self.name} is not loaded")
-        from chatbots.transformers_generation import SlotGeneration
+        from chatbots.generation.transformers_batch import SlotGeneration
 
         return SlotGeneration(self, self._loaded)
 

@@ -37,7 +37,7 @@ class Tokeniser:
         name: what a manifest says; it stands for exact behaviour.
         tokenise: text to words.
         detokenise: words to readable text. More words only ever change its last word, so the text of a
-            growing reply can be shown through `chatbots.detokenise.GrowingText`.
+            growing reply can be shown through `chatbots.generation.detokenise.GrowingText`.
     """
 
     name: str

@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from chatbots.decoding import NgramBan, S, Stepper, forbid
+from chatbots.generation.decoding import NgramBan, S, Stepper, forbid
 
 
 @dataclass(frozen=True, slots=True)

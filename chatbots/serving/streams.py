@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 from chatbots.base import StreamBot
-from chatbots.deadline import deadline_set
+from chatbots.generation.deadline import deadline_set
 from chatbots.serving.request import Event, Request, describe
 from chatbots.serving.workers import DeliverEvents
 

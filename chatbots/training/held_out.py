@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from chatbots.corpora.text import tokeniser_get
-from chatbots.decoding import sample
 from chatbots.encoders.word_similarity import KINDS, pair_similarities
 from chatbots.encoders.words import word_vectors
+from chatbots.generation.decoding import sample
 from chatbots.identity import derive_seed
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.beam_search import BeamSettings, beam_search

@@ -14,9 +14,9 @@ from chatbots.checkpoints import (
     checkpoint_manifest,
     checkpoint_write,
 )
-from chatbots.ei_inputs import reads_encoders
 from chatbots.encoders.named import GOEMOTIONS
 from chatbots.encoders.pca import PCA
+from chatbots.generation.ei_inputs import reads_encoders
 from chatbots.training.config import EVERYDAY, WITH_LATENTS, CorpusConfig, TrainingConfig
 from chatbots.training.held_out import table_3, version_name
 from chatbots.training.loop import BEST

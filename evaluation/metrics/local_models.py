@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from chatbots.huggingface import find_model, is_local, missing_reason, model_digest
 from chatbots.identity import Identity
 from chatbots.imports import import_lock
-from chatbots.model_files import find_model, is_local, missing_reason, model_digest
 from chatbots.registry import nearest_names
 
 BATCH = 16

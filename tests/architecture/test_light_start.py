@@ -20,10 +20,10 @@ HEAVY = ("torch", "transformers", "statsmodels", "sentence_transformers", "model
 NEURAL_ENGINES = (
     "chatbots.models",
     "chatbots.training",
-    "chatbots.decoding",
-    "chatbots.neural_generation",
-    "chatbots.transformers_batch",
-    "chatbots.transformers_generation",
+    "chatbots.generation.decoding",
+    "chatbots.generation.checkpoint_batch",
+    "chatbots.generation.language_model",
+    "chatbots.generation.transformers_batch",
     "evaluation.models",
     "evaluation.training",
 )

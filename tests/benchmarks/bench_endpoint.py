@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 
 from chatbots import Conversation
 from chatbots.bots.endpoint import EndpointBot
-from chatbots.metering import MemoryMeter, meter_set
+from chatbots.endpoints.metering import MemoryMeter, meter_set
 from tests.chatbots.endpoint_server import chunk
 
 N_STREAMS, N_CHUNKS, PER_S = 200, 60, 20

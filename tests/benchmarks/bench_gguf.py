@@ -18,7 +18,7 @@ from typing import Any
 
 from chatbots.bots.gguf import GgufBot
 from chatbots.conversation import Conversation
-from chatbots.gguf_files import SMOLLM2
+from chatbots.gguf.files import SMOLLM2
 from chatbots.serving import reply
 from chatbots.serving.memory import resident_bytes
 

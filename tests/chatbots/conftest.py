@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chatbots.metering import MemoryMeter, meter_get, meter_set
+from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
 
 
 @pytest.fixture

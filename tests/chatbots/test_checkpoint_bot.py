@@ -17,16 +17,16 @@ from chatbots.checkpoints import checkpoint_load
 from chatbots.configured import BotsFileError, configured_load
 from chatbots.conversation import Conversation
 from chatbots.corpora.text import tokeniser_get
-from chatbots.decoding import sample, uniform_numbers
-from chatbots.detokenise import sentences_end
 from chatbots.encoders.emotion import emotion_encoder
 from chatbots.encoders.pca import PCA
 from chatbots.encoders.sentence import sentence_encoder
+from chatbots.generation.checkpoint_batch import LoadedCheckpoint, RememberedUtterances
+from chatbots.generation.decoding import sample, uniform_numbers
+from chatbots.generation.detokenise import sentences_end
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.beam_search import BeamSettings, beam_search, pick_hypothesis
 from chatbots.models.seeds import ReplySeeds
 from chatbots.models.tokens import EOS, PAD, SOS, UNK
-from chatbots.neural_generation import LoadedCheckpoint, RememberedUtterances
 from chatbots.serving import BotHost, reply
 from tests.chatbots.neural_checkpoints import SIZES, VOCABULARY, tiny_checkpoint
 

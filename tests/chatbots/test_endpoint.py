@@ -11,7 +11,7 @@ import pytest
 from chatbots import Conversation
 from chatbots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
-from chatbots.metering import MemoryMeter, PaidBot, ReplyCost
+from chatbots.endpoints.metering import MemoryMeter, PaidBot, ReplyCost
 from chatbots.serving import reply
 from tests.chatbots.endpoint_server import (
     SSE,

@@ -9,12 +9,13 @@ from email.utils import format_datetime
 
 import pytest
 
-from chatbots import Conversation, addresses
+from chatbots import Conversation
 from chatbots.base import BotError
 from chatbots.bots.endpoint import EndpointBot
-from chatbots.chat_completions import retry_after_s
-from chatbots.deadline import deadline_set
-from chatbots.metering import MemoryMeter
+from chatbots.endpoints import addresses
+from chatbots.endpoints.chat_completions import retry_after_s
+from chatbots.endpoints.metering import MemoryMeter
+from chatbots.generation.deadline import deadline_set
 from tests.chatbots.endpoint_server import (
     SSE,
     Send,

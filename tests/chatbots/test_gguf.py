@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from chatbots import Conversation, configured, gguf_files
+from chatbots import Conversation, configured
 from chatbots.base import BotError
 from chatbots.bots import gguf
 from chatbots.bots.gguf import GgufBot, SmolLM2Bot
 from chatbots.configured import configured_load
-from chatbots.gguf_files import GgufError, gguf_header, gguf_locate
-from chatbots.llama_server import LlamaServer
+from chatbots.gguf import files as gguf_files
+from chatbots.gguf.files import GgufError, gguf_header, gguf_locate
+from chatbots.gguf.server import LlamaServer
 from chatbots.serving import reply
 from tests.tiny_gguf import CACHE_BYTES, CHATML, MARKS, save_gguf
 

@@ -12,7 +12,7 @@ import pytest
 
 from chatbots.base import REPLY_MAX_CHARS, BotError
 from chatbots.conversation import Conversation
-from chatbots.metering import CapReached
+from chatbots.endpoints.metering import CapReached
 from chatbots.serving import BotBusy, BotHost
 from chatbots.storable import CUT, storable
 from tests.fakes import FakeStepBot, FakeStreamBot, FakeWholeBot, says

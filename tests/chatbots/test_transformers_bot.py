@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from chatbots import transformers_generation
 from chatbots.base import BotError
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.conversation import Conversation
-from chatbots.detokenise import sentences_end
+from chatbots.generation import transformers_batch
+from chatbots.generation.detokenise import sentences_end
+from chatbots.generation.language_model import LanguageModel
 from chatbots.serving import BotHost, reply
 from chatbots.storable import storable
-from chatbots.transformers_batch import LanguageModel
 from tests.tiny_models import CHATML, DECODERS, ENCODER_DECODERS, save_model
 
 ARCHITECTURES = (*DECODERS, *ENCODER_DECODERS)
@@ -202,7 +202,7 @@ def test_repeated_ngrams_are_forbidden_as_by_transformers(folder_of):
 
 
 def test_half_precision_answers(folder_of, monkeypatch):
-    monkeypatch.setattr(transformers_generation, "bfloat16_is_native", lambda: True)
+    monkeypatch.setattr(transformers_batch, "bfloat16_is_native", lambda: True)
     bot = loaded(folder_of("llama"), dtype="bfloat16")
     assert model_of(bot).dtype == torch.bfloat16
     assert all(r.text for r in reply(bot, contexts(4)))
@@ -221,11 +221,11 @@ def test_bfloat16_is_refused_where_the_processor_does_not_compute_it(
     folder = save_model(tmp_path, "llama")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
-    monkeypatch.setattr(transformers_generation, "bfloat16_is_native", lambda: False)
+    monkeypatch.setattr(transformers_batch, "bfloat16_is_native", lambda: False)
     with pytest.raises(BotError, match=f"{says}.*set `dtype: float32`"):
         loaded(folder, dtype=asked)
     assert model_of(loaded(folder)).dtype == torch.float32
-    monkeypatch.setattr(transformers_generation, "bfloat16_is_native", lambda: True)
+    monkeypatch.setattr(transformers_batch, "bfloat16_is_native", lambda: True)
     assert model_of(loaded(folder, dtype=asked)).dtype == torch.bfloat16
 
 
@@ -240,12 +240,12 @@ def test_bfloat16_is_refused_where_the_processor_does_not_compute_it(
     ],
 )
 def test_where_bfloat16_is_native(monkeypatch, machine, avx512, amx, other, native):
-    monkeypatch.setattr(transformers_generation.platform, "machine", lambda: machine)
+    monkeypatch.setattr(transformers_batch.platform, "machine", lambda: machine)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: other)
-    assert transformers_generation.bfloat16_is_native() is native
+    assert transformers_batch.bfloat16_is_native() is native
 
 
 # Replies: their pieces and their ends.

@@ -22,7 +22,7 @@ from chatbots.configured import (
     configured_extend,
     configured_register,
 )
-from chatbots.metering import PaidBot
+from chatbots.endpoints.metering import PaidBot
 from chatbots.registry import UnknownName, bot_get, bot_list
 from chatbots.storable import storable
 from webapp.bots.models import BotHealth, Spending

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from chatbots import Identity
 from chatbots.base import Bot
-from chatbots.metering import CapReached, ReplyCost
+from chatbots.endpoints.metering import CapReached, ReplyCost
 from chatbots.storable import storable
 from webapp.bots.models import NANO, BotHealth, BotVersion, Spending
 

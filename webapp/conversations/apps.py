@@ -11,7 +11,7 @@ class ConversationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from chatbots.metering import meter_set
+        from chatbots.endpoints.metering import meter_set
         from webapp.conversations.bot_health import bots_health
         from webapp.conversations.models import Conversation, Turn
         from webapp.conversations.spending import DatabaseMeter

@@ -22,7 +22,7 @@ from django.conf import settings
 
 import chatbots
 from chatbots.base import BotBusy, BotError, WholeBot
-from chatbots.metering import PaidBot
+from chatbots.endpoints.metering import PaidBot
 from chatbots.storable import error_text
 from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
 from webapp.conversations import events, frames, heartbeats, selectors, services, trials

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from chatbots.metering import ReplyCost
+from chatbots.endpoints.metering import ReplyCost
 from webapp.bots.models import BotVersion
 from webapp.core.models import TimeStamped
 from webapp.studies.models import Assignment, Participant, Study

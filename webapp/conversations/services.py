@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatbots.base import REPLY_MAX_CHARS, StandIn
-from chatbots.metering import ReplyCost
+from chatbots.endpoints.metering import ReplyCost
 from chatbots.storable import storable
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_answered, bot_failed, bot_version_record

@@ -6,7 +6,7 @@ import logging
 import uuid
 
 from chatbots import Conversation as Context
-from chatbots.metering import PaidBot, ReplyCost
+from chatbots.endpoints.metering import PaidBot, ReplyCost
 from webapp.bots.models import Spending
 from webapp.bots.services import Purse, Reservation, spending_reserve, spending_settle
 from webapp.conversations.models import Conversation
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class DatabaseMeter:
-    """See `chatbots.metering.Meter`. All processes share the accounts; the rows keep the caps."""
+    """See `chatbots.endpoints.metering.Meter`. All processes share the accounts; the rows keep the caps."""
 
     async def reserve(self, bot: PaidBot, context: Context, bound: ReplyCost) -> Reservation:
         """Set the bound aside on the bot's account and, in a chat, on its study's.

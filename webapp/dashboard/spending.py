@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from chatbots.metering import PaidBot
+from chatbots.endpoints.metering import PaidBot
 from chatbots.registry import bot_list
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_discover, spending_by_key

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatbots.corpora.text import TOKENISERS, detokenise, tokenise, tokeniser_get
-from chatbots.detokenise import GrowingText
+from chatbots.generation.detokenise import GrowingText
 from chatbots.models.tokens import SPECIAL_TOKENS
 from chatbots.registry import UnknownName
 

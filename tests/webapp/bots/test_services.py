@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from django.db import OperationalError, connection
 
-from chatbots.metering import CapReached, ReplyCost
+from chatbots.endpoints.metering import CapReached, ReplyCost
 from webapp.bots.models import Spending
 from webapp.bots.services import Purse, spending_reserve, spending_settle
 

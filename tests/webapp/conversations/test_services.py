@@ -8,7 +8,7 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from chatbots.base import REPLY_MAX_CHARS
-from chatbots.metering import ReplyCost
+from chatbots.endpoints.metering import ReplyCost
 from chatbots.storable import storable
 from tests.builders import (
     exchange,

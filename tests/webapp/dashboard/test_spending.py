@@ -13,7 +13,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.configured import configured_register
-from chatbots.metering import ReplyCost
+from chatbots.endpoints.metering import ReplyCost
 from chatbots.registry import bots
 from tests.builders import make_study
 from webapp.bots import selectors

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from chatbots.base import BotError
-from chatbots.deadline import seconds_left
+from chatbots.generation.deadline import seconds_left
 
 if TYPE_CHECKING:
     import anyio

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from chatbots.decoding import NgramBan, choose, penalise_repetition, sample, uniform_numbers
+from chatbots.generation.decoding import (
+    NgramBan,
+    choose,
+    penalise_repetition,
+    sample,
+    uniform_numbers,
+)
 from chatbots.models.batch import DialogueBatch
 from tests.chatbots.models.builders import tiny
 

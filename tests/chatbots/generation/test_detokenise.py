@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chatbots.detokenise import GrowingText, SentencePieces, sentences_end
+from chatbots.generation.detokenise import GrowingText, SentencePieces, sentences_end
 
 
 def shown(beginnings: list[str], stops: tuple[str, ...] = ()) -> list[str]:

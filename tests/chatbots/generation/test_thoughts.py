@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chatbots.base import BotError
-from chatbots.thoughts import ThoughtFilter, without_thoughts
+from chatbots.generation.thoughts import ThoughtFilter, without_thoughts
 
 
 def said(text: str, size: int, *, is_inside: bool = False) -> str:

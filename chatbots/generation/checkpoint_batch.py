@@ -17,9 +17,9 @@ from chatbots.base import Piece
 from chatbots.checkpoints import checkpoint_load
 from chatbots.conversation import Conversation
 from chatbots.corpora.text import tokeniser_get
-from chatbots.decoding import NgramBan, choose, forbid, uniform_numbers
-from chatbots.detokenise import GrowingText
-from chatbots.ei_inputs import EIInputs, reads_encoders
+from chatbots.generation.decoding import NgramBan, choose, forbid, uniform_numbers
+from chatbots.generation.detokenise import GrowingText
+from chatbots.generation.ei_inputs import EIInputs, reads_encoders
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.beam_search import BeamSearch, BeamSettings, Hypothesis, pick_hypothesis
 from chatbots.models.layers import UtteranceEncoder

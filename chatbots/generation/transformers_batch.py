@@ -18,12 +18,12 @@ from transformers import (
 
 from chatbots.base import BotError, Piece
 from chatbots.conversation import Conversation
-from chatbots.decoding import NgramBan, choose, penalise_repetition, uniform_numbers
-from chatbots.detokenise import GrowingText
 from chatbots.encoders.quiet import quiet_loading
-from chatbots.model_files import fetch_model
-from chatbots.prompts import Prompts
-from chatbots.transformers_batch import LanguageModel, Rows
+from chatbots.generation.decoding import NgramBan, choose, penalise_repetition, uniform_numbers
+from chatbots.generation.detokenise import GrowingText
+from chatbots.generation.language_model import LanguageModel, Rows
+from chatbots.generation.prompts import Prompts
+from chatbots.huggingface import fetch_model
 
 if TYPE_CHECKING:
     from chatbots.bots.transformers_bot import TransformersBot
