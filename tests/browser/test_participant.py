@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import FrameLocator, Page, WebSocketRoute, expect
 
 from tests.conftest import ConfabServer
 
@@ -58,6 +58,12 @@ def say(page: Page, text: str) -> None:
 def replies(page: Page) -> Any:
     """The replies that are complete: only they can be voted on."""
     return page.locator("#log .msg-bot:has(.votes) .bubble")
+
+
+def choose(within: Page | FrameLocator, key: str, value: int) -> None:
+    """Answer one question by its visible number, once the page is painted and stands still."""
+    within.locator(f"label:has(#{key}-{value})").click()
+    expect(within.locator(f"#{key}-{value}")).to_be_checked()
 
 
 def no_sideways_scroll(page: Page) -> None:
@@ -125,7 +131,7 @@ def test_the_whole_way(
     expect(page.locator("#summary")).to_contain_text("4 answers are missing.")
     expect(page.locator("#quality-5")).to_be_checked()
     for key in ("fluency", "diversity", "contingency", "empathy"):
-        page.locator(f"#{key}-4").check(force=True)
+        choose(page, key, 4)
     page.get_by_label("Anything else?").fill("Thanks")
     page.get_by_role("button", name="Save and finish").click()
     page.wait_for_url("**/done/")
@@ -237,7 +243,7 @@ def test_a_bot_that_fails_leaves_three_ways(
         page.locator("#rate").click()
         page.wait_for_url("**/rate/")
         for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
-            page.locator(f"#{key}-4").check(force=True)
+            choose(page, key, 4)
         page.get_by_role("button", name="Save and finish").click()
         page.get_by_role("button", name="Talk to another chatbot").click()
         page.wait_for_url("**/chat/*/")
@@ -402,7 +408,7 @@ def _way_in_a_frame(page: Page) -> None:
     expect(frame.locator("#log .votes")).to_have_count(1)
     frame.locator("#rate").click()
     for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
-        frame.locator(f"#{key}-4").check(force=True)
+        choose(frame, key, 4)
     frame.get_by_role("button", name="Save and finish").click()
     expect(frame.locator("#code")).to_be_visible()
 
@@ -476,7 +482,7 @@ def test_answers_outlive_an_error_a_reload_and_the_way_back(
         page.context.add_cookies(with_script.context.cookies())
     page.goto(with_script.url + "rate/")
     for key in ("quality", "fluency", "diversity"):
-        page.locator(f"#{key}-4").check(force=True)
+        choose(page, key, 4)
     page.get_by_label("Anything else?").fill("First words")
     page.get_by_role("button", name="Save and finish").click()
 
@@ -493,7 +499,7 @@ def test_answers_outlive_an_error_a_reload_and_the_way_back(
     if script:
         # What is changed after the error is kept by the browser.
         fluency, words = 6, ""
-        page.locator("#fluency-6").check(force=True)
+        choose(page, "fluency", 6)
         page.get_by_label("Anything else?").fill("")
     page.reload()
     expect(summary).to_contain_text("2 answers are missing.")
@@ -505,7 +511,7 @@ def test_answers_outlive_an_error_a_reload_and_the_way_back(
     expect(summary).to_be_visible()
     kept(fluency, words)
     for key in ("contingency", "empathy"):
-        page.locator(f"#{key}-4").check(force=True)
+        choose(page, key, 4)
     page.get_by_role("button", name="Save and finish").click()
     expect(page.locator("#code")).to_be_visible()
 
@@ -528,7 +534,7 @@ def test_without_script_consent_rating_and_code_work(
     assert "The chat needs JavaScript." in page.content()
     page.goto(page.url + "rate/")
     for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
-        page.locator(f"#{key}-4").check(force=True)
+        choose(page, key, 4)
     page.get_by_role("button", name="Save and finish").click()
     expect(page.locator("#code")).to_be_visible()
 
