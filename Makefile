@@ -21,7 +21,7 @@ PYTEST_BY_FILE := --dist loadfile --no-loadscope-reorder
 PYTEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(PYTEST_WORKERS) --maxprocesses 4 $(PYTEST_BY_FILE) $(PYTEST_ARGS)
 
 PACKAGES := chatbots evaluation webapp
-FORMATTED := $(PACKAGES) tests docker manage.py
+FORMATTED := $(PACKAGES) tests docker confab.py manage.py setup.py
 # Sized for the shared validation data; `make validate VALIDATE=full` takes every conversation.
 VALIDATE ?= quick
 

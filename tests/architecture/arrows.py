@@ -28,7 +28,13 @@ APPS = (
 )
 FRONT_ENDS = {"participant", "dashboard"}
 # Modules that only wire the rest together: they import any app, and no app imports them.
-WIRING = {"webapp.asgi", "webapp.urls", "webapp.celery", "webapp.settings"}
+WIRING = {
+    "webapp.asgi",
+    "webapp.celery",
+    "webapp.command_line",
+    "webapp.settings",
+    "webapp.urls",
+}
 # An app's doors are its own.
 DOORS = {"views", "consumers", "tasks", "admin", "urls", "routing"}
 

@@ -24,12 +24,12 @@ pytestmark = [
 ]
 
 
-def living(data_dir: Path) -> list[psutil.Process]:
-    """Every process that was started for this data folder, wherever it hangs in the tree."""
+def living(data_dir: Path, variable: str = "CONFAB_DATA_DIR") -> list[psutil.Process]:
+    """Every process that was started with this folder in the variable, wherever it hangs in the tree."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get("CONFAB_DATA_DIR") == str(data_dir):
+            if process.environ().get(variable) == str(data_dir):
                 found.append(process)
     return found
 

@@ -1,4 +1,8 @@
-"""The environment, read once, with `.env` of the working directory beneath it."""
+"""The environment, read once, with a file `.env` beneath it, and where Confab keeps its data.
+
+In a checkout both are found beside `manage.py`: `.env`, and the data in `var/`. An installed package keeps its data in
+`confab-data` of the working directory, never in site-packages, and reads `.env` in that folder.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,15 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parents[2]
+IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 
 env = environ.Env()
-environ.Env.read_env(BASE_DIR / ".env")
-
-DATA_DIR = Path(env.str("CONFAB_DATA_DIR", default=str(BASE_DIR / "var"))).resolve()
+if IS_CHECKOUT:
+    environ.Env.read_env(BASE_DIR / ".env")
+_usual = BASE_DIR / "var" if IS_CHECKOUT else Path.cwd() / "confab-data"
+DATA_DIR = Path(env.str("CONFAB_DATA_DIR", default=str(_usual))).resolve()
+if not IS_CHECKOUT:
+    environ.Env.read_env(DATA_DIR / ".env")
 
 
 def proxy_count(default: int) -> int:

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import InternalError, OperationalError, ProgrammingError
 
+from chatbots.release import release
 from webapp.core.database import database_complaint
 from webapp.core.errors import Refused
 
@@ -27,6 +28,10 @@ class ConfabCommand(BaseCommand):
     """
 
     requires_system_checks: list[str] = []
+
+    def get_version(self) -> str:
+        """Return what `--version` prints."""
+        return f"Confab {release()}"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON document")

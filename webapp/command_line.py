@@ -1,0 +1,112 @@
+"""The commands, by their own names and by short ones: `confab fit` is `confab fit_hybrid` is `manage.py fit_hybrid`."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from django.core.management import ManagementUtility
+from django.core.management.base import BaseCommand
+
+from chatbots.release import release
+
+SHORT: dict[str, tuple[str, ...]] = {
+    "bots": ("list_bots",),
+    "fit": ("fit_hybrid",),
+    "import": ("import_conversations",),
+    "metrics": ("compute_metrics",),
+    "run": ("serve", "--demo", "--worker"),
+    "train": ("train_bot",),
+}
+"""Short name to the command and the arguments it stands for."""
+_INTERNAL = {"docs"}
+"""Commands for those who work on Confab itself."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command and exit as it says."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
+    # Threads of torch that wait by spinning slow down every other process on a small machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Plug-ins may lie in the folder where the command is called, as they may beside manage.py.
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        _Commands(list(argv if argv is not None else sys.argv)).execute()
+        sys.stdout.flush()
+    except ImproperlyConfigured as error:
+        sys.exit(f"Confab cannot start: {error}")
+    except BrokenPipeError:
+        # Nobody reads on, as after `| head`. What Python would still write at its end must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit("Nobody reads this output any more; stopped.")
+
+
+def commands_described() -> dict[str, str]:
+    """Return every command of Confab's own, by its shortest name, with its one line.
+
+    The lines are read from the source, so that listing them needs no database, settings or data folder.
+    """
+    described: dict[str, str] = {}
+    shortest = {command[0]: short for short, command in SHORT.items() if len(command) == 1}
+    for file in Path(__file__).parent.glob("*/management/commands/*.py"):
+        if not file.stem.startswith("_") and file.stem not in _INTERNAL:
+            described[shortest.get(file.stem, file.stem)] = _help_line(file)
+    described["run"] = (
+        "Serve everything on this machine: pages, bots, a worker and two demo studies."
+    )
+    return dict(sorted(described.items()))
+
+
+def _help_line(file: Path) -> str:
+    """Return the first sentence of `help = "…"` in a command's class."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "help":
+            return re.split(r"(?<=\.) ", ast.literal_eval(node.value))[0]
+    return ""
+
+
+class _Commands(ManagementUtility):
+    """Django's commands and Confab's own, with short names for the latter."""
+
+    def __init__(self, argv: list[str]) -> None:
+        name, *given = argv[1:] or ["help"]
+        super().__init__([argv[0], name, *SHORT.get(name, ())[1:], *given])
+
+    def execute(self) -> None:
+        asked = self.argv[1:]
+        if asked == ["--version"]:
+            sys.stdout.write(f"Confab {release()}\n")
+        elif asked in (["help"], ["--help"], ["-h"]):
+            sys.stdout.write(self.main_help_text() + "\n")
+        else:
+            super().execute()
+
+    def fetch_command(self, subcommand: str) -> BaseCommand:
+        """Return the command of this name, short or not."""
+        return super().fetch_command(SHORT.get(subcommand, (subcommand,))[0])
+
+    def main_help_text(self, commands_only: bool = False) -> str:
+        """Return the list of Confab's commands, or with `help --commands` the names of all."""
+        if commands_only:
+            return super().main_help_text(commands_only=True)
+        described = commands_described()
+        width = max(map(len, described))
+        lines = [f"  {name:<{width}}  {line}" for name, line in described.items()]
+        return "\n".join(
+            [
+                f"usage: {self.prog_name} COMMAND [--json] …    ({self.prog_name} COMMAND --help says more)",
+                "",
+                *lines,
+                "",
+                "Django's own commands work too: migrate, createsuperuser, collectstatic, shell and others",
+                f"({self.prog_name} help --commands). Data lies in ./confab-data (in a checkout: var/), or where",
+                "CONFAB_DATA_DIR says.",
+            ]
+        )
