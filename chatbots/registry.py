@@ -1,6 +1,6 @@
 """Registries that find what they list: one file in a folder, one decorated class in the file.
 
-`Registry` serves bots here, metrics in `evaluation` and protocols and exporters in `webapp`.
+`Registry` serves bots here, metrics in `evaluation` and protocols, rules and exporters in `webapp`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rapidfuzz import process
 
@@ -97,6 +97,11 @@ class Registry(Generic[T]):
             near = nearest_names(name, list(self._entries))
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise UnknownName(f"there is no {self.what} called {name!r}{hint}") from None
+
+
+def title_of(registry: Registry[Any], name: str) -> str:
+    """Return the title of the entry called `name`, or the name where nobody registered it."""
+    return next((entry.title for entry in registry if entry.name == name), name)
 
 
 bots: Registry[Bot] = Registry("bot", "chatbots.bots")

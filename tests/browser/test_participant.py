@@ -232,7 +232,7 @@ def test_enter_keys_limits_and_the_end_of_a_chat(
 def test_a_bot_that_fails_leaves_three_ways(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "fails", ["test-failing", "test-quick"], protocol="balanced")
+    study(test_bots_server, "fails", ["test-failing", "test-quick"], rule="balanced")
     page = new_page(360, 740)
     begin(page, test_bots_server, "fails")
     say(page, "Hello")

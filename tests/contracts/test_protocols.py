@@ -1,17 +1,21 @@
-"""Every registered study protocol: identity, choice of bots, and a scripted participant who plays it."""
+"""Every registered study protocol: identity, steps, and a task drawn, asked about and completed."""
 
 from __future__ import annotations
 
 import json
-import random
-from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
-from tests.builders import make_conversation, make_participant, make_rating, make_study
-from webapp.core.errors import Refused
-from webapp.studies.protocols.base import BotLoad, StudyProtocol, protocols
-from webapp.studies.services import assignment_open
+from tests.builders import make_study
+from webapp.studies.protocols.base import Place, Progress, Step, StudyProtocol, places, protocols
+
+
+class FirstOnes:
+    """Draws the first bots of a list."""
+
+    def bots(self, n: int = 1) -> Sequence[str]:
+        return ["eliza", "parrot", "generic"][:n]
 
 
 @pytest.fixture(params=protocols.names())
@@ -26,25 +30,38 @@ def test_it_says_who_it_is(protocol: StudyProtocol) -> None:
     json.dumps(protocol.identity.as_dict())
 
 
-def test_it_chooses_among_what_it_is_offered_and_by_the_seed(protocol: StudyProtocol) -> None:
-    loads = [BotLoad("a", 3, 1), BotLoad("b", 0, 0), BotLoad("c", 0, 2)]
-    for seed in range(50):
-        chosen = protocol.choose(loads, random.Random(seed))
-        assert chosen in {"a", "b", "c"}
-        assert chosen == protocol.choose(loads, random.Random(seed))
-    assert protocol.choose(loads[:1], random.Random(0)) == "a"
+def test_its_steps_begin_with_consent_and_end_with_the_code(protocol: StudyProtocol) -> None:
+    names = [step.name for step in protocol.steps]
+    assert names[0] == "consent"
+    assert names[-1] == "done"
+    assert len(set(names)) == len(names)
+    assert all(str(step.heading) for step in protocol.steps)
+    assert [name for place in places(protocol.steps) for name in place.steps] == names
+
+
+def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(
+    protocol: StudyProtocol,
+) -> None:
+    plan = protocol.next_task(FirstOnes())
+    assert plan.kind
+    assert plan.slots
+    json.dumps(dict(plan.payload))
+    for slot in plan.slots:
+        assert sum(bool(given) for given in (slot.bot, slot.conversation, slot.item)) == 1
+    assert not protocol.is_complete(Progress(n_slots=len(plan.slots), n_rated=0))
+    assert protocol.is_complete(Progress(n_slots=len(plan.slots), n_rated=len(plan.slots)))
 
 
 @pytest.mark.django_db
-def test_a_person_plays_it_to_the_end(protocol: StudyProtocol) -> None:
-    study = make_study(bots=["eliza", "parrot", "generic"], protocol=protocol.name)
-    met: Counter[str] = Counter()
-    participant = make_participant(study, platform="prolific", external_id="p")
-    for _ in study.bots:
-        conversation = make_conversation(study, n_exchanges=3, platform="prolific", external_id="p")
-        assert conversation.participant == participant
-        met[conversation.bot.bot_id] += 1
-        assert make_rating(conversation).assignment.completion_code
-    assert met == dict.fromkeys(study.bots, 1)
-    with pytest.raises(Refused, match="every chatbot"):
-        assignment_open(participant=participant)
+def test_it_asks_the_studys_questions(protocol: StudyProtocol) -> None:
+    study = make_study(protocol=protocol.name)
+    assert protocol.form(study).dimensions.count() == 5
+
+
+def test_steps_in_a_row_with_one_heading_share_a_place() -> None:
+    steps = [Step("consent", "About"), Step("instructions", "About"), Step("chat", "Chat")]
+    assert places([*steps, Step("form", "About")]) == [
+        Place(1, "About", ("consent", "instructions")),
+        Place(2, "Chat", ("chat",)),
+        Place(3, "About", ("form",)),
+    ]

@@ -1,4 +1,4 @@
-"""Journeys (f) to (h): a bot, a metric and a protocol are one file each, and everything finds them."""
+"""Journeys (f) to (h): a bot, a metric and an assignment rule are one file each, and everything finds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chatbots.registry import register_bot
 from evaluation.columns import per_turn
 from evaluation.metrics.base import Measured, MetricDefaults
 from evaluation.metrics.registry import register_metric
-from webapp.studies.protocols.base import register_protocol
+from webapp.studies.rules.base import register_rule
 
 
 @register_bot
@@ -49,7 +49,7 @@ class Capitals(MetricDefaults):
         return Measured(turns={"capitals_bot": layout.spread(turns, shares)})
 
 
-@register_protocol
+@register_rule
 class FirstComesFirst:
     """Always the first bot of the list."""
 
@@ -59,13 +59,13 @@ class FirstComesFirst:
     identity = Identity("first", "1")
 
     def choose(self, loads, rng):
-        return loads[0].bot_id
+        return loads[0].id
 '''
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory, vector_cache):
-    """A server with a bot and a protocol from one outside module."""
+    """A server with a bot and a rule from one outside module."""
     folder = tmp_path_factory.mktemp("extended")
     (folder / "lab_plugin.py").write_text(PLUGIN)
     server_env = {
@@ -78,7 +78,7 @@ def extended(tmp_path_factory, vector_cache):
 async def test_a_new_bot_is_listed_chats_and_plays_itself(extended: ConfabServer) -> None:
     listed = {bot["id"]: bot for bot in json.loads(extended.manage("list_bots", "--json").stdout)}
     assert listed["shout"]["available"]
-    extended.add_study("loud", ["shout", "eliza"], protocol="first")
+    extended.add_study("loud", ["shout", "eliza"], rule="first")
     doors = OutsideDoors(extended.url, "loud")
     try:
         await doors.start()

@@ -22,6 +22,7 @@ from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
 from webapp.runs.selectors.languages import languages_of
 from webapp.studies.protocols.base import protocols
+from webapp.studies.rules.base import rules
 from webapp.transfer.exporters.base import exporter_list
 
 MARKED = re.compile(
@@ -198,6 +199,17 @@ def _protocols(root: Path) -> str:
     )
 
 
+def _rules(root: Path) -> str:
+    return _table(
+        ["rule", "name", "what it does"],
+        (
+            [f"`{rule.name}`", rule.title, rule.description]
+            for rule in rules
+            if _ships(rule, "webapp.studies.rules")
+        ),
+    )
+
+
 def _exports(root: Path) -> str:
     return _table(
         ["`--what`", "name", "rows"],
@@ -237,6 +249,7 @@ CATALOGUES: dict[str, Callable[[Path], str]] = {
     "columns": _columns,
     "presets": _presets,
     "protocols": _protocols,
+    "rules": _rules,
     "exports": _exports,
     "settings": _settings,
 }

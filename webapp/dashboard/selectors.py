@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
 from webapp.bots.selectors import BotEntry, bot_entry_list
 from webapp.conversations.models import Conversation, Turn
@@ -105,7 +106,6 @@ def study_rows() -> list[StudyRow]:
             latest=Max("created_at"),
         )
     }
-    titles = {protocol.name: protocol.title for protocol in protocols}
     rows = []
     for study in Study.objects.order_by("-created_at"):
         found: dict[str, Any] = counted.get(study.pk, {})
@@ -115,7 +115,7 @@ def study_rows() -> list[StudyRow]:
                 study=study,
                 protocol=_("Imported ratings")
                 if study.is_imported
-                else titles.get(study.protocol, study.protocol),
+                else title_of(protocols, study.protocol),
                 pill=pill,
                 state=state,
                 n_completed=found.get("n", 0),

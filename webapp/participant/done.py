@@ -9,7 +9,7 @@ from django.shortcuts import render
 
 from webapp.conversations.outcomes import Ending
 from webapp.participant.access import Visit, form_action, with_policy
-from webapp.participant.presentation import own_thanks, study_texts
+from webapp.participant.presentation import own_thanks, study_texts, way_at
 from webapp.participant.recruitment import (
     Recruitment,
     mturk_submit_url,
@@ -53,7 +53,7 @@ def done_page(
         # A platform pays for one chat at a time, so its people come back by its link, not from here.
         "again": not participant.platform and study_refusal(study, participant) is None,
         "entry_field": recruitment_sign(study, recruitment or Recruitment()),
-        "step": 4,
+        "way": way_at(study, "done"),
     }
     response = render(request, "participant/done.html", context)
     if not submit_url:

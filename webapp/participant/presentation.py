@@ -21,6 +21,7 @@ from markdown.treeprocessors import Treeprocessor
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import PLATFORM_NAMES
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import Place, places, protocols
 from webapp.studies.selectors import PLACE_HELD_FOR
 
 _WORDS_READ_PER_MINUTE = 200
@@ -43,6 +44,25 @@ class RefusalText:
     can_try_again: bool = False
     what_now: str | Promise = ""
     for_researcher: str | Promise = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The places of a protocol's steps in the header, and the one that is shown now."""
+
+    places: list[Place]
+    now: Place
+
+    @property
+    def n_places(self) -> int:
+        """How many there are."""
+        return len(self.places)
+
+
+def way_at(study: Study, step: str) -> Way:
+    """Return the header's places for a page that shows this step of the study's protocol."""
+    found = places(protocols.get(study.protocol).steps)
+    return Way(found, next(place for place in found if step in place.steps))
 
 
 _KEPT = gettext_lazy("Nothing you sent is lost.")
@@ -100,7 +120,7 @@ def study_texts(study: Study) -> dict[str, Any]:
         "consent_html": study_markdown(study.consent_text),
         "consent_minutes": max(1, round(len(study.consent_text.split()) / _WORDS_READ_PER_MINUTE)),
         "instructions": [_point(line) for line in _lines(study.instructions_text)],
-        "n_questions": study.rubric.dimensions.count(),
+        "n_questions": protocols.get(study.protocol).form(study).dimensions.count(),
     }
 
 

@@ -36,6 +36,7 @@ from webapp.participant.presentation import (
     place_held_until,
     refusal_text,
     study_texts,
+    way_at,
 )
 from webapp.participant.recruitment import (
     Recruitment,
@@ -59,6 +60,7 @@ from webapp.ratings.services import (
     rating_submit,
 )
 from webapp.studies.models import Participant, Study
+from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import (
     participant_token,
     rehearsal_token_valid,
@@ -111,7 +113,7 @@ def _entry_page(
         "entry_field": recruitment_sign(study, recruitment),
         "is_preview": recruitment.is_preview,
         "continue_url": visit.link("chat", open_id) if open_id else "",
-        "step": 1,
+        "way": way_at(study, "consent"),
         **extra,
     }
     return render(request, "participant/entry.html", context)
@@ -192,7 +194,7 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "note": chat_notes(study).get(request.GET.get("note", "")),
         "held_until": place_held_until(conversation),
         "n_segments": range(min(study.min_exchanges, 20)),
-        "step": 2,
+        "way": way_at(study, "chat"),
     }
     return render(request, "participant/chat.html", context)
 
@@ -202,6 +204,7 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
 def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """The rating form with the conversation beside it."""
     study, participant = _study(conversation), _participant(conversation)
+    rubric = protocols.get(study.protocol).form(study)
     if conversation.state != Conversation.State.OPEN:
         return _elsewhere(conversation, visit)
     is_early = conversation.n_exchanges < study.min_exchanges
@@ -210,13 +213,13 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         note = "too_early" if is_early else "waiting_for_reply"
         return redirect(visit.link("chat", conversation.pk, note=note))
     if request.method == "POST":
-        return _rate(conversation, participant, visit, RatingForm(study.rubric, request.POST))
+        return _rate(conversation, participant, visit, RatingForm(rubric, request.POST))
     # What was sent before and could not be taken is still there, on every way to this page.
     is_checked = request.GET.get("note") == _CHECK
     sent = conversation.rating_draft if conversation.rating_draft or is_checked else None
-    form = RatingForm(study.rubric, sent, show_errors=is_checked)
+    form = RatingForm(rubric, sent, show_errors=is_checked)
     if is_checked and form.is_valid():
-        form.refuse(answers_check(rubric=study.rubric, answers=form.answers))
+        form.refuse(answers_check(rubric=rubric, answers=form.answers))
         if is_waiting:
             form.refuse({"": str(WAITS_FOR_REPLY)})
     questions = form.questions()
@@ -230,7 +233,7 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "form": form,
         "questions": questions,
         "wrong": wrong,
-        "step": 3,
+        "way": way_at(study, "form"),
     }
     return render(request, "participant/rate.html", context)
 

@@ -18,6 +18,7 @@ from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.studies.models import Assignment, Participant, Rubric
+from webapp.studies.protocols.base import Progress, protocols
 from webapp.studies.services import assignment_complete, rubric_freeze
 
 COMMENT_MAX_CHARS = 5000
@@ -97,22 +98,25 @@ def rating_submit(
             )
         if reply_is_coming(conversation):
             raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
-        errors = answers_check(rubric=study.rubric, answers=answers)
+        protocol = protocols.get(study.protocol)
+        rubric = protocol.form(study)
+        errors = answers_check(rubric=rubric, answers=answers)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
         rating = Rating.objects.create(
             conversation=conversation,
             participant=participant,
-            rubric=study.rubric,
+            rubric=rubric,
             answers={key: _number(value) for key, value in answers.items()},
             comment=storable(comment.strip(), COMMENT_MAX_CHARS),
             submitted_at=timezone.now(),
         )
         if not participant.is_synthetic:
             # A rehearsal is there to try a study out, so that it can still be changed.
-            rubric_freeze(rubric_id=study.rubric_id)
+            rubric_freeze(rubric_id=rubric.pk)
         conversation_complete(conversation=conversation)
-        assignment = assignment_complete(assignment=assignment)
+        if protocol.is_complete(Progress(n_slots=1, n_rated=1)):
+            assignment = assignment_complete(assignment=assignment)
     return RatingOutcome(rating, assignment, created=True)
 
 

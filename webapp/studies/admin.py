@@ -14,19 +14,21 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from chatbots.registry import Registry
 from webapp.bots.selectors import bot_entry_list
 from webapp.core.rights import Right
 from webapp.core.rights_admin import ByRights, ReadOnly, private_search
 from webapp.studies.erasure import erasure_counts, erasure_kinds, participants_erase
 from webapp.studies.models import Assignment, ConsentText, Dimension, Participant, Rubric, Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.rules.base import rules
 from webapp.studies.selectors import rubric_is_fixed
 from webapp.studies.services import rubric_default, rubric_new_version, study_copy
 from webapp.studies.terms import AGREED
 
 
 class StudyForm(forms.ModelForm):
-    """Bots and protocol are chosen among those there are; a bot once in keeps its place."""
+    """Bots, protocol and rule are chosen among those there are; a bot once in keeps its place."""
 
     bots = forms.MultipleChoiceField(
         label=_("Bots"),
@@ -35,6 +37,7 @@ class StudyForm(forms.ModelForm):
         help_text=_("A bot keeps its mark in plots: new ones are put behind those already here."),
     )
     protocol = forms.ChoiceField(label=_("Protocol"))
+    rule = forms.ChoiceField(label=_("Assignment rule"))
 
     class Meta:
         model = Study
@@ -55,13 +58,15 @@ class StudyForm(forms.ModelForm):
                 choices.append((bot_id, entry.name))
         if "bots" in self.fields:
             self.fields["bots"].choices = choices  # type: ignore[attr-defined]
-        known = [(p.name, f"{p.title}: {p.description}") for p in protocols]
-        current = self.instance.protocol
-        if current and current not in {name for name, _title in known}:
-            known.append((current, current))
-        if "protocol" in self.fields:
-            self.fields["protocol"].initial = current
-            self.fields["protocol"].choices = known  # type: ignore[attr-defined]
+        registries: dict[str, Registry[Any]] = {"protocol": protocols, "rule": rules}
+        for field, registry in registries.items():
+            known = [(entry.name, f"{entry.title}: {entry.description}") for entry in registry]
+            current = getattr(self.instance, field)
+            if current and current not in registry:
+                known.append((current, current))
+            if field in self.fields:
+                self.fields[field].initial = current
+                self.fields[field].choices = known  # type: ignore[attr-defined]
 
     def clean_bots(self) -> list[str]:
         """The chosen bots: those that were there in their order, then the new ones."""
@@ -73,8 +78,8 @@ class StudyForm(forms.ModelForm):
 @admin.register(Study)
 class StudyAdmin(ByRights, admin.ModelAdmin):
     form = StudyForm
-    list_display = ("name", "key", "state", "protocol", "rubric", "pages", "created_at")
-    list_filter = ("state", "is_imported", "protocol")
+    list_display = ("name", "key", "state", "protocol", "rule", "rubric", "pages", "created_at")
+    list_filter = ("state", "is_imported", "protocol", "rule")
     list_select_related = ("rubric",)
     search_fields = ("key", "name", "title")
     prepopulated_fields = {"key": ("name",)}
@@ -117,7 +122,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
         return {"rubric": rubric_default().pk, **super().get_changeform_initial_data(request)}
 
     fieldsets = (
-        (None, {"fields": ("name", "key", "state", "bots", "rubric", "protocol", "seed")}),
+        (None, {"fields": ("name", "key", "state", "bots", "rubric", "protocol", "rule", "seed")}),
         (
             _("How it runs"),
             {

@@ -100,7 +100,8 @@ class Study(TimeStamped):
         max_length=120, default="Chat with a chatbot", help_text=_("What participants read.")
     )
     state = models.CharField(max_length=20, choices=State, default=State.DRAFT)
-    protocol = models.CharField(max_length=50, default="balanced")
+    protocol = models.CharField(max_length=50, default="chat")
+    rule = models.CharField(_("assignment rule"), max_length=50, default="balanced")
     bots = models.JSONField(
         default=list, blank=True, help_text=_("Bot ids; the order gives their marks.")
     )

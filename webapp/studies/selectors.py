@@ -15,7 +15,7 @@ from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
 from webapp.studies.models import AGREED_BY_PEOPLE, Assignment, Participant, Rubric, Study
-from webapp.studies.protocols.base import BotLoad
+from webapp.studies.rules.base import Load
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
@@ -84,8 +84,8 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
     }
 
 
-def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool = False) -> list[BotLoad]:
-    """Count completed and open assignments per bot.
+def task_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool = False) -> list[Load]:
+    """Count completed and open assignments of each bot.
 
     Args:
         synthetic: of scripted participants alone, who balance among themselves; else of people alone.
@@ -100,8 +100,8 @@ def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool = False
             n_open=Count("id", filter=_holds_place()),
         )
     )
-    loads = {r["bot_id"]: BotLoad(r["bot_id"], r["n_completed"], r["n_open"]) for r in rows}
-    return [loads.get(bot_id, BotLoad(bot_id, 0, 0)) for bot_id in bot_ids]
+    loads = {r["bot_id"]: Load(r["bot_id"], r["n_completed"], r["n_open"]) for r in rows}
+    return [loads.get(bot_id, Load(bot_id, 0, 0)) for bot_id in bot_ids]
 
 
 def _holds_place() -> Q:

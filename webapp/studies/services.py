@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 import string
 import uuid
@@ -12,20 +11,14 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
-from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns
+from webapp.studies.drawing import StudyDraw
 from webapp.studies.models import Assignment, ConsentText, Dimension, Participant, Rubric, Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import (
-    bot_loads,
-    bots_beyond_cap,
-    bots_met,
-    study_refusal,
-)
+from webapp.studies.selectors import study_refusal
 from webapp.studies.terms import consent_texts, consent_version
 
 _CODE_LETTERS = string.ascii_uppercase + string.digits
@@ -253,7 +246,7 @@ def consent_record(*, participant: Participant) -> Participant:
 
 
 def assignment_open(*, participant: Participant, exclude: Collection[str] = ()) -> Assignment:
-    """The participant's open assignment, or a new one with the bot that the protocol chooses.
+    """The participant's open assignment, or a new one with the bot that the study's rule chooses.
 
     Args:
         exclude: bots not to give now, besides those met before.
@@ -272,16 +265,11 @@ def assignment_open(*, participant: Participant, exclude: Collection[str] = ()) 
         refusal = study_refusal(study, participant)
         if refusal is not None:
             raise refusal
-        without = {*bots_met(participant), *exclude, *bots_beyond_cap(study)}
-        candidates = [b for b in bot_ids if b not in without]
-        if not candidates:
-            raise Refused("no_bot", _("No chatbot is available at the moment."))
-        loads = bot_loads(study, candidates, synthetic=participant.is_synthetic)
-        n_given = sum(load.n_completed + load.n_open for load in loads)
-        rng = random.Random(derive_seed(study.seed, "assignment", n_given, str(participant.pk)))
+        draw = StudyDraw(study, participant, bot_ids, exclude)
+        plan = protocols.get(study.protocol).next_task(draw)
         return Assignment.objects.create(
             participant=participant,
-            bot_id=protocols.get(study.protocol).choose(loads, rng),
+            bot_id=plan.slots[0].bot,
             submission=participant.submission,
         )
 

@@ -35,6 +35,7 @@ _FIXED = (
     "key",
     "bots",
     "protocol",
+    "rule",
     "rubric_id",
     "min_exchanges",
     "max_exchanges",

@@ -73,7 +73,7 @@ def test_people_who_left_do_not_hold_places_for_ever() -> None:
 
 
 def test_a_person_meets_every_bot_once_and_is_then_told() -> None:
-    study = make_study(bots=BOTS, protocol="uniform")
+    study = make_study(bots=BOTS, rule="uniform")
     participant = make_participant(study)
     met = set()
     for _ in BOTS:

@@ -48,7 +48,7 @@ CHANGES: dict[str, Any] = {
     "payment": "£1.00 per chat",
     "promises_pay_on_failure": False,
     "organisation": "Somebody else",
-    "protocol": "uniform",
+    "rule": "uniform",
     "key": "other",
 }
 

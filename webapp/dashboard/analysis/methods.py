@@ -54,7 +54,11 @@ def _data_sentence(data: StudyData) -> str:
         "with {bots} {by}, on {dimensions}."
     ).format(
         key=data.study.key,
-        protocol=_("import") if data.study.is_imported else data.study.protocol,
+        protocol=_("import")
+        if data.study.is_imported
+        else _("{protocol}, bots {rule}").format(
+            protocol=data.study.protocol, rule=data.study.rule
+        ),
         rubric=data.study.rubric.name,
         version=data.study.rubric.version,
         ratings=counts.ratings(len(data.table.bot_ids)),

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
+from chatbots.registry import title_of
 from webapp.dashboard import agreement as agreement_of
 from webapp.dashboard import counts, selectors
 from webapp.dashboard.access import staff_only
@@ -25,6 +26,7 @@ from webapp.ratings.summary import bot_summary
 from webapp.runs.models import Job
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.rules.base import rules
 
 _TABS = [
     ("study", "overview", gettext_lazy("Overview")),
@@ -90,7 +92,6 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
     study = study_of(key)
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
-    protocol = next((p for p in protocols if p.name == study.protocol), None)
     is_collecting = study.state == Study.State.COLLECTING
     mine = [bot for bot in progress if bot.bot_id in study.bots] if is_collecting else []
     return study_page(
@@ -104,7 +105,8 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         nobody_served=is_collecting and not any(bot.is_offered for bot in mine),
         spent=study_spent(study),
         most=max((bot.n_completed for bot in progress), default=0),
-        protocol=protocol,
+        protocol=title_of(protocols, study.protocol),
+        rule=title_of(rules, study.rule),
         n_synthetic=study.conversations.filter(is_synthetic=True).count(),
         dimensions=list(study.rubric.dimensions.all()),
         links=recruiting_links(study, participant_link(request, study)),

@@ -1,44 +1,149 @@
-"""The contract of a study protocol, and its registry."""
+"""The contract of a study protocol: the steps a participant goes through, and what a task of theirs holds.
+
+A protocol answers questions and does nothing else: it reads no database, writes nothing and knows no page.
+Services ask it and store the answers; the participant's pages ask it which steps there are.
+
+- `steps`: the way, in order. Every step is shown by the step view of its name,
+  `webapp/participant/steps/<name>.py`, which says of a visit whether the step `is_applicable`, whether it
+  `is_completed`, and which is `next`: the first step of the way that is applicable and not completed. So
+  a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
+  once in each. The names there are: consent, instructions, questions, chat, judge, form, done.
+- `next_task`: what somebody is given now. `draw` chooses by the study's assignment rule among what is
+  available and new to this person; what comes back is stored and frozen.
+- `form`: the rubric that `form` and `judge` ask.
+- `is_complete`: whether a task has earned its completion code.
+- `identity`: name, version and parameters. Raise the version whenever people would be led differently.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, Protocol
+
+from django.utils.functional import Promise
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
+from webapp.studies.models import Rubric, Study
 
 
 @dataclass(frozen=True, slots=True)
-class BotLoad:
-    """How many assignments of a study a bot has: completed ones and open ones."""
+class Step:
+    """One step of a participant's way.
 
-    bot_id: str
-    n_completed: int
-    n_open: int
+    Attributes:
+        name: of the step view that shows it.
+        heading: the word for it in the header; steps in a row with one heading are one place there.
+    """
+
+    name: str
+    heading: str | Promise
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place in the header: its number from 1, its heading and the steps it stands for."""
+
+    number: int
+    heading: str | Promise
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """One thing that is looked at in a task; one of the first three says what.
+
+    Attributes:
+        bot: id of the bot with which a conversation is made.
+        conversation: id of a stored conversation.
+        item: id of an item (context, responses, reference).
+        side: where it is shown ("A", "B"); empty if it is shown alone.
+    """
+
+    bot: str = ""
+    conversation: str = ""
+    item: str = ""
+    side: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What a task is to hold.
+
+    Attributes:
+        kind: what is done with the slots ("chat"); `next_task` may give several kinds one after another.
+        slots: in the order in which they are looked at.
+        payload: whatever else was drawn, as JSON values.
+    """
+
+    kind: str
+    slots: tuple[SlotPlan, ...]
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a task is: slots it has, and slots that have been rated."""
+
+    n_slots: int
+    n_rated: int
+
+
+class Draw(Protocol):
+    """What can be given to one participant now."""
+
+    def bots(self, n: int = 1) -> Sequence[str]:
+        """Return `n` different bots by the study's rule, among those available and not met yet.
+
+        Raises:
+            Refused: `no_bot` if there are fewer.
+        """
+        ...
 
 
 class StudyProtocol(Protocol):
-    """Decides which bot a person meets next."""
+    """Leads people through a study. The module's docstring says what each part is for."""
 
     name: str
     title: str
     description: str
+    steps: tuple[Step, ...]
 
     @property
     def identity(self) -> Identity: ...
 
-    def choose(self, loads: Sequence[BotLoad], rng: random.Random) -> str:
-        """The bot to give, among `loads` (never empty: available and not yet met by this person)."""
+    def next_task(self, draw: Draw) -> TaskPlan:
+        """Return what the participant is given next.
+
+        Raises:
+            Refused: what `draw` raises, if there is nothing to give.
+        """
         ...
+
+    def form(self, study: Study) -> Rubric:
+        """Return the questions that are asked about what was looked at."""
+        ...
+
+    def is_complete(self, progress: Progress) -> bool:
+        """Return whether the task is done."""
+        ...
+
+
+def places(steps: Sequence[Step]) -> list[Place]:
+    """Return the places of the header: steps in a row with the same heading share one."""
+    grouped = [(heading, list(group)) for heading, group in groupby(steps, lambda s: s.heading)]
+    return [
+        Place(number, heading, tuple(step.name for step in group))
+        for number, (heading, group) in enumerate(grouped, start=1)
+    ]
 
 
 protocols: Registry[StudyProtocol] = Registry("study protocol", "webapp.studies.protocols")
 
 
 def register_protocol(cls: C) -> C:
-    """Class decorator: makes one protocol of the class and lists it."""
+    """Make one protocol of the decorated class and list it."""
     protocols.register(cls)
     return cls

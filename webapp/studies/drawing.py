@@ -1,0 +1,50 @@
+"""What can be given to a participant now, drawn by the study's assignment rule."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+
+from chatbots import derive_seed
+from webapp.core.errors import Refused
+from webapp.studies.models import Participant, Study
+from webapp.studies.rules.base import rules
+from webapp.studies.selectors import bots_beyond_cap, bots_met, task_loads
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDraw:
+    """The `Draw` of one participant, made while the study's row is locked: nobody else counts meanwhile.
+
+    Attributes:
+        available: ids of bots of the study that can answer now.
+        exclude: bots not to give now, besides those met before and those whose cost cap is reached.
+    """
+
+    study: Study
+    participant: Participant
+    available: Collection[str]
+    exclude: Collection[str] = ()
+
+    def bots(self, n: int = 1) -> list[str]:
+        """Return `n` different bots by the study's rule.
+
+        Raises:
+            Refused: `no_bot` if there are fewer.
+        """
+        study, participant = self.study, self.participant
+        without = {*bots_met(participant), *self.exclude, *bots_beyond_cap(study)}
+        candidates = [bot_id for bot_id in self.available if bot_id not in without]
+        if len(candidates) < n:
+            raise Refused("no_bot", _("No chatbot is available at the moment."))
+        loads = task_loads(study, candidates, synthetic=participant.is_synthetic)
+        n_given = sum(load.n_completed + load.n_open for load in loads)
+        rng = random.Random(derive_seed(study.seed, "assignment", n_given, str(participant.pk)))
+        rule = rules.get(study.rule)
+        drawn: list[str] = []
+        for _number in range(n):
+            drawn.append(rule.choose([load for load in loads if load.id not in drawn], rng))
+        return drawn
