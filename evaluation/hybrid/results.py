@@ -16,6 +16,8 @@ from evaluation.hybrid.embeddings import shown_names
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.frame import Frame
 from evaluation.hybrid.leastsquares import Line
+from evaluation.hybrid.plotting import predictions_plot, weights_plot
+from evaluation.plots.plot import Plot
 from evaluation.stats.correlation import Correlation
 
 Intercept = Literal["fold", "common"]
@@ -313,6 +315,18 @@ class HybridResult:
     verdict: str
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
+
+    def plot(self, source: Literal["conversations", "selfplay"] = "conversations") -> Plot:
+        """Draw predicted against human means over bots; a notebook shows what comes back.
+
+        Args:
+            source: predict from conversations with people, or of the bots with themselves.
+        """
+        return predictions_plot(self.to_json(), source)
+
+    def plot_weights(self) -> Plot:
+        """Draw what each feature weighs, per standard deviation, with its interval over the folds."""
+        return weights_plot(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, no NaN."""

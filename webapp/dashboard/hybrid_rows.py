@@ -11,10 +11,10 @@ from django.utils.translation import gettext_lazy
 
 from evaluation.hybrid.frame import most_influential
 from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.printing import share, span
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.words import share, span
 from webapp.dashboard.wording.sections import NamedTable, share_cell, span_cell
 from webapp.ratings.summary import BotInfo
 

@@ -11,6 +11,9 @@ from django.utils.translation import ngettext
 
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.metrics.registry import metric_list
+from evaluation.plots.scatter import Point
+from evaluation.plots.weights import Weight
+from evaluation.printing import share
 from evaluation.stats.compare import ORDER_ALPHA
 from webapp.dashboard import counts
 from webapp.dashboard.column_titles import short_titles
@@ -29,9 +32,8 @@ from webapp.dashboard.hybrid_rows import (
 )
 from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure
-from webapp.dashboard.plots.scatter import Point, scatter_figure
-from webapp.dashboard.plots.weights import Weight, weights_figure
-from webapp.dashboard.plots.words import share
+from webapp.dashboard.plots.scatter import scatter_figure
+from webapp.dashboard.plots.weights import weights_figure
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.summary import BotInfo
 

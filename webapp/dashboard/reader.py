@@ -9,10 +9,11 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from evaluation.metrics.registry import metric_list
+from evaluation.plots.lettering import plain
+from evaluation.printing import figure
 from webapp.conversations.models import Conversation, Turn
 from webapp.dashboard.column_titles import Series, series_of
 from webapp.dashboard.plots.tracks import TrackCell, printed, track
-from webapp.dashboard.plots.words import figure, plain
 from webapp.ratings.models import Rating
 from webapp.runs.models import MetricResult
 

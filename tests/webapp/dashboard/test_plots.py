@@ -10,6 +10,10 @@ import pytest
 
 from evaluation.columns import Column
 from evaluation.metrics.registry import metric_list
+from evaluation.plots.lettering import shorten
+from evaluation.plots.marks import bot_shape
+from evaluation.plots.scatter import Point
+from evaluation.plots.weights import Weight
 from evaluation.stats.bootstrap import Interval
 from evaluation.stats.compare import Comparison
 from evaluation.stats.correlation import Correlation
@@ -17,15 +21,10 @@ from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.differences import differences_figure
 from webapp.dashboard.plots.figure import Figure, bot_icon
 from webapp.dashboard.plots.heatmap import correlation_class, heatmap_figure
-from webapp.dashboard.plots.labels import Box, place_labels
 from webapp.dashboard.plots.likert import Spread, spread_figure, step_class
-from webapp.dashboard.plots.marks import bot_shape
-from webapp.dashboard.plots.scale import Scale, rating_ticks, ticks
-from webapp.dashboard.plots.scatter import Point, scatter_figure
-from webapp.dashboard.plots.svg import el
+from webapp.dashboard.plots.scatter import scatter_figure
 from webapp.dashboard.plots.tracks import track
-from webapp.dashboard.plots.weights import Weight, weights_figure
-from webapp.dashboard.plots.words import figure, probability, share, shorten, span, text_width
+from webapp.dashboard.plots.weights import weights_figure
 from webapp.ratings.summary import BotInfo, BotSummary, DimensionInfo, StudySummary
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -85,13 +84,6 @@ def test_every_drawing_is_well_formed_and_escaped(found: Figure) -> None:
         names = [part.tag for part in root.iter()]
         assert not [name for name in names if name.endswith("script")]
         assert all("style" not in part.attrib for part in root.iter())
-
-
-def test_the_builder_escapes_attributes_and_text() -> None:
-    made = el("text", HOSTILE, x=1.5, aria_label=HOSTILE, class_="a b")
-    assert made.startswith('<text x="1.5" aria-label="&quot;&gt;&lt;script&gt;')
-    assert "<script" not in made
-    assert "\x07" not in made
 
 
 def test_the_table_of_the_comparison_has_its_numbers() -> None:
@@ -176,11 +168,6 @@ def test_many_dimensions_go_into_further_blocks() -> None:
     assert len(found.narrow) == 11
 
 
-def test_each_slot_has_a_shape_of_its_own() -> None:
-    shapes = {re.sub(r"bot-\w+", "", bot_shape(8, 8, slot)) for slot in range(1, 9)}
-    assert len(shapes) == 8
-
-
 def test_bots_from_the_ninth_on_have_tiles_with_their_number() -> None:
     for slot in (9, 16, 17, 23):
         tile = ElementTree.fromstring(bot_shape(9, 9, slot))
@@ -229,15 +216,6 @@ def test_every_difference_prints_its_number(n_bots: int) -> None:
     in_narrow = [text for variant in found.narrow for text in numbers(variant.svg)]
     assert sorted(in_narrow) == sorted(numbers(found.wide))
     assert all('viewBox="0 0 298 ' in variant.svg for variant in found.narrow)
-
-
-def test_labels_keep_apart_where_there_is_room() -> None:
-    points = [(100.0, 100.0), (108.0, 104.0), (116.0, 98.0), (112.0, 110.0)]
-    bounds = Box(0, 0, 500, 300)
-    labels = place_labels(["retrieval", "vhred", "hred-ei", "eliza"], points, [], bounds)
-    for i, one in enumerate(labels):
-        assert one.box.outside(bounds) == 0
-        assert all(one.box.overlap(other.box) == 0 for other in labels[i + 1 :])
 
 
 def test_scatter_leaves_bots_without_ratings_to_the_table() -> None:
@@ -296,34 +274,6 @@ def test_tracks_pass_over_turns_that_a_column_does_not_describe() -> None:
     assert cells[2].why == "because"
     assert "track-line" in (cells[2].svg or "")
     assert "track-line" not in (cells[4].svg or "")
-
-
-def test_scales_and_ticks() -> None:
-    assert Scale(1, 7, 0, 60)(4) == 30
-    assert Scale(1, 7, 0, 60).held(9) == 60
-    assert ticks(0, 1, 6) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert ticks(1.9, 5.4, 5) == [2, 3, 4, 5]
-    assert rating_ticks(1, 7) == [1, 2, 3, 4, 5, 6, 7]
-    assert rating_ticks(1, 7, 3) == [1, 4, 7]
-    assert rating_ticks(0, 100) == [0, 50, 100]
-
-
-def test_numbers_in_words() -> None:
-    assert figure(-0.004) == "0.00"
-    assert figure(-1.5, 1) == "−1.5"
-    assert figure(None) == figure(float("nan")) == "–"
-    assert (share(0.84), share(-0.08), share(1.0)) == (".84", "−.08", "1.00")
-    assert span(0.1, None) == "–"
-    assert (probability(0.0312), probability(1e-9)) == ("p = .031", "p < .001")
-
-
-def test_text_is_cut_to_its_place() -> None:
-    long = "a very long name of a bot " * 4
-    short = shorten(long, 100)
-    assert short.endswith("…")
-    assert text_width(short) <= 100
-    assert shorten("eliza", 100) == "eliza"
-    assert text_width("日本語") > text_width("abc")
 
 
 def test_names_of_metrics_stay_apart_where_a_plot_cuts_them() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from django.utils.translation import gettext as _
 
+from evaluation.printing import figure, share
 from evaluation.stats.compare import ORDER_ALPHA
 from evaluation.stats.sample_size import (
     PairPlan,
@@ -22,7 +23,6 @@ from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.differences import differences_figure
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.plots.likert import spread_figure
-from webapp.dashboard.plots.words import figure, share
 from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,

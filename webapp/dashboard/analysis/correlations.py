@@ -10,6 +10,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from evaluation.metrics.registry import metric_list
+from evaluation.printing import share
 from evaluation.stats.compare import holm
 from evaluation.stats.correlation import correlate, within_groups
 from webapp.dashboard import counts
@@ -18,7 +19,6 @@ from webapp.dashboard.analysis.hybrid_matrix import HybridRows, cells
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.heatmap import heatmap_figure
 from webapp.dashboard.plots.matrix import Found, matrix_figure
-from webapp.dashboard.plots.words import share
 from webapp.dashboard.wording.sections import Section, listed
 from webapp.runs.models import SelfPlayRun
 from webapp.runs.selectors.fits import fit_leading

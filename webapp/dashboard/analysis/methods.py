@@ -10,6 +10,7 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from evaluation.printing import share
 from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
 from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.trajectories import N_EXTREME
@@ -19,7 +20,6 @@ from webapp.dashboard.analysis.hybrid import fits_stored
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.analysis.trajectories import SEED
 from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.words import share
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import LEVEL, MEAN_KEY
 from webapp.runs.models import MetricResult, MetricVersion

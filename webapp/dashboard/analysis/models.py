@@ -6,13 +6,13 @@ import numpy as np
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from evaluation.printing import figure, probability, share
 from evaluation.stats.anova import Anova, anova, sum_of_ratings
 from evaluation.stats.mixed import MixedModel, mixed_model
 from evaluation.stats.ordinal import OrdinalModel, ordinal_model
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.words import figure, probability, share
 from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,

@@ -9,6 +9,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from evaluation.printing import share, span
 from evaluation.stats.agreement import (
     Agreement,
     cohen_kappa,
@@ -26,7 +27,6 @@ from webapp.conversations.models import Conversation
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.words import share, span
 from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,

@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.printing import share
 from evaluation.stats.agreement import Agreement
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.comparisons import (
@@ -40,7 +41,6 @@ from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.hybrid_rows import intercept_in_words
 from webapp.dashboard.hybrid_view import target_in_words
 from webapp.dashboard.plots.figure import Figure, Table
-from webapp.dashboard.plots.words import share
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import StudySummary, bot_summary
@@ -219,7 +219,7 @@ _MARK = re.compile(r' (?:tabindex="0"|role="img"|aria-label="[^"]*")')
 
 def _still(svg: str) -> SafeString:
     """A drawing for a page without a script: one picture with a name, its marks out of the tab order."""
-    head, found, rest = svg.partition(">")
+    head, found, rest = str(svg).partition(">")
     head = head.replace('role="group"', 'role="img"').replace(' aria-roledescription="plot"', "")
     rest = _MARK.sub("", rest)
     return mark_safe(head + found + rest)  # noqa: S308 - made by the plots, which escape

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from evaluation.columns import Column
 from evaluation.metrics.registry import metric_list
+from evaluation.printing import figure, share, span
 from evaluation.stats.compare import holm
 from evaluation.stats.correlation import is_constant
 from evaluation.stats.trajectories import LEVEL, N_EXTREME, Extremes, course, extremes
@@ -19,7 +20,6 @@ from webapp.conversations.models import Turn
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.lines import Group, Panel, lines_figure
-from webapp.dashboard.plots.words import figure, share, span
 from webapp.dashboard.wording.sections import Section, digits_for, listed
 from webapp.runs.models import MetricResult
 from webapp.runs.selectors.metrics import versions_current

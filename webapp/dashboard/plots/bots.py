@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from markupsafe import Markup
 
+from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
+from evaluation.plots.marks import bot_shape, interval_mark, mark_link
+from evaluation.plots.scale import Scale, rating_ticks
+from evaluation.plots.svg import drawing, group, line, rect, text
+from evaluation.printing import figure, share, span
 from evaluation.stats.compare import ORDER_ALPHA
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.dashboard.plots.marks import bot_shape, interval_mark, mark_link
-from webapp.dashboard.plots.scale import Scale, rating_ticks
-from webapp.dashboard.plots.svg import drawing, group, line, rect, text
-from webapp.dashboard.plots.words import NAME_PX, figure, plain, share, shorten, span, text_width
 from webapp.ratings.summary import BotSummary, DimensionInfo, StudySummary
 
 WIDE = 958.0
@@ -152,7 +153,7 @@ def _vote_share(bot: BotSummary) -> tuple[float, float]:
     return bot.votes_down / bot.n_replies, bot.votes_up / bot.n_replies
 
 
-def _wide(summary: StudySummary, link: Link) -> SafeString:
+def _wide(summary: StudySummary, link: Link) -> Markup:
     blocks = [
         summary.dimensions[i : i + PER_BLOCK] for i in range(0, len(summary.dimensions), PER_BLOCK)
     ] or [[]]
@@ -204,7 +205,7 @@ def _block(
     top: float,
     leading: bool,
     votes: bool,
-) -> SafeString:
+) -> Markup:
     names = _name_width(summary, 110, NAME_PX + 45)
     gap = 28.0
     votes_width = 100.0 if votes else 0.0
@@ -283,7 +284,7 @@ def _rows(
     width: float,
     names: float,
     heads: bool,
-) -> SafeString:
+) -> Markup:
     head = HEAD if heads else 6.0
     first, last = top + head, top + head + ROW * len(summary.bots)
     parts: list[object] = []
@@ -329,7 +330,7 @@ def _row(
     link: Link,
     y: float,
     names: float,
-) -> SafeString:
+) -> Markup:
     hollow = bot.bot.is_control
     parts: list[object] = [
         bot_shape(15, y, bot.bot.slot, hollow=hollow),

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from markupsafe import Markup
 
+from evaluation.plots.lettering import NAME_PX, shorten, text_width
+from evaluation.plots.marks import bot_shape, mark_link
+from evaluation.plots.svg import drawing, rect, text
+from evaluation.printing import figure, probability, span
 from evaluation.stats.compare import Comparison
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.dashboard.plots.marks import bot_shape, mark_link
-from webapp.dashboard.plots.svg import drawing, rect, text
-from webapp.dashboard.plots.words import NAME_PX, figure, probability, shorten, span, text_width
 from webapp.ratings.summary import BotInfo
 
 Pair = tuple[str, str]
@@ -87,7 +88,7 @@ def differences_figure(
 
 
 def _narrow(
-    bots: Sequence[BotInfo], draw: Callable[..., SafeString], digits: int, most: float
+    bots: Sequence[BotInfo], draw: Callable[..., Markup], digits: int, most: float
 ) -> list[Variant]:
     """Make the drawings for narrow pages: the square where its numbers fit, else one column for each bot."""
     names = _names_width(bots, NARROW)
@@ -139,7 +140,7 @@ def _draw(
     most: float,
     digits: int,
     css: str,
-) -> SafeString:
+) -> Markup:
     """Draw the differences of the rows' bots less the columns' bots, each with its number.
 
     The drawing grows beyond `least_width` where many bots need it; the page scales it down or scrolls.
@@ -196,7 +197,7 @@ def _cell(
     box: tuple[float, float, float, float],
     most: float,
     digits: int,
-) -> SafeString:
+) -> Markup:
     """Draw one difference; `box` is left, top, width and height in pixels."""
     x, y, wide, high = box
     gap = None if comparison.difference is None else sign * comparison.difference

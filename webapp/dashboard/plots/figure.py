@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from django.utils.safestring import SafeString
+from markupsafe import Markup
 
-from webapp.dashboard.plots.marks import N_SHAPES, TILE, bot_shape
-from webapp.dashboard.plots.svg import el
+from evaluation.plots.marks import N_SHAPES, TILE, bot_shape
+from evaluation.plots.svg import el
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Cell:
     raw: tuple[float | None, ...] = ()
 
     @property
-    def shape(self) -> SafeString | str:
+    def shape(self) -> Markup | str:
         """The bot's mark before its name."""
         return bot_icon(self.slot, hollow=self.hollow) if self.slot else ""
 
@@ -56,7 +56,7 @@ class Variant:
     """One of several narrow drawings, shown one at a time."""
 
     title: str
-    svg: SafeString
+    svg: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,15 @@ class Figure:
     id: str
     title: str
     method: str
-    wide: SafeString
+    wide: Markup
     narrow: list[Variant]
     table: Table
     note: str = ""
     note_lead: str = ""
-    legend: list[tuple[SafeString, str]] = field(default_factory=list)
+    legend: list[tuple[Markup, str]] = field(default_factory=list)
 
 
-def bot_icon(slot: int, *, hollow: bool = False) -> SafeString:
+def bot_icon(slot: int, *, hollow: bool = False) -> Markup:
     """Draw a bot's mark as a little picture of its own, for tables and lists."""
     is_tile = slot > N_SHAPES
     side = TILE if is_tile else 16.0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from markupsafe import Markup
 
+from evaluation.plots.lettering import shorten, text_width
+from evaluation.plots.marks import mark_link
+from evaluation.plots.svg import drawing, rect, text
+from evaluation.printing import share, span
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.dashboard.plots.marks import mark_link
-from webapp.dashboard.plots.svg import drawing, rect, text
-from webapp.dashboard.plots.words import share, shorten, span, text_width
 
 
 def correlation_class(r: float | None) -> str:
@@ -59,7 +60,7 @@ def heatmap_figure(
 
 def _draw(
     titles: Sequence[str], found: dict[tuple[int, int], Correlation], width: float, *, css: str
-) -> SafeString:
+) -> Markup:
     n = len(titles)
     longest = max((text_width(title) for title in titles), default=40)
     names = min(longest + (38 if n > 6 else 14), width * 0.36)  # room for the row's number

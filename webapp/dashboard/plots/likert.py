@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from markupsafe import Markup
 
+from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
+from evaluation.plots.marks import bot_shape, mark_link
+from evaluation.plots.svg import drawing, group, line, rect, text
+from evaluation.printing import figure
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.dashboard.plots.marks import bot_shape, mark_link
-from webapp.dashboard.plots.svg import drawing, group, line, rect, text
-from webapp.dashboard.plots.words import NAME_PX, figure, plain, shorten, text_width
 from webapp.ratings.summary import BotInfo, DimensionInfo
 
 
@@ -88,7 +89,7 @@ def _draw(
     width: float,
     *,
     css: str,
-) -> SafeString:
+) -> Markup:
     row, n_steps = 33.8, len(steps)
     longest = max((text_width(spread.bot.title) for spread in spreads), default=60)
     names = min(longest + 34, NAME_PX + 34 if css else width * 0.32)
@@ -146,7 +147,7 @@ def _below(share: Sequence[float]) -> float:
 
 def _legend(
     dimension: DimensionInfo, steps: Sequence[float], left: float, right: float, y: float
-) -> SafeString:
+) -> Markup:
     box = min(31.0, (right - left) * 0.55 / len(steps))
     low_width = text_width(dimension.low_label, 12)
     x0 = max(left, (left + right) / 2 - box * len(steps) / 2 - 20)

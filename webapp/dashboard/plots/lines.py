@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from markupsafe import Markup
 
+from evaluation.plots.lettering import plain, shorten, text_width
+from evaluation.plots.marks import mark_link
+from evaluation.plots.scale import Scale, padded, ticks
+from evaluation.plots.svg import drawing, el, group, line, number, rect, text
+from evaluation.printing import figure, span
 from evaluation.stats.trajectories import Course
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.dashboard.plots.marks import mark_link
-from webapp.dashboard.plots.scale import Scale, padded, ticks
-from webapp.dashboard.plots.svg import drawing, el, group, line, number, rect, text
-from webapp.dashboard.plots.words import figure, plain, shorten, span, text_width
 
 WIDE, NARROW = 958.0, 298.0
 GAP = 40.0
@@ -95,7 +96,7 @@ def lines_figure(
     return Figure(id, title, method, wide, narrow, _table(panels, x_title), note, note_lead)
 
 
-def _mark(i: int, x: float, y: float) -> SafeString:
+def _mark(i: int, x: float, y: float) -> Markup:
     """The first group's points are discs, the second's squares, the third's rings."""
     css = f"line-point line-{i + 1}"
     if i == 1:
@@ -103,7 +104,7 @@ def _mark(i: int, x: float, y: float) -> SafeString:
     return el("circle", cx=x, cy=y, r=3.8, class_=css)
 
 
-def _legend(names: Sequence[str], left: float, width: float) -> SafeString:
+def _legend(names: Sequence[str], left: float, width: float) -> Markup:
     parts: list[object] = []
     x = left + 4
     for i, name in enumerate(names):
@@ -127,7 +128,7 @@ def _panel(
     width: float,
     height: float,
     x_title: str,
-) -> SafeString:
+) -> Markup:
     n_turns = max((_reach(g.course) for g in panel.groups), default=0)
     values = [
         float(v)
@@ -170,7 +171,7 @@ def _panel(
     return group(*parts)
 
 
-def _line(found: Group, i: int, title: str, x: Scale, y: Scale, x_title: str) -> SafeString:
+def _line(found: Group, i: int, title: str, x: Scale, y: Scale, x_title: str) -> Markup:
     course, reach = found.course, _reach(found.course)
     at = [t for t in range(reach) if np.isfinite(course.mean[t])]
     band = [t for t in at if np.isfinite(course.low[t])]

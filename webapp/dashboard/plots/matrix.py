@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from markupsafe import Markup
 
+from evaluation.plots.lettering import shorten, text_width
+from evaluation.plots.marks import mark_link
+from evaluation.plots.svg import drawing, rect, text
+from evaluation.printing import probability, share, span
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 from webapp.dashboard.plots.heatmap import correlation_class
-from webapp.dashboard.plots.marks import mark_link
-from webapp.dashboard.plots.svg import drawing, rect, text
-from webapp.dashboard.plots.words import probability, share, shorten, span, text_width
 
 WIDE, NARROW = 958.0, 298.0
 ROW = 27.0
@@ -64,7 +65,7 @@ def _draw(
     width: float,
     *,
     css: str,
-) -> SafeString:
+) -> Markup:
     names = min(max((text_width(t) for t in rows), default=60) + 12, width * 0.42)
     cell = min((width - names) / max(len(columns), 1), 104)
     wrapped = [_wrapped(title, cell - 4) for title in columns]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from markupsafe import Markup
 
+from evaluation.plots.lettering import plain, shorten, text_width
+from evaluation.plots.marks import bot_shape, mark_link, slot_class
+from evaluation.plots.scale import Scale, padded, ticks
+from evaluation.plots.scatter import Point
+from evaluation.plots.svg import drawing, group, line, rect, text
+from evaluation.printing import figure, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.dashboard.plots.marks import bot_shape, mark_link, slot_class
-from webapp.dashboard.plots.scale import Scale, padded, ticks
-from webapp.dashboard.plots.scatter import Point
-from webapp.dashboard.plots.svg import drawing, group, line, rect, text
-from webapp.dashboard.plots.words import figure, plain, shorten, span, text_width
 
 ROW = 30.0
 
@@ -62,7 +63,7 @@ def predictions_figure(
 
 def _draw(
     points: Sequence[Point], rated: tuple[float, float] | None, width: float, *, css: str
-) -> SafeString:
+) -> Markup:
     names = min(max((text_width(p.title) for p in points), default=60) + 32, width * 0.46)
     values = [v for p in points for v in (p.predicted, *(p.predicted_span or ())) if v is not None]
     low, high = padded([*values, *(rated or ())] or [0.0, 1.0])

@@ -1,38 +1,17 @@
-"""Human against predicted, a point for each bot with both intervals and the line of equality."""
+"""Human against predicted, a point for each bot, with the table beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from evaluation.plots.scatter import Point, scatter_drawing
+from evaluation.printing import figure, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.dashboard.plots.labels import Box, place_labels
-from webapp.dashboard.plots.marks import bot_shape, cross_mark, mark_link
-from webapp.dashboard.plots.scale import Scale, padded, ticks
-from webapp.dashboard.plots.svg import drawing, group, line, rect, text
-from webapp.dashboard.plots.words import figure, plain, shorten, span, text_width
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One bot: what people said, what was predicted, and how far each can be trusted.
-
-    `human` is None for a bot that nobody rated: it stands in the table only.
-    """
-
-    title: str
-    slot: int
-    is_control: bool
-    human: float | None
-    human_span: tuple[float, float] | None
-    predicted: float | None
-    predicted_span: tuple[float, float] | None
-    n: int
-    href: str = ""
 
 
 def scatter_figure(
@@ -46,103 +25,30 @@ def scatter_figure(
     note: str,
 ) -> Figure:
     """Draw the points; those without both values are in the table only."""
-    drawn = [point for point in points if point.human is not None and point.predicted is not None]
+    drawn = [
+        replace(point, says=_says(point, x_title, y_title))
+        for point in points
+        if point.human is not None and point.predicted is not None
+    ]
+    drawn_as = partial(
+        scatter_drawing,
+        drawn,
+        x_title=x_title,
+        y_title=y_title,
+        equal=_("equal"),
+        name=_("{bots}: {y} against {x}, with the line where both are equal.").format(
+            bots=counts.bots(len(drawn)), y=y_title.lower(), x=x_title.lower()
+        ),
+    )
     return Figure(
         id=id,
         title=title,
         method=method,
-        wide=_draw(drawn, 515, 390, x_title, y_title, size=13, css="plot-wide"),
-        narrow=[Variant("", _draw(drawn, 298, 330, x_title, y_title, size=11, css=""))],
+        wide=drawn_as(515, 390, css="plot-wide"),
+        narrow=[Variant("", drawn_as(298, 330, size=11))],
         table=_table(points, x_title, y_title),
         note=note,
     )
-
-
-def _draw(
-    points: Sequence[Point],
-    width: float,
-    height: float,
-    x_title: str,
-    y_title: str,
-    *,
-    size: float,
-    css: str,
-) -> SafeString:
-    left, right, top, bottom = 46.0, 12.0, 12.0, 50.0
-    values = [v for p in points for v in (p.human, p.predicted) if v is not None]
-    for point in points:
-        values += [*(point.human_span or ()), *(point.predicted_span or ())]
-    low, high = padded(values or [0.0, 1.0])
-    x = Scale(low, high, left, width - right)
-    y = Scale(low, high, height - bottom, top)
-    parts: list[object] = []
-    for tick in ticks(low, high, 6 if width > 400 else 5):
-        parts += [
-            line(x(tick), top, x(tick), height - bottom, class_="grid"),
-            line(left, y(tick), width - right, y(tick), class_="grid"),
-            text(x(tick), height - bottom + 19, plain(tick), class_="tick middle"),
-            text(left - 9, y(tick) + 4, plain(tick), class_="tick end"),
-        ]
-    middle = (top + height - bottom) / 2
-    parts += [
-        text((left + width - right) / 2, height - 8, x_title, class_="axis-title middle"),
-        text(
-            12,
-            middle,
-            y_title,
-            class_="axis-title middle",
-            transform=f"rotate(-90 12 {middle:.0f})",
-        ),
-        line(x(low), y(low), x(high), y(high), class_="equal"),
-    ]
-    centres = [(x(p.human or 0), y(p.predicted or 0)) for p in points]
-    obstacles, marks = [], []
-    for point, (cx, cy) in zip(points, centres, strict=True):
-        across = point.human_span and (x(point.human_span[0]), x(point.human_span[1]))
-        along = point.predicted_span and (y(point.predicted_span[1]), y(point.predicted_span[0]))
-        obstacles.append(Box(cx - 8, cy - 8, cx + 8, cy + 8))
-        if across:
-            obstacles.append(Box(across[0], cy - 1.5, across[1], cy + 1.5))
-        if along:
-            obstacles.append(Box(cx - 1.5, along[0], cx + 1.5, along[1]))
-        marks.append(
-            mark_link(
-                point.href or None,
-                _says(point, x_title, y_title),
-                cross_mark(cx, cy, across or None, along or None, point.slot),
-                rect(cx - 14, cy - 14, 28, 28, class_="hit"),
-                group(bot_shape(cx, cy, point.slot, r=7, hollow=point.is_control), class_="haloed"),
-            )
-        )
-    equal_at = (x(high) - text_width(_("equal")) - 14, y(high) + 8)
-    obstacles.append(
-        Box(equal_at[0], equal_at[1] - 10, equal_at[0] + text_width(_("equal")), equal_at[1] + 4)
-    )
-    names = [shorten(point.title, width * 0.4, size, bold=True) for point in points]
-    bounds = Box(left, top, width, height - bottom)
-    labels = place_labels(names, centres, obstacles, bounds, size)
-    leaders = [
-        line(
-            cx,
-            cy,
-            min(max(cx, label.box.x0), label.box.x1),
-            min(max(cy, label.box.y0), label.box.y1),
-            class_="leader",
-        )
-        for label, (cx, cy) in zip(labels, centres, strict=True)
-        if label.leader
-    ]
-    parts += leaders
-    parts += marks
-    parts += [
-        text(label.x, label.y, name, class_="label" if size > 12 else "label small")
-        for label, name in zip(labels, names, strict=True)
-    ]
-    parts.append(text(equal_at[0], equal_at[1], _("equal"), class_="tick"))
-    name = _("{bots}: {y} against {x}, with the line where both are equal.").format(
-        bots=counts.bots(len(points)), y=y_title.lower(), x=x_title.lower()
-    )
-    return drawing(width, height, *parts, name=name, interactive=True, class_=css or None)
 
 
 def _says(point: Point, x_title: str, y_title: str) -> str:

@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from markupsafe import Markup
 
 from evaluation.columns import Column
-from webapp.dashboard.plots.scale import Scale
-from webapp.dashboard.plots.svg import el, number
-from webapp.dashboard.plots.words import figure, plain
+from evaluation.plots.lettering import plain
+from evaluation.plots.scale import Scale
+from evaluation.plots.svg import el, number
+from evaluation.printing import figure
 
 
 @dataclass(frozen=True, slots=True)
 class TrackCell:
     """One turn's place on a track: the drawing, the printed value, why there is none."""
 
-    svg: SafeString | None
+    svg: Markup | None
     value: str
     why: str
 
@@ -92,7 +93,7 @@ def _cell(
     after: float | None,
     zero: float | None,
     filled: bool,
-) -> SafeString:
+) -> Markup:
     steady = {"vector_effect": "non-scaling-stroke"}
     parts: list[object] = []
     if zero is not None:

@@ -1,45 +1,26 @@
-"""Coefficients with their intervals: a point and a line for each, hollow where 0 is inside."""
+"""Coefficients with their intervals, largest first, with the table beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from evaluation.plots.weights import Weight, weights_drawing
+from evaluation.printing import share, span
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.dashboard.plots.marks import mark_link
-from webapp.dashboard.plots.scale import Scale, ticks
-from webapp.dashboard.plots.svg import drawing, el, line, rect, text
-from webapp.dashboard.plots.words import plain, share, shorten, span, text_width
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """One feature's mean coefficient; without an interval nothing is said about 0."""
-
-    title: str
-    mean: float
-    low: float | None
-    high: float | None
-    about: str = ""
-
-    @property
-    def includes_zero(self) -> bool:
-        """Whether the interval leaves the sign open; true where there is no interval."""
-        return self.low is None or self.high is None or self.low <= 0 <= self.high
 
 
 def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: str = "") -> Figure:
     """Sorted by mean, largest first."""
     ordered = sorted(weights, key=lambda weight: -weight.mean)
+    name = _("Weights of {n} features with their intervals.").format(n=len(ordered))
     return Figure(
         id="weights",
         title=title,
         method=method,
-        wide=_draw(ordered, 380, css="plot-wide"),
-        narrow=[Variant("", _draw(ordered, 298, css=""))],
+        wide=weights_drawing(ordered, 380, name=name, css="plot-wide"),
+        narrow=[Variant("", weights_drawing(ordered, 298, name=name))],
         table=Table(
             [Header(_("Feature")), Header(_("Weight"), numeric=True), Header("90 %", numeric=True)],
             [
@@ -53,37 +34,3 @@ def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: 
         ),
         note=note,
     )
-
-
-def _draw(weights: Sequence[Weight], width: float, *, css: str) -> SafeString:
-    row = 24.5
-    names = min(max((text_width(w.title) for w in weights), default=60) + 12, width * 0.56)
-    ends = [v for w in weights for v in (w.mean, w.low, w.high) if v is not None] + [0.0]
-    low, high = min(ends), max(ends)
-    if low == high:
-        low, high = -1.0, 1.0
-    x = Scale(low, high, names + 8, width - 52)
-    bottom = row * len(weights) + 4
-    parts: list[object] = []
-    for tick in ticks(low, high, 5 if width > 320 else 4):
-        parts.append(line(x(tick), 0, x(tick), bottom, class_="axis" if tick == 0 else "grid"))
-        label = plain(tick)
-        label = label.replace("0.", ".", 1) if label.lstrip("−").startswith("0.") else label
-        parts.append(text(x(tick), bottom + 17, label, class_="tick middle"))
-    for i, weight in enumerate(weights):
-        y = row * i + row / 2
-        hollow = " hollow" if weight.includes_zero else ""
-        marks = [rect(names + 4, y - 11, width - names - 56, 22, class_="hit")]
-        if weight.low is not None and weight.high is not None:
-            marks.append(line(x(weight.low), y, x(weight.high), y, class_=f"weight-span{hollow}"))
-        marks.append(el("circle", cx=x(weight.mean), cy=y, r=5, class_=f"weight{hollow}"))
-        says = f"{weight.title}\n{share(weight.mean)} {span(weight.low, weight.high, shares=True)}"
-        if weight.about:
-            says += f"\n{weight.about}"
-        parts += [
-            text(0, y + 4.5, shorten(weight.title, names - 4), class_="name"),
-            mark_link(None, says, *marks),
-            text(width - 2, y + 4.5, share(weight.mean), class_="value-light end"),
-        ]
-    name = _("Weights of {n} features with their intervals.").format(n=len(weights))
-    return drawing(width, bottom + 24, *parts, name=name, interactive=True, class_=css or None)

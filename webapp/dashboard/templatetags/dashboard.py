@@ -8,25 +8,25 @@ from datetime import timedelta
 from typing import Any
 
 from django import template
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
+from markupsafe import Markup
 
+from evaluation.plots.svg import el
+from evaluation.printing import figure, probability, share, span
 from webapp.dashboard.plots.figure import bot_icon
-from webapp.dashboard.plots.svg import el
-from webapp.dashboard.plots.words import figure, probability, share, span
 
 register = template.Library()
 
 
 @register.simple_tag
-def bot_mark(slot: int, hollow: bool = False) -> SafeString:
+def bot_mark(slot: int, hollow: bool = False) -> Markup:
     """The shape and colour of a bot's slot."""
     return bot_icon(slot, hollow=hollow)
 
 
 @register.simple_tag
-def bar(done: int, total: int, label: str = "") -> SafeString:
+def bar(done: int, total: int, label: str = "") -> Markup:
     """How much is done, as a bar; a total of 0 is drawn empty."""
     return el(
         "progress",

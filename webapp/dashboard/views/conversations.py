@@ -9,12 +9,12 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from evaluation.plots.lettering import plain
+from evaluation.plots.scale import rating_ticks
 from webapp.conversations.models import Conversation
 from webapp.dashboard import conversation_list, reader
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
-from webapp.dashboard.plots.scale import rating_ticks
-from webapp.dashboard.plots.words import plain
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.ratings.summary import DimensionInfo, study_bots, study_dimensions
 from webapp.runs.models import SelfPlayRun

@@ -15,11 +15,11 @@ from evaluation.columns import Column
 from evaluation.metrics.base import Metric
 from evaluation.metrics.configured import configured_broken
 from evaluation.metrics.registry import metric_list
+from evaluation.plots.lettering import plain
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
-from webapp.dashboard.plots.words import plain
 from webapp.dashboard.selectors import JOB_PILLS, metrics_progress
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from evaluation.printing import figure, probability, share, span
 from webapp.dashboard.plots.figure import Cell, Figure, Table
-from webapp.dashboard.plots.words import figure, probability, share, span
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from django.utils.translation import gettext as _
 
+from evaluation.printing import figure, span
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
 from webapp.dashboard import counts
-from webapp.dashboard.plots.words import figure, span
 from webapp.dashboard.wording.sections import listed, two_digits
 
 TOO_MANY = 5000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from django.utils.safestring import SafeString
+from markupsafe import Markup
 
-from webapp.dashboard.plots.svg import el, group, line, number, rect, text
+from evaluation.plots.svg import el, group, line, number, rect, text
 
 N_SHAPES = 8
 """Slots with a shape of their own; the bots after them have tiles with their number."""
@@ -33,7 +33,7 @@ def _polygon(x: float, y: float, radii: list[float], start: float) -> str:
     return " ".join(points)
 
 
-def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = False) -> SafeString:
+def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = False) -> Markup:
     """Draw the mark of a bot's slot, centred on (x, y): the same in every figure of a study.
 
     Args:
@@ -68,7 +68,7 @@ def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = F
     return el("circle", cx=x, cy=y, r=r, class_=classes)
 
 
-def _tile(x: float, y: float, slot: int, *, hollow: bool) -> SafeString:
+def _tile(x: float, y: float, slot: int, *, hollow: bool) -> Markup:
     """Draw a rounded square with the bot's number."""
     # The border of a hollow tile lies inside the square, so that both kinds are equally large.
     inset = 1.0 if hollow else 0.0
@@ -83,7 +83,7 @@ def _tile(x: float, y: float, slot: int, *, hollow: bool) -> SafeString:
 
 def interval_mark(
     y: float, mean: float, low: float | None, high: float | None, *, hollow: bool = False
-) -> SafeString:
+) -> Markup:
     """A 6 px bar for the interval and a 3 × 15 px tick for the mean; arguments in pixels.
 
     Without an interval only the tick is drawn. The bar is never narrower than 8 px, so that it can
@@ -106,7 +106,7 @@ def cross_mark(
     x_span: tuple[float, float] | None,
     y_span: tuple[float, float] | None,
     slot: int,
-) -> SafeString:
+) -> Markup:
     """Two interval lines that cross at a point; arguments in pixels."""
     classes = f"whisker {slot_class(slot)}"
     return group(
@@ -115,7 +115,7 @@ def cross_mark(
     )
 
 
-def mark_link(href: str | None, says: str, *children: object) -> SafeString:
+def mark_link(href: str | None, says: str, *children: object) -> Markup:
     """A mark that says its values on hover and focus and leads to what is behind it.
 
     The `<title>` serves where no script runs; the plots module moves it into its own tooltip.

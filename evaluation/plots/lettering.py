@@ -1,22 +1,10 @@
-"""Text in plots: how wide it will be, and how numbers are printed (`evaluation.printing`)."""
+"""Text in plots: how wide it will be, where it is cut, and what a tick says."""
 
 from __future__ import annotations
 
 import unicodedata
 
-from evaluation.printing import MINUS, NONE, figure, probability, share, span
-
-__all__ = [
-    "MINUS",
-    "NONE",
-    "figure",
-    "plain",
-    "probability",
-    "share",
-    "shorten",
-    "span",
-    "text_width",
-]
+from evaluation.printing import MINUS
 
 # Advance widths of Helvetica, in thousandths of the font size; system fonts are close to it.
 _NARROW = {**dict.fromkeys("iIjl'|.,:;! ", 278), **dict.fromkeys("ft()[]r/\\-`", 333)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from webapp.dashboard.plots.words import text_width
+from evaluation.plots.lettering import text_width
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Drawings of results as SVG, for pages and notebooks alike."""

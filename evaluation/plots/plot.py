@@ -1,0 +1,53 @@
+"""A drawing that stands alone: with its own colours, for notebooks and files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_COLOURS = (
+    "#3a4cc8", "#d0741a", "#0e8687", "#cf1d14", "#93308f", "#2b93d6", "#4c6a30", "#2b3a2a",
+    "#3a4cc8", "#a55c15", "#0d7b7b", "#cf1d14", "#93308f", "#1f77ab", "#4c6a30", "#2b3a2a",
+)  # fmt: skip
+"""Of the bots' slots, as on the pages."""
+_STYLE = (
+    "svg{background:#fff}"
+    "text{font:13px system-ui,sans-serif;fill:#16211f}"
+    ".tick,.axis-title{fill:#52605c;font-size:12px}.label{font-weight:620}.label.small{font-size:11px}"
+    ".middle{text-anchor:middle}.end{text-anchor:end}"
+    ".grid{stroke:#dbe2df}.axis,.leader{stroke:#75847f}.equal{stroke:#75847f;stroke-dasharray:5 5}"
+    ".hit{fill:transparent}.bot{fill:var(--mark,#52605c)}"
+    ".bot.hollow{fill:#fff;stroke:var(--mark,#52605c);stroke-width:1.8}"
+    ".whisker{stroke:var(--mark,#52605c);stroke-width:2;opacity:.8}"
+    ".tile-number{fill:#fff;font:700 11px sans-serif}"
+    ".weight{fill:#0b6459}.weight-span{stroke:#0b6459;stroke-width:2.5}"
+    ".weight.hollow{fill:#fff;stroke:#52605c;stroke-width:2}.weight-span.hollow{stroke:#52605c}"
+    + "".join(f".bot-{slot}{{--mark:{colour}}}" for slot, colour in enumerate(_COLOURS, start=1))
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Plot:
+    """A drawing with its style; a notebook shows it as the value of a cell.
+
+    Attributes:
+        svg: a whole SVG document.
+    """
+
+    svg: str
+
+    @classmethod
+    def of(cls, drawing: str) -> Plot:
+        """Return the drawing with the style its classes need inside."""
+        opening, end, rest = str(drawing).partition(">")
+        return cls(f"{opening}{end}<style>{_STYLE}</style>{rest}")
+
+    def save(self, path: str | Path) -> None:
+        """Write it as an SVG file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"Plot({len(self.svg):,} characters of SVG)"
