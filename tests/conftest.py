@@ -217,7 +217,7 @@ class ConfabServer:
             self.kill(name)
 
 
-def _own_database(env: dict[str, str]) -> Iterator[None]:
+def own_database(env: dict[str, str]) -> Iterator[None]:
     """A database of the server's own on the PostgreSQL server, if one is named."""
     if not env.get("DATABASE_URL"):
         yield
@@ -289,7 +289,7 @@ def start_confab(
         **(extra_env or {}),
     }
     (tmp_path / "cache").symlink_to(vector_cache)
-    own = _own_database(env)
+    own = own_database(env)
     next(own)
     server = ConfabServer(data_dir=tmp_path, env=env, port=free_port())
     try:

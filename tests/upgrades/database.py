@@ -1,0 +1,80 @@
+"""A database as values: every row of every table, for SQLite and PostgreSQL alike.
+
+Rows are written and read by the models of the migrations that were applied when it was kept, so that the
+tables may change afterwards: `load` puts them into tables of that time, and the newest migrations follow.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from django.apps.registry import Apps
+from django.core.management.color import no_style
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Model
+
+FILE = "database.json.gz"
+
+
+def migrations_newest() -> list[tuple[str, str]]:
+    """The newest migration of every app."""
+    return MigrationExecutor(connection).loader.graph.leaf_nodes()
+
+
+def keep(folder: Path) -> None:
+    """Write every row of the database, with the migrations it stands at."""
+    newest = migrations_newest()
+    apps = MigrationExecutor(connection).loader.project_state(newest).apps
+    values = {"migrations": newest, "rows": {}}
+    for model in _models(apps):
+        fields = model._meta.concrete_fields
+        rows = [
+            {
+                f.attname: None if f.value_from_object(row) is None else f.value_to_string(row)
+                for f in fields
+            }
+            for row in model._default_manager.order_by("pk")
+        ]
+        if rows:
+            values["rows"][model._meta.label] = rows
+    # No time in the archive: the same rows give the same file.
+    with gzip.GzipFile(folder / FILE, "wb", mtime=0) as file:
+        file.write(json.dumps(values).encode())
+
+
+def load(folder: Path) -> None:
+    """Put the kept rows into an empty database, at the migrations they were kept at."""
+    values = json.loads(gzip.decompress((folder / FILE).read_bytes()))
+    targets = [(app, name) for app, name in values["migrations"]]
+    executor = MigrationExecutor(connection)
+    executor.migrate(targets)
+    apps = executor.loader.project_state(targets).apps
+    with transaction.atomic():
+        for label, rows in values["rows"].items():
+            model = apps.get_model(label)
+            model._default_manager.bulk_create(_made(model, row) for row in rows)
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(no_style(), list(_models(apps))):
+            cursor.execute(statement)
+
+
+def _made(model: type[Model], row: dict[str, Any]) -> Model:
+    """The unsaved row, with the times it had."""
+    made = model()
+    for field in model._meta.concrete_fields:
+        for name in ("auto_now", "auto_now_add"):
+            if hasattr(field, name):
+                setattr(field, name, False)
+        value = row[field.attname]
+        reads = field if field.remote_field is None else field.target_field
+        setattr(made, field.attname, reads.to_python(value))
+    return made
+
+
+def _models(apps: Apps) -> list[type[Model]]:
+    """The models whose rows are kept, many-to-many tables among them."""
+    return [m for m in apps.get_models(include_auto_created=True) if m._meta.managed]

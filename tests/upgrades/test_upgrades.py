@@ -1,0 +1,62 @@
+"""A database of an earlier release, in which a study collects, loses nothing by an upgrade."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, own_database
+
+RELEASES = sorted(path.parent for path in Path(__file__).parent.glob("*/facts.json"))
+
+
+@pytest.fixture
+def empty_database(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment of a process whose database is empty and its own."""
+    env = {**os.environ, "CONFAB_TEST_DIR": str(tmp_path)}
+    for _ in own_database(env):
+        yield env
+
+
+def rows_of(path: Path) -> list[list[Any]]:
+    """The table's cells; nested ones as values, for databases keep their keys in different orders."""
+    with path.open(newline="") as file:
+        return [
+            [json.loads(cell) if cell[:1] in ("{", "[") else cell for cell in row]
+            for row in csv.reader(file)
+        ]
+
+
+@pytest.mark.parametrize("kept", RELEASES, ids=lambda path: path.name)
+def test_an_upgrade_loses_nothing(
+    kept: Path, tmp_path: Path, empty_database: dict[str, str]
+) -> None:
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    command = [sys.executable, "-m", "tests.upgrades.upgrade", str(kept), str(tables)]
+    done = subprocess.run(command, cwd=ROOT, env=empty_database, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+
+    before = {path.name: rows_of(path) for path in kept.glob("*.csv")}
+    assert {"collects.participants.csv", "collects.ratings.csv", "imported.ratings.csv"} <= set(
+        before
+    )
+    for name, rows in before.items():
+        assert rows_of(tables / name) == rows, name
+    facts = json.loads((kept / "facts.json").read_text())
+    for what, fact in facts.items():
+        assert found["facts"][what] == fact, what
+
+    goes_on = found["goes_on"]
+    assert len(goes_on["code"]) == 7, "the rating that was begun is sent, and earns a code"
+    assert len(goes_on["bots"]) == 2
+    assert goes_on["last"] == "full"

@@ -1,0 +1,60 @@
+"""Load what a release kept into an empty database, upgrade it, and print what is found then.
+
+    python -m tests.upgrades.upgrade tests/upgrades/NAME TABLES
+
+writes the exported tables into the folder TABLES. A process of its own, for the database is not the
+tests'.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(kept: Path, tables: Path) -> dict[str, Any]:
+    """Upgrade and go on collecting. Returns the facts after the upgrade, and what went on."""
+    from django.core.management import call_command
+
+    from tests.upgrades.database import load
+    from tests.upgrades.facts import facts, tables_write
+
+    load(kept)
+    call_command("migrate", verbosity=0)
+    tables_write(tables)
+    return {"facts": facts(), "goes_on": _goes_on()}
+
+
+def _goes_on() -> dict[str, Any]:
+    """Whoever had begun a rating sends it; newcomers take the places that are left, and no more."""
+    from tests.builders import make_conversation, make_rating
+    from webapp.conversations.models import Conversation
+    from webapp.core.errors import Refused
+    from webapp.studies.models import Study
+
+    study = Study.objects.get(key="collects")
+    draft = Conversation.objects.exclude(rating_draft={}).get()
+    code = make_rating(draft).assignment.completion_code
+    Study.objects.filter(pk=study.pk).update(n_conversations_wanted=11)
+    study.refresh_from_db()
+    newcomers = [make_conversation(study, entry_nonce=f"new{n}") for n in range(2)]
+    try:
+        make_conversation(study, entry_nonce="one too many")
+    except Refused as refused:
+        last = refused.code
+    return {
+        "code": code,
+        "bots": sorted(chat.bot.bot_id for chat in newcomers),
+        "last": last,
+    }
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings.test"
+    django.setup()
+    print(json.dumps(main(Path(sys.argv[1]), Path(sys.argv[2]))))
