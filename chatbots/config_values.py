@@ -13,7 +13,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 
 
 class ConfigError(ValueError):

@@ -27,7 +27,8 @@ from typing import Any, Literal, Union
 
 from chatbots.base import Bot
 from chatbots.entries import BrokenEntry, Entries, EntriesError, entries_read, kind_of
-from chatbots.registry import bots, nearest_names
+from chatbots.names import nearest_names
+from chatbots.registry import bots
 
 KINDS: dict[str, str] = {
     "transformers": "chatbots.bots.transformers_bot:TransformersBot",

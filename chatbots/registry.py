@@ -11,9 +11,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from rapidfuzz import process
-
 from chatbots.base import Bot
+from chatbots.names import nearest_names
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -24,11 +23,6 @@ class UnknownName(KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def nearest_names(name: str, names: list[str], limit: int = 3) -> list[str]:
-    """The names most like `name`, best first."""
-    return [match for match, _, _ in process.extract(name, names, limit=limit, score_cutoff=50)]
 
 
 class Registry(Generic[T]):

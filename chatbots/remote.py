@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from chatbots.configured import BotsFileError, configured_read
-from chatbots.registry import UnknownName, nearest_names
+from chatbots.names import nearest_names
+from chatbots.registry import UnknownName
 
 FILE = Path(__file__).with_name("remote_models.yaml")
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import regex
 
 from chatbots.models.tokens import SPECIAL_TOKENS, UNK
-from chatbots.registry import UnknownName, nearest_names
+from chatbots.names import nearest_names
+from chatbots.registry import UnknownName
 
 UNKNOWN_SHOWN = "<unknown>"
 """How a reply shows `<unk>` (released code)."""

@@ -25,7 +25,7 @@ from chatbots.corpora.text import RECOMMENDED, TOKENISERS
 from chatbots.encoders.named import GOEMOTIONS
 from chatbots.identity import canonical_json
 from chatbots.models.catalogue import MODELS, config_read
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 from chatbots.training.bases import base_applied, base_find, yaml_read
 from chatbots.training.ei import EITraining
 

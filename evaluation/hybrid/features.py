@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 from evaluation.hybrid.embeddings import block_of
 
 if TYPE_CHECKING:

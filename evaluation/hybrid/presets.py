@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 from evaluation.hybrid.embeddings import USER_BLOCK
 from evaluation.hybrid.features import PAPER_FEATURES, HybridError
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots.entries import BrokenEntry, Entries, EntriesError, entries_read
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 from evaluation.metrics.base import Metric
 from evaluation.metrics.pair_scores import Coherence, Contradiction
 from evaluation.metrics.perplexity import Perplexity

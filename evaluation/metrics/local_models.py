@@ -18,7 +18,7 @@ import numpy as np
 from chatbots.huggingface import find_model, is_local, missing_reason, model_digest
 from chatbots.identity import Identity
 from chatbots.imports import import_lock
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 
 BATCH = 16
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 from webapp.core.errors import Refused
 
 BOT, CONTROL, GROUP = "bot", "control", "group"

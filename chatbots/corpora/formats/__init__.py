@@ -10,7 +10,8 @@ import pkgutil
 from pathlib import Path
 
 from chatbots.corpora.reader import Corpus, CorpusError
-from chatbots.registry import UnknownName, nearest_names
+from chatbots.names import nearest_names
+from chatbots.registry import UnknownName
 
 FORMATS: tuple[str, ...] = tuple(sorted(m.name for m in pkgutil.iter_modules(__path__)))
 """The names of all formats."""

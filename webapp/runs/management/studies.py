@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 

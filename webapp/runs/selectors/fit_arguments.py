@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chatbots.registry import nearest_names
+from chatbots.names import nearest_names
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.runs.selectors.frames import column_names

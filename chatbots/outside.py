@@ -1,0 +1,233 @@
+"""Values that come from outside: read by a pydantic model, with all mistakes told at once.
+
+Whatever holds keys and values that a person or a program wrote (a YAML file, a socket frame, a form's JSON, a
+command's argument) is described by a model and read here:
+
+    class Optimiser(Values):
+        lr: Number = Field(1e-4, gt=0)
+        epochs: int = Field(30, ge=1)
+        betas: Many[Number] = (0.9, 0.999)
+
+    values_read(Optimiser, {"lr": "fast", "epoch": 3}, path="optimiser")
+    # ValuesError: 2 mistakes: (1) optimiser.lr is 'fast'; it must be a number above 0; (2) optimiser.epoch is
+    # no key here; did you mean epochs? Allowed: lr, epochs, betas
+
+Every message says where the mistake is, the value that was got, and what would be right. A check that a type
+cannot express is a validator of the model. One of a field raises `ValueError` with what would be right ("it must be
+the plain name of a folder"); one of the whole model raises a sentence that begins with a field's name, or a
+`ValuesError` with several. A field declared with `Field(repr=False)` may hold a secret: its value is never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from chatbots.names import did_you_mean
+from chatbots.outside_types import Spot, is_secret_name
+
+T = TypeVar("T")
+
+_LONGEST_VALUE = 80
+
+
+class Values(BaseModel):
+    """Base of the models of what comes from outside: frozen, unknown keys refused, nothing converted silently."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        validate_default=False,
+        protected_namespaces=(),  # "model" is a word of this field
+    )
+
+
+def _number(value: Any) -> Any:
+    """YAML takes 1e-4 for a text, because it has no point; a person means the number."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+"""A finite number; whole numbers and texts such as "1e-4" are numbers too."""
+
+Many = Annotated[tuple[T, ...], Strict(False)]
+"""A list from outside, a tuple inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing that is wrong.
+
+    Attributes:
+        path: where, such as "data.corpora[0].path"; empty for the whole.
+        message: a sentence that names the path, the value that was got and what would be right.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ValuesError(ValueError):
+    """Values from outside that cannot be used, with every mistake in them."""
+
+    def __init__(self, mistakes: Sequence[Mistake] | str) -> None:
+        if isinstance(mistakes, str):
+            mistakes = [Mistake("", mistakes)]
+        self.mistakes = tuple(mistakes)
+        super().__init__(self.mistakes)
+
+    def __str__(self) -> str:
+        if len(self.mistakes) == 1:
+            return self.mistakes[0].message
+        told = "; ".join(f"({i}) {each}" for i, each in enumerate(self.mistakes, start=1))
+        return f"{len(self.mistakes)} mistakes: {told}"
+
+
+def values_read(kind: type[T], values: Any, *, path: str = "", what: str = "it") -> T:
+    """Return `values` as a `kind`, which is a model, a dataclass or any other type that pydantic knows.
+
+    Args:
+        path: where the values stand in what they are part of, such as "params".
+        what: the word for the whole where no path can be named, such as "the config".
+
+    Raises:
+        ValuesError: with all mistakes.
+    """
+    try:
+        return _reader(kind).validate_python(values)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise ValuesError(mistakes_of(error, kind, path=path, what=what)) from None
+
+
+def values_read_json(kind: type[T], text: str | bytes, *, path: str = "", what: str = "it") -> T:
+    """Return a JSON text as a `kind`; what JSON has no type for (a UUID, a date, a tuple) is read from its text.
+
+    Raises:
+        ValuesError: with all mistakes.
+    """
+    try:
+        return _reader(kind).validate_json(text)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise ValuesError(mistakes_of(error, kind, path=path, what=what)) from None
+
+
+def mistakes_of(
+    error: ValidationError, kind: Any, *, path: str = "", what: str = "it"
+) -> list[Mistake]:
+    """Return what pydantic found wrong with the values of a `kind`, in words.
+
+    Args:
+        path, what: as `values_read`.
+    """
+    places = [(each, Spot.at(kind, each["loc"], path)) for each in error.errors(include_url=False)]
+    found: dict[tuple[str, str], Mistake] = {}
+    for each, spot in places:
+        # Of a list with a broken entry pydantic says that it is too short, and of an alternative that was not
+        # meant, that the value is none: the mistake is further inside.
+        is_echo = spot.is_alternative or each["type"] == "too_short"
+        if is_echo and any(_is_inside(other.path, spot.path) for _, other in places):
+            continue
+        for mistake in _told(each, spot, what):
+            found.setdefault((mistake.path, mistake.message), mistake)
+    return list(found.values())
+
+
+@lru_cache(maxsize=512)
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _told(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
+    """Return the mistakes behind one error of pydantic."""
+    kind, path = error["type"], spot.path
+    if kind == "missing":
+        return [Mistake(path, f"{path} is missing; it must be {spot.wanted}")]
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        return [Mistake(path, _unknown(path, str(error["loc"][-1]), spot.siblings))]
+    if error["loc"][-1:] == ("[key]",):
+        whole = spot.path or what
+        wanted = f"its keys must be {spot.wanted}"
+        return [Mistake(spot.path, f"{whole} has the key {_shown(error['input'])}; {wanted}")]
+    if kind == "json_invalid":
+        return [Mistake(path, f"{path or what} is not JSON: {error['ctx']['error']}")]
+    if kind in ("value_error", "assertion_error"):
+        return _by_validator(error, spot, what)
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return [_tag_wrong(error, spot)]
+    return [Mistake(path, f"{_got(spot, error['input'], what)}; {_right(error['input'], spot)}")]
+
+
+def _by_validator(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
+    """Return what a validator of a model found: of one field, or of the model as a whole."""
+    raised: Any = error["ctx"]["error"]
+    whole = isinstance(error["input"], BaseModel | Mapping)
+    inner = raised.mistakes if isinstance(raised, ValuesError) else [Mistake("", str(raised))]
+    if whole:
+        dot = f"{spot.path}." if spot.path else ""
+        return [
+            Mistake(
+                f"{dot}{m.path or spot.field_named(m.message)}".rstrip("."), f"{dot}{m.message}"
+            )
+            for m in inner
+        ]
+    return [Mistake(spot.path, f"{_got(spot, error['input'], what)}; {m.message}") for m in inner]
+
+
+def _tag_wrong(error: ErrorDetails, spot: Spot) -> Mistake:
+    """Return that the key which tells the alternatives apart is missing or unknown."""
+    key = error["ctx"]["discriminator"].strip("'")
+    path = f"{spot.path}.{key}" if spot.path else key
+    tags = spot.tags(key)
+    wanted = f"it must be one of {', '.join(tags)}"
+    if error["type"] == "union_tag_not_found":
+        return Mistake(path, f"{path} is missing; {wanted}")
+    tag = str(error["ctx"]["tag"])
+    near = did_you_mean(tag, tags)
+    wanted = f"{near} It must be one of {', '.join(tags)}" if near else wanted
+    return Mistake(path, f"{path} is {_shown(tag)}; {wanted}")
+
+
+def _right(value: Any, spot: Spot) -> str:
+    """Return what a value must be, with the nearest right one where there is one."""
+    near = did_you_mean(value, spot.choices) if isinstance(value, str) else ""
+    return f"{near} It must be {spot.wanted}" if near else f"it must be {spot.wanted}"
+
+
+def _got(spot: Spot, value: Any, what: str) -> str:
+    name = spot.path or what
+    return f"{name} is not usable" if spot.is_secret else f"{name} is {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    """Return the value as Python writes it, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _unknown(path: str, key: str, allowed: Sequence[str]) -> str:
+    if is_secret_name(key):
+        message = f"{path}: no secret may stand here; put it into an environment variable"
+        names = [name for name in allowed if name.endswith("_env")]
+        return f"{message} and name that variable with {names[0]}" if names else message
+    near = did_you_mean(key, allowed)
+    known = f"Allowed: {', '.join(allowed)}" if allowed else "None is allowed"
+    return f"{path} is no key here; {f'{near} ' if near else ''}{known}"
+
+
+def _is_inside(path: str, outer: str) -> bool:
+    return path.startswith((f"{outer}.", f"{outer}[")) if outer else bool(path)
