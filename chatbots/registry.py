@@ -143,14 +143,17 @@ class PluginError(ImportError):
 
 
 def plugins_import(modules: list[str]) -> None:
-    """Import modules from outside, whose decorators register bots and metrics.
+    """Import modules from outside, whose decorators register what they add; of a package, its files too.
+
+    Every registry takes from them what its own folder might hold: bots and metrics, and in the web
+    assignment rules, protocols, exporters, file formats and kinds of jobs.
 
     Raises:
         PluginError: at the first that is missing or broken.
     """
     for module in filter(None, (name.strip() for name in modules)):
         try:
-            importlib.import_module(module)
+            _import_with_files(module)
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
                 why = "there is no such module on Python's path"
@@ -158,6 +161,12 @@ def plugins_import(modules: list[str]) -> None:
                 said = " ".join(str(error).split())
                 why = f"it cannot be imported: {type(error).__name__}: {said}{_where(error)}"
             raise PluginError(f"{module!r}: {why}") from error
+
+
+def _import_with_files(module: str) -> None:
+    imported = importlib.import_module(module)
+    for file in pkgutil.iter_modules(getattr(imported, "__path__", [])):
+        importlib.import_module(f"{module}.{file.name}")
 
 
 def _where(error: BaseException) -> str:

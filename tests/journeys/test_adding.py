@@ -1,4 +1,4 @@
-"""Journeys (f) to (h): a bot, a metric and an assignment rule are one file each, and everything finds them."""
+"""Whatever can be added is one file of a plug-in, and shows at its outside door: a command or a page."""
 
 from __future__ import annotations
 
@@ -11,77 +11,28 @@ from webapp.participant.rehearsal import OutsideDoors, frames_until, say
 
 pytestmark = pytest.mark.slow
 
-PLUGIN = '''
-from chatbots import Identity
-from chatbots.base import BotDefaults
-from chatbots.registry import register_bot
-from evaluation.columns import per_turn
-from evaluation.metrics.base import Measured, MetricDefaults
-from evaluation.metrics.registry import register_metric
-from webapp.studies.rules.base import register_rule
-
-
-@register_bot
-class Shout(BotDefaults):
-    """Answers in capitals."""
-
-    name = "shout"
-    title = "Shout"
-
-    def answer(self, contexts):
-        return [(c.turns[-1].text if c.turns else "hello").upper() for c in contexts]
-
-
-@register_metric
-class Capitals(MetricDefaults):
-    """Share of capitals in the bot's turns."""
-
-    name = "capitals"
-    title = "Capitals"
-    columns = per_turn(
-        "capitals_bot", "Capitals, bot", unit="1", range=(0, 1), direction="neither",
-        description="Share of capital letters.",
-    )
-
-    def measure(self, layout, shared):
-        turns = layout.bot
-        shares = [sum(c.isupper() for c in t) / max(1, len(t)) for t in layout.texts_at(turns)]
-        return Measured(turns={"capitals_bot": layout.spread(turns, shares)})
-
-
-@register_rule
-class FirstComesFirst:
-    """Always the first bot of the list."""
-
-    name = "first"
-    title = "First"
-    description = "Everybody gets the first bot."
-    identity = Identity("first", "1")
-
-    def choose(self, loads, rng):
-        return loads[0].id
-'''
-
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory, vector_cache):
-    """A server with a bot and a rule from one outside module."""
+    """A server with the plug-in `tests/plugin`."""
     folder = tmp_path_factory.mktemp("extended")
-    (folder / "lab_plugin.py").write_text(PLUGIN)
-    server_env = {
-        "CONFAB_PLUGINS": "lab_plugin",
-        "PYTHONPATH": f"{folder}:{ConfabServer.root()}",
-    }
-    yield from start_confab(folder, vector_cache, server_env, with_demo=False)
+    yield from start_confab(
+        folder, vector_cache, {"CONFAB_PLUGINS": "tests.plugin"}, with_demo=False
+    )
 
 
-async def test_a_new_bot_is_listed_chats_and_plays_itself(extended: ConfabServer) -> None:
+async def test_a_new_bot_given_by_a_new_rule_chats_in_a_new_protocol_and_plays_itself(
+    extended: ConfabServer,
+) -> None:
     listed = {bot["id"]: bot for bot in json.loads(extended.manage("list_bots", "--json").stdout)}
     assert listed["shout"]["available"]
-    extended.add_study("loud", ["shout", "eliza"], rule="first")
+    extended.add_study("loud", ["shout", "eliza"], rule="first", protocol="small-talk")
     doors = OutsideDoors(extended.url, "loud")
     try:
-        await doors.start()
+        entry = await doors.http.get("/s/loud/")
+        assert "Step 1 of 3: Welcome" in entry.text
+        chat = await doors.http.get(f"/chat/{await doors.start()}/")
+        assert "Step 2 of 3: Small talk" in chat.text
         async with doors.socket() as socket:
             await frames_until(socket, "history")
             assert (await say(socket, "good morning"))[-1]["text"] == "GOOD MORNING"
@@ -136,3 +87,15 @@ def test_a_new_metric_is_computed_exported_and_in_the_dictionary(extended: Confa
         str(file),
     )
     assert "Share of capital letters." in file.read_text(encoding="utf-8")
+
+
+def test_a_new_table_is_exported_and_a_new_format_imported(extended: ConfabServer) -> None:
+    file = extended.data_dir / "talks.txt"
+    file.write_text("shout\n> hi\n< HI\n\nshout\n> bye\n< BYE\n> now\n< NOW\n")
+    imported = extended.manage("import_conversations", str(file), "--study", "talks", "--json")
+    assert json.loads(imported.stdout)["conversations"] == 2
+    out = extended.data_dir / "lengths.csv"
+    extended.manage(
+        "export", "--study", "talks", "--what", "lengths", "--format", "csv", "--output", str(out)
+    )
+    assert sorted(out.read_text().split()) == ["bot,n_exchanges", "shout,1", "shout,2"]

@@ -1,0 +1,39 @@
+"""A study protocol."""
+
+from __future__ import annotations
+
+from chatbots import Identity
+from webapp.studies.models import Rubric, Study
+from webapp.studies.protocols.base import (
+    Draw,
+    Progress,
+    SlotPlan,
+    Step,
+    TaskPlan,
+    register_protocol,
+)
+
+
+@register_protocol
+class SmallTalk:
+    name = "small-talk"
+    title = "Small talk"
+    description = "Talk a little, and judge it."
+    identity = Identity("small-talk", "1")
+    steps = (
+        Step("consent", "Welcome"),
+        Step("instructions", "Welcome"),
+        Step("chat", "Small talk"),
+        Step("form", "Judge"),
+        Step("done", "Judge"),
+    )
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        [bot] = draw.bots()
+        return TaskPlan("chat", (SlotPlan(bot=bot),))
+
+    def form(self, study: Study) -> Rubric:
+        return study.rubric
+
+    def is_complete(self, progress: Progress) -> bool:
+        return progress.n_rated > 0

@@ -1,0 +1,20 @@
+"""An assignment rule."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from chatbots import Identity
+from webapp.studies.rules.base import Load, register_rule
+
+
+@register_rule
+class FirstOfTheList:
+    name = "first"
+    title = "First"
+    description = "Everybody gets the first bot."
+    identity = Identity("first", "1")
+
+    def choose(self, loads: Sequence[Load], rng: random.Random) -> str:
+        return loads[0].id
