@@ -11,7 +11,7 @@ import pytest
 from tests.builders import make_conversation, make_participant, make_rating, make_study
 from webapp.core.errors import Refused
 from webapp.studies.rules.base import AssignmentRule, Load, rules
-from webapp.studies.services import assignment_open
+from webapp.studies.services import task_open
 
 
 @pytest.fixture(params=rules.names())
@@ -44,7 +44,7 @@ def test_a_person_meets_every_bot_once(rule: AssignmentRule) -> None:
         conversation = make_conversation(study, n_exchanges=3, platform="prolific", external_id="p")
         assert conversation.participant == participant
         met[conversation.bot.bot_id] += 1
-        assert make_rating(conversation).assignment.completion_code
+        assert make_rating(conversation).task.completion_code
     assert met == dict.fromkeys(study.bots, 1)
     with pytest.raises(Refused, match="every chatbot"):
-        assignment_open(participant=participant)
+        task_open(participant=participant)

@@ -24,12 +24,12 @@ async def form_fields(browser: httpx.AsyncClient, path: str) -> dict[str, str]:
 
 
 def counts(server: ConfabServer, study: str) -> list[int]:
-    """Participants, assignments and conversations of the study."""
+    """Participants, tasks and conversations of the study."""
     printed = server.shell(
-        "from webapp.studies.models import Participant, Assignment;"
+        "from webapp.studies.models import Participant, Task;"
         "from webapp.conversations.models import Conversation;"
         f"print(Participant.objects.filter(study__key={study!r}).count(),"
-        f" Assignment.objects.filter(participant__study__key={study!r}).count(),"
+        f" Task.objects.filter(participant__study__key={study!r}).count(),"
         f" Conversation.objects.filter(study__key={study!r}).count())"
     )
     return [int(number) for number in printed.split()]

@@ -63,7 +63,7 @@ def _people() -> None:
     from webapp.conversations import services
     from webapp.conversations.models import Conversation
     from webapp.ratings.services import rating_draft_store
-    from webapp.studies.models import Assignment, Study
+    from webapp.studies.models import Study, Task
     from webapp.studies.services import participant_enter
     from webapp.studies.terms import consent_version
 
@@ -131,7 +131,7 @@ def _people() -> None:
     participant_enter(study=study, **prolific("declined"))
     # Waits and places are measured from now on; these are long over, today as on the day of a test.
     long_ago = timezone.now() - timedelta(days=1)
-    Assignment.objects.filter(state="open").update(created_at=long_ago)
+    Task.objects.filter(state="open").update(created_at=long_ago)
     Conversation.objects.filter(due_turn__isnull=False).update(due_since=long_ago)
     # Its texts change; who comes now agrees to others.
     first = consent_version(study)

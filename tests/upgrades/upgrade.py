@@ -37,7 +37,7 @@ def _goes_on() -> dict[str, Any]:
 
     study = Study.objects.get(key="collects")
     draft = Conversation.objects.exclude(rating_draft={}).get()
-    code = make_rating(draft).assignment.completion_code
+    code = make_rating(draft).task.completion_code
     Study.objects.filter(pk=study.pk).update(n_conversations_wanted=11)
     study.refresh_from_db()
     newcomers = [make_conversation(study, entry_nonce=f"new{n}") for n in range(2)]

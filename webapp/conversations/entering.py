@@ -25,7 +25,7 @@ def conversation_enter(
         study: and the others: as `participant_enter`.
 
     Raises:
-        Refused: as `assignment_open`; then nobody was stored.
+        Refused: as `task_open`; then nobody was stored.
     """
     with transaction.atomic():
         participant = participant_enter(

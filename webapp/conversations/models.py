@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from chatbots.endpoints.metering import ReplyCost
 from webapp.bots.models import BotVersion
 from webapp.core.models import TimeStamped
-from webapp.studies.models import Assignment, Participant, Study
+from webapp.studies.models import Participant, Study, Task
 
 _MOST_TOKENS = 2**31 - 1
 
@@ -49,8 +49,8 @@ class Conversation(TimeStamped):
     participant = models.ForeignKey(
         Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="conversations"
     )
-    assignment = models.OneToOneField(
-        Assignment, null=True, blank=True, on_delete=models.SET_NULL, related_name="conversation"
+    task = models.OneToOneField(
+        Task, null=True, blank=True, on_delete=models.SET_NULL, related_name="conversation"
     )
     external_id = models.CharField(max_length=200, blank=True, help_text=_("Id in its source."))
     seed = models.BigIntegerField(default=0)

@@ -61,7 +61,7 @@ def conversation_for(
             participant__in=list(participant_ids),
             source=Conversation.Source.CHAT,
         )
-        .select_related("study__rubric", "participant", "assignment", "bot")
+        .select_related("study__rubric", "participant", "task", "bot")
         .first()
     )
 

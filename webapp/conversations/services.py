@@ -30,12 +30,12 @@ from webapp.conversations.selectors import (
     failure_of,
 )
 from webapp.core.errors import Refused
-from webapp.studies.models import Assignment, Participant
+from webapp.studies.models import Participant, Task
 from webapp.studies.services import (
-    assignment_close,
-    assignment_complete,
-    assignment_open,
     conversation_seed,
+    task_close,
+    task_complete,
+    task_open,
 )
 
 # A chat in which nothing has been written for this long makes way for another visit.
@@ -63,12 +63,10 @@ def conversation_start(*, participant: Participant, exclude: Collection[str] = (
     """Open the participant's next conversation; while one is open, that one comes back.
 
     Raises:
-        Refused: as `assignment_open`.
+        Refused: as `task_open`.
     """
-    assignment = assignment_open(
-        participant=participant, exclude={*exclude, *bots_unavailable_at_hosts()}
-    )
-    existing = Conversation.objects.filter(assignment=assignment).first()
+    task = task_open(participant=participant, exclude={*exclude, *bots_unavailable_at_hosts()})
+    existing = Conversation.objects.filter(task=task).first()
     if existing is not None:
         return existing
     study = participant.study
@@ -76,16 +74,16 @@ def conversation_start(*, participant: Participant, exclude: Collection[str] = (
         with transaction.atomic():
             return Conversation.objects.create(
                 source=Conversation.Source.CHAT,
-                bot=bot_version_record(bot=bot_find(assignment.bot_id)),
+                bot=bot_version_record(bot=bot_find(task.bot_id)),
                 study=study,
                 participant=participant,
-                assignment=assignment,
+                task=task,
                 seed=conversation_seed(study=study),
                 is_synthetic=participant.is_synthetic,
             )
     except IntegrityError:
-        # A second click was faster; an assignment has one conversation.
-        return Conversation.objects.get(assignment=assignment)
+        # A second click was faster; a task has one conversation.
+        return Conversation.objects.get(task=task)
 
 
 def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
@@ -98,14 +96,14 @@ def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
     Raises:
         Refused: `elsewhere` while the open chat is in use.
     """
-    assignment = participant.assignments.filter(state=Assignment.State.OPEN).first()
-    if assignment is None or (submission and assignment.submission == submission):
+    task = participant.tasks.filter(state=Task.State.OPEN).first()
+    if task is None or (submission and task.submission == submission):
         return
-    newest = Turn.objects.filter(conversation__assignment=assignment).order_by("-index").first()
-    active_at = newest.created_at if newest else assignment.created_at
+    newest = Turn.objects.filter(conversation__task=task).order_by("-index").first()
+    active_at = newest.created_at if newest else task.created_at
     if timezone.now() - active_at < IDLE_AFTER:
         raise Refused("elsewhere", _("You are chatting in another window."))
-    assignment_close(assignment=assignment, state=Assignment.State.EXPIRED)
+    task_close(task=task, state=Task.State.EXPIRED)
 
 
 def turn_add_human(*, conversation_id: UUID, client_id: UUID, text: str) -> HumanTurn:
@@ -382,42 +380,42 @@ def conversation_swap(*, conversation: Conversation) -> Conversation:
 
     Raises:
         Refused: `not_failed` if the reply has neither failed nor is long overdue, or as
-            `assignment_open`; then nothing changed.
+            `task_open`; then nothing changed.
     """
     with transaction.atomic():
-        assignment = _failed_close(conversation, Assignment.State.FAILED)
-        return conversation_start(participant=assignment.participant, exclude=[assignment.bot_id])
+        task = _failed_close(conversation, Task.State.FAILED)
+        return conversation_start(participant=task.participant, exclude=[task.bot_id])
 
 
-def conversation_finish_failed(*, conversation: Conversation) -> Assignment:
+def conversation_finish_failed(*, conversation: Conversation) -> Task:
     """After `bot_failed`: end with credit and without a rating.
 
     Raises:
         Refused: `not_failed` if the reply has neither failed nor is long overdue.
     """
     with transaction.atomic():
-        assignment = conversation.assignment
-        if assignment is not None and assignment.completion_code:
-            return assignment
-        assignment = _failed_close(conversation, None)
-        return assignment_complete(assignment=assignment)
+        task = conversation.task
+        if task is not None and task.completion_code:
+            return task
+        task = _failed_close(conversation, None)
+        return task_complete(task=task)
 
 
-def _failed_close(conversation: Conversation, assignment_state: str | None) -> Assignment:
+def _failed_close(conversation: Conversation, task_state: str | None) -> Task:
     locked = (
         Conversation.objects.select_for_update(of=("self",))
-        .select_related("study", "assignment__participant__study")
+        .select_related("study", "task__participant__study")
         .get(pk=conversation.pk)
     )
-    if locked.assignment is None or failure_of(locked) is None:
+    if locked.task is None or failure_of(locked) is None:
         raise Refused("not_failed", _("This chat is still running."))
     locked.state = Conversation.State.FAILED
     locked.ended_at = timezone.now()
     locked.rating_draft = {}
     locked.save()
-    if assignment_state is not None:
-        assignment_close(assignment=locked.assignment, state=assignment_state)
-    return locked.assignment
+    if task_state is not None:
+        task_close(task=locked.task, state=task_state)
+    return locked.task
 
 
 def conversation_withdraw(*, conversation: Conversation) -> None:
@@ -425,7 +423,7 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
     with transaction.atomic():
         locked = (
             Conversation.objects.select_for_update(of=("self",))
-            .select_related("assignment")
+            .select_related("task")
             .get(pk=conversation.pk)
         )
         if locked.state != Conversation.State.OPEN:
@@ -437,8 +435,8 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
         locked.n_exchanges = 0
         _due_set(locked)
         locked.save()
-        if locked.assignment is not None:
-            assignment_close(assignment=locked.assignment, state=Assignment.State.WITHDRAWN)
+        if locked.task is not None:
+            task_close(task=locked.task, state=Task.State.WITHDRAWN)
 
 
 _NOTHING_DUE: dict[str, Any] = {

@@ -25,7 +25,7 @@ from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.unfinished import jobs_unfinished
 from webapp.ratings.summary import raters_count, study_bots, study_conversations
 from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, SelfPlayRun
-from webapp.studies.models import Assignment, Participant, Study
+from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import bots_beyond_cap
 
@@ -208,11 +208,11 @@ def _unpaid() -> list[Need]:
     lost = (
         Participant.objects.filter(
             is_synthetic=False,
-            assignments__state=Assignment.State.FAILED,
+            tasks__state=Task.State.FAILED,
             study__promises_pay_on_failure=True,
         )
-        .exclude(assignments__completion_code__isnull=False)
-        .exclude(assignments__state=Assignment.State.OPEN)
+        .exclude(tasks__completion_code__isnull=False)
+        .exclude(tasks__state=Task.State.OPEN)
         .values("study__key", "study__name")
         .annotate(n=Count("pk", distinct=True))
         .order_by("-n")
@@ -281,10 +281,10 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
     studies = list(studies)
     counts: dict[int, dict[str, int]] = {study.pk: {} for study in studies}
     for row in (
-        Assignment.objects.filter(
+        Task.objects.filter(
             participant__study__in=studies,
             participant__is_synthetic=False,
-            state=Assignment.State.COMPLETED,
+            state=Task.State.COMPLETED,
         )
         .values("participant__study", "bot_id")
         .annotate(n=Count("pk"))
@@ -328,9 +328,9 @@ def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
     people = Participant.objects.filter(study=study)
     if not include_synthetic:
         people = people.filter(is_synthetic=False)
-    gone = (Assignment.State.WITHDRAWN, Assignment.State.EXPIRED)
-    assigned = Assignment.objects.filter(participant__in=people).aggregate(
-        over=Count("pk", filter=~Q(state=Assignment.State.OPEN)),
+    gone = (Task.State.WITHDRAWN, Task.State.EXPIRED)
+    assigned = Task.objects.filter(participant__in=people).aggregate(
+        over=Count("pk", filter=~Q(state=Task.State.OPEN)),
         left=Count("pk", filter=Q(state__in=gone)),
     )
     return StudyCards(

@@ -164,10 +164,10 @@ def conversation_address(visit: Visit, conversation: Conversation, open_one: UUI
     Args:
         open_one: the participant's open conversation, if any.
     """
-    assignment = conversation.assignment
+    task = conversation.task
     if conversation.state == Conversation.State.OPEN:
         return visit.link("chat", conversation.pk)
-    if assignment is not None and ending_of(assignment) is not None:
+    if task is not None and ending_of(task) is not None:
         return visit.link("done", conversation.pk)
     if open_one is not None:
         return visit.link("chat", open_one)

@@ -34,21 +34,21 @@ def done_page(
         recruitment: the parameters of the link that was opened, if one was.
         shown: all endings whose codes this visit may read.
     """
-    assignment = ending.assignment
-    participant, study = assignment.participant, assignment.participant.study
-    submit_url = mturk_submit_url(participant) if ending.code and assignment.submission else ""
+    task = ending.task
+    participant, study = task.participant, task.participant.study
+    submit_url = mturk_submit_url(participant) if ending.code and task.submission else ""
     context = {
         **study_texts(study),
         "visit": visit,
-        "conversation": getattr(assignment, "conversation", None),
+        "conversation": getattr(task, "conversation", None),
         "ending": ending,
-        "endings": [e for e in shown if e.assignment != ending.assignment],
+        "endings": [e for e in shown if e.task != ending.task],
         "is_rated": ending.outcome == Outcome.RATED,
         "is_withdrawn": ending.outcome == Outcome.WITHDRAWN,
         "thanks": own_thanks(study),
         "platform": platform_name(participant, study),
         "submit_url": submit_url,
-        "assignment_id": assignment.submission,
+        "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
         # A platform pays for one chat at a time, so its people come back by its link, not from here.
         "again": not participant.platform and study_refusal(study, participant) is None,

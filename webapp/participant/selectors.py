@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from webapp.conversations.models import Conversation
-from webapp.conversations.outcomes import Ending, assignments_with_endings, ending_of, endings_of
+from webapp.conversations.outcomes import Ending, ending_of, endings_of, tasks_with_endings
 from webapp.participant.ownership import session_participant_id
 from webapp.participant.recruitment import Recruitment
 from webapp.studies.models import Participant, Study
@@ -57,8 +57,7 @@ def codes_shown(
     return [
         ending
         for ending in endings_of(participant)
-        if ending.code
-        and (is_theirs or (submission and ending.assignment.submission == submission))
+        if ending.code and (is_theirs or (submission and ending.task.submission == submission))
     ]
 
 
@@ -70,12 +69,12 @@ def visit_ending(
     A platform's id of a visit is known to the platform and to this person alone, so it opens what came of
     that visit, in any browser. Without one, session or token must speak for the person.
     """
-    assignments = assignments_with_endings(participant.assignments.order_by("-created_at", "-pk"))
+    tasks = tasks_with_endings(participant.tasks.order_by("-created_at", "-pk"))
     if recruitment.submission:
-        assignments = assignments.filter(submission=recruitment.submission)
+        tasks = tasks.filter(submission=recruitment.submission)
     elif not is_theirs:
         return None
-    newest = assignments.first()
+    newest = tasks.first()
     return ending_of(newest) if newest else None
 
 

@@ -268,8 +268,8 @@ def _rate(
 @conversation_page
 def done(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """Thanks, the code and the way back. Opened again it says the same."""
-    assignment = conversation.assignment
-    ending = ending_of(assignment) if assignment else None
+    task = conversation.task
+    ending = ending_of(task) if task else None
     if ending is None:
         return _elsewhere(conversation, visit)
     return done_page(request, visit, ending)

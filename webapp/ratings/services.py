@@ -17,9 +17,9 @@ from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
-from webapp.studies.models import Assignment, Participant, Rubric
+from webapp.studies.models import Participant, Rubric, Task
 from webapp.studies.protocols.base import Progress, protocols
-from webapp.studies.services import assignment_complete, rubric_freeze
+from webapp.studies.services import rubric_freeze, task_complete
 
 COMMENT_MAX_CHARS = 5000
 WAITS_FOR_REPLY = gettext_lazy(
@@ -30,10 +30,10 @@ _DRAFT_MAX_CHARS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RatingOutcome:
-    """The stored rating and the assignment with its code; `created` False when it was there."""
+    """The stored rating and the task with its code; `created` False when it was there."""
 
     rating: Rating
-    assignment: Assignment
+    task: Task
     created: bool
 
 
@@ -79,15 +79,15 @@ def rating_submit(
     with transaction.atomic():
         conversation = (
             Conversation.objects.select_for_update(of=("self",))
-            .select_related("study__rubric", "assignment")
+            .select_related("study__rubric", "task")
             .get(pk=conversation.pk)
         )
-        study, assignment = conversation.study, conversation.assignment
-        if conversation.participant_id != participant.pk or study is None or assignment is None:
+        study, task = conversation.study, conversation.task
+        if conversation.participant_id != participant.pk or study is None or task is None:
             raise Refused("not_found", _("We cannot open this chat here."))
         existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
         if existing is not None:
-            return RatingOutcome(existing, assignment, created=False)
+            return RatingOutcome(existing, task, created=False)
         if conversation.state != Conversation.State.OPEN:
             raise Refused("closed", _("This chat is finished."))
         if conversation.n_exchanges < study.min_exchanges:
@@ -116,8 +116,8 @@ def rating_submit(
             rubric_freeze(rubric_id=rubric.pk)
         conversation_complete(conversation=conversation)
         if protocol.is_complete(Progress(n_slots=1, n_rated=1)):
-            assignment = assignment_complete(assignment=assignment)
-    return RatingOutcome(rating, assignment, created=True)
+            task = task_complete(task=task)
+    return RatingOutcome(rating, task, created=True)
 
 
 def rating_draft_store(*, conversation: Conversation, values: Mapping[str, str]) -> None:

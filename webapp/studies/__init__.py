@@ -1,1 +1,1 @@
-"""Studies, rubrics, participants and assignments; one file per study protocol."""
+"""Studies, rubrics, participants and tasks; one file per study protocol."""

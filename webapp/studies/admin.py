@@ -1,4 +1,4 @@
-"""Records of studies, rubrics, participants and assignments, and the editing of study texts."""
+"""Records of studies, rubrics, participants and tasks, and the editing of study texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webapp.bots.selectors import bot_entry_list
 from webapp.core.rights import Right
 from webapp.core.rights_admin import ByRights, ReadOnly, private_search
 from webapp.studies.erasure import erasure_counts, erasure_kinds, participants_erase
-from webapp.studies.models import Assignment, ConsentText, Dimension, Participant, Rubric, Study
+from webapp.studies.models import ConsentText, Dimension, Participant, Rubric, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import rubric_is_fixed
@@ -37,7 +37,7 @@ class StudyForm(forms.ModelForm):
         help_text=_("A bot keeps its mark in plots: new ones are put behind those already here."),
     )
     protocol = forms.ChoiceField(label=_("Protocol"))
-    rule = forms.ChoiceField(label=_("Assignment rule"))
+    rule = forms.ChoiceField(label=_("Task rule"))
 
     class Meta:
         model = Study
@@ -295,8 +295,8 @@ class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
         participants_erase(participants=queryset)
 
 
-@admin.register(Assignment)
-class AssignmentAdmin(ReadOnly, admin.ModelAdmin):
+@admin.register(Task)
+class TaskAdmin(ReadOnly, admin.ModelAdmin):
     right_to_view = Right.PAY
     list_display = (
         "id",
@@ -325,6 +325,6 @@ class AssignmentAdmin(ReadOnly, admin.ModelAdmin):
         return private_search(request, self.search_fields, "participant__external_id")
 
     @admin.display(description=_("study"), ordering="participant__study")
-    def study(self, assignment: Assignment) -> Study:
+    def study(self, task: Task) -> Study:
         """The participant's study."""
-        return assignment.participant.study
+        return task.participant.study

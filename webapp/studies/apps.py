@@ -12,7 +12,7 @@ class StudiesConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.studies.erasure import erasure_kind
-        from webapp.studies.models import Assignment
+        from webapp.studies.models import Task
 
         erasure_kind(
             "participants",
@@ -21,7 +21,7 @@ class StudiesConfig(AppConfig):
             lock=True,
         )
         erasure_kind(
-            "assignments",
-            _("assignments, with their completion codes"),
-            lambda people: Assignment.objects.filter(participant__in=people),
+            "tasks",
+            _("tasks, with their completion codes"),
+            lambda people: Task.objects.filter(participant__in=people),
         )

@@ -353,7 +353,7 @@ class Participant(TimeStamped):
         return self.recruitment.get("SESSION_ID") or self.recruitment.get("assignmentId") or ""
 
 
-class Assignment(TimeStamped):
+class Task(TimeStamped):
     """One bot given to one participant, and the code they earn with it."""
 
     class State(models.TextChoices):
@@ -363,9 +363,7 @@ class Assignment(TimeStamped):
         WITHDRAWN = "withdrawn", _("Withdrawn")
         EXPIRED = "expired", _("Left")
 
-    participant = models.ForeignKey(
-        Participant, on_delete=models.CASCADE, related_name="assignments"
-    )
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="tasks")
     bot_id = models.CharField(max_length=100)
     state = models.CharField(max_length=20, choices=State, default=State.OPEN)
     submission = models.CharField(
@@ -380,11 +378,11 @@ class Assignment(TimeStamped):
             models.UniqueConstraint(
                 fields=["participant"],
                 condition=Q(state="open"),
-                name="assignment_one_open_each",
+                name="task_one_open_each",
             ),
             models.CheckConstraint(
                 condition=~Q(state="completed") | Q(completion_code__isnull=False),
-                name="assignment_completed_has_code",
+                name="task_completed_has_code",
             ),
         ]
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
-from webapp.studies.models import AGREED_BY_PEOPLE, Assignment, Participant, Rubric, Study
+from webapp.studies.models import AGREED_BY_PEOPLE, Participant, Rubric, Study, Task
 from webapp.studies.rules.base import Load
 
 _PARTICIPANT_SALT = "confab.participant"
@@ -45,17 +45,17 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
     if study.state != Study.State.COLLECTING:
         return Refused("ended", _("This study has ended."))
     if participant is not None:
-        if participant.assignments.filter(state=Assignment.State.OPEN).exists():
+        if participant.tasks.filter(state=Task.State.OPEN).exists():
             return None
         met = bots_met(participant)
         limit = study.max_conversations_per_participant
-        n_done = participant.assignments.filter(state=Assignment.State.COMPLETED).count()
+        n_done = participant.tasks.filter(state=Task.State.COMPLETED).count()
         if (limit and n_done >= limit) or set(study.bots) <= met:
             return Refused("all_rated", _("You have already rated every chatbot."))
     if study.n_conversations_wanted:
         n_taken = (
-            Assignment.objects.filter(participant__study=study, participant__is_synthetic=False)
-            .filter(Q(state=Assignment.State.COMPLETED) | _holds_place())
+            Task.objects.filter(participant__study=study, participant__is_synthetic=False)
+            .filter(Q(state=Task.State.COMPLETED) | _holds_place())
             .count()
         )
         synthetic = participant is not None and participant.is_synthetic
@@ -66,7 +66,7 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
 
 def bots_met(participant: Participant) -> set[str]:
     """Bots this person has had, whether rated, failed or left."""
-    return set(participant.assignments.values_list("bot_id", flat=True))
+    return set(participant.tasks.values_list("bot_id", flat=True))
 
 
 def bots_beyond_cap(study: Study) -> dict[str, str]:
@@ -85,18 +85,18 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
 
 
 def task_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool = False) -> list[Load]:
-    """Count completed and open assignments of each bot.
+    """Count completed and open tasks of each bot.
 
     Args:
         synthetic: of scripted participants alone, who balance among themselves; else of people alone.
     """
     rows = (
-        Assignment.objects.filter(
+        Task.objects.filter(
             participant__study=study, participant__is_synthetic=synthetic, bot_id__in=bot_ids
         )
         .values("bot_id")
         .annotate(
-            n_completed=Count("id", filter=Q(state=Assignment.State.COMPLETED)),
+            n_completed=Count("id", filter=Q(state=Task.State.COMPLETED)),
             n_open=Count("id", filter=_holds_place()),
         )
     )
@@ -105,7 +105,7 @@ def task_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool = Fals
 
 
 def _holds_place() -> Q:
-    return Q(state=Assignment.State.OPEN, created_at__gte=timezone.now() - PLACE_HELD_FOR)
+    return Q(state=Task.State.OPEN, created_at__gte=timezone.now() - PLACE_HELD_FOR)
 
 
 def participant_token(participant: Participant) -> str:

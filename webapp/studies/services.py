@@ -1,4 +1,4 @@
-"""Writes of studies, rubrics, participants and assignments."""
+"""Writes of studies, rubrics, participants and tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.drawing import StudyDraw
-from webapp.studies.models import Assignment, ConsentText, Dimension, Participant, Rubric, Study
+from webapp.studies.models import ConsentText, Dimension, Participant, Rubric, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import study_refusal
 from webapp.studies.terms import consent_texts, consent_version
@@ -245,8 +245,8 @@ def consent_record(*, participant: Participant) -> Participant:
     return participant
 
 
-def assignment_open(*, participant: Participant, exclude: Collection[str] = ()) -> Assignment:
-    """The participant's open assignment, or a new one with the bot that the study's rule chooses.
+def task_open(*, participant: Participant, exclude: Collection[str] = ()) -> Task:
+    """The participant's open task, or a new one with the bot that the study's rule chooses.
 
     Args:
         exclude: bots not to give now, besides those met before.
@@ -259,7 +259,7 @@ def assignment_open(*, participant: Participant, exclude: Collection[str] = ()) 
         # One place at a time: who counts is done before the next one counts. SQLite has one writer
         # anyway; `no_key` leaves PostgreSQL's checks of foreign keys to the study alone.
         study = Study.objects.select_for_update(no_key=True).get(pk=participant.study_id)
-        current = participant.assignments.filter(state=Assignment.State.OPEN).first()
+        current = participant.tasks.filter(state=Task.State.OPEN).first()
         if current is not None:
             return current
         refusal = study_refusal(study, participant)
@@ -267,35 +267,35 @@ def assignment_open(*, participant: Participant, exclude: Collection[str] = ()) 
             raise refusal
         draw = StudyDraw(study, participant, bot_ids, exclude)
         plan = protocols.get(study.protocol).next_task(draw)
-        return Assignment.objects.create(
+        return Task.objects.create(
             participant=participant,
             bot_id=plan.slots[0].bot,
             submission=participant.submission,
         )
 
 
-def assignment_complete(*, assignment: Assignment) -> Assignment:
+def task_complete(*, task: Task) -> Task:
     """Complete with a code; done twice it keeps the first code."""
     for _attempt in range(10):
         try:
             with transaction.atomic():
-                Assignment.objects.filter(pk=assignment.pk, completion_code=None).update(
-                    state=Assignment.State.COMPLETED,
+                Task.objects.filter(pk=task.pk, completion_code=None).update(
+                    state=Task.State.COMPLETED,
                     completion_code=_completion_code(),
                     completed_at=timezone.now(),
                 )
             break
         except IntegrityError:
             continue  # the code is taken
-    assignment.refresh_from_db()
-    return assignment
+    task.refresh_from_db()
+    return task
 
 
-def assignment_close(*, assignment: Assignment, state: str) -> Assignment:
+def task_close(*, task: Task, state: str) -> Task:
     """Close without a code (failed, withdrawn, left)."""
-    Assignment.objects.filter(pk=assignment.pk, state=Assignment.State.OPEN).update(state=state)
-    assignment.refresh_from_db()
-    return assignment
+    Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(state=state)
+    task.refresh_from_db()
+    return task
 
 
 def _completion_code() -> str:

@@ -11,11 +11,11 @@ from webapp.conversations import services
 from webapp.conversations.models import Conversation
 from webapp.conversations.outcomes import (
     Ending,
-    assignments_with_endings,
     ending_of,
     endings_of,
+    tasks_with_endings,
 )
-from webapp.studies.models import Assignment, Study
+from webapp.studies.models import Study, Task
 
 pytestmark = pytest.mark.django_db
 PROLIFIC = {"platform": "prolific", "external_id": "p1", "recruitment": {"SESSION_ID": "s1"}}
@@ -41,7 +41,7 @@ def withdrawn(study: Study, **who: object) -> Ending:
 
 
 def ended(conversation: Conversation) -> Ending:
-    ending = ending_of(Assignment.objects.get(conversation=conversation))
+    ending = ending_of(Task.objects.get(conversation=conversation))
     assert ending is not None
     return ending
 
@@ -77,17 +77,17 @@ def test_an_address_elsewhere_is_a_link_without_code_and_a_placeholder_takes_our
     elsewhere = rated(make_study(completion_url="https://panel.example/back?study=7"))
     assert (elsewhere.code, elsewhere.link) == ("", "https://panel.example/back?study=7")
     filled = rated(make_study("t", completion_url="https://panel.example/back?code={code}"))
-    assert filled.code == filled.assignment.completion_code
+    assert filled.code == filled.task.completion_code
     assert filled.link == f"https://panel.example/back?code={filled.code}"
 
 
 def test_without_link_the_code_is_ours_and_mechanical_turk_never_sees_prolifics() -> None:
     plain = rated(make_study())
-    assert plain.code == plain.assignment.completion_code
+    assert plain.code == plain.task.completion_code
     assert plain.link == ""
     for number, fields in enumerate(({"prolific_rated": "R1"}, {"completion_url": LINK + "R1"})):
         worker = rated(make_study(f"m{number}", **fields), platform="mturk", external_id="w")
-        assert (worker.code, worker.link) == (worker.assignment.completion_code, "")
+        assert (worker.code, worker.link) == (worker.task.completion_code, "")
 
 
 def test_open_swapped_and_left_chats_have_no_ending() -> None:
@@ -97,7 +97,7 @@ def test_open_swapped_and_left_chats_have_no_ending() -> None:
     fail_reply(conversation)
     other = services.conversation_swap(conversation=conversation)
     assert endings_of(participant) == []
-    Assignment.objects.filter(conversation=other).update(state=Assignment.State.EXPIRED)
+    Task.objects.filter(conversation=other).update(state=Task.State.EXPIRED)
     assert endings_of(participant) == []
     services.conversation_withdraw(conversation=other)
     assert [ending.outcome for ending in endings_of(participant)] == ["withdrawn"]
@@ -111,6 +111,6 @@ def test_endings_of_many_people_take_one_query() -> None:
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        found = [ending_of(a) for a in assignments_with_endings(Assignment.objects.order_by("pk"))]
+        found = [ending_of(a) for a in tasks_with_endings(Task.objects.order_by("pk"))]
     assert len(found) == 6
     assert len(queries) == 1

@@ -20,7 +20,7 @@ from tests.builders import (
 from webapp.conversations import selectors, services
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
-from webapp.studies.models import Assignment
+from webapp.studies.models import Task
 
 pytestmark = pytest.mark.django_db
 
@@ -173,7 +173,7 @@ def test_finish_after_a_failure_gives_credit_once() -> None:
     second = services.conversation_finish_failed(conversation=conversation)
     assert first.completion_code
     assert first.completion_code == second.completion_code
-    assert first.state == Assignment.State.COMPLETED
+    assert first.state == Task.State.COMPLETED
 
 
 def test_withdrawal_deletes_the_texts() -> None:
@@ -182,7 +182,7 @@ def test_withdrawal_deletes_the_texts() -> None:
     conversation.refresh_from_db()
     assert conversation.state == Conversation.State.WITHDRAWN
     assert not Turn.objects.exists()
-    assert conversation.assignment.state == Assignment.State.WITHDRAWN
+    assert conversation.task.state == Task.State.WITHDRAWN
 
 
 def test_started_again_it_is_the_same_open_chat() -> None:

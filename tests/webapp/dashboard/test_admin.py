@@ -76,7 +76,7 @@ def test_an_answered_rubric_cannot_change_but_gets_a_new_version(chief: Client) 
         "studies_study",
         "studies_rubric",
         "studies_participant",
-        "studies_assignment",
+        "studies_task",
         "conversations_conversation",
         "ratings_rating",
         "bots_botversion",

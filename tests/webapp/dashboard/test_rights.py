@@ -161,7 +161,7 @@ LISTS = {
     "studies_rubric": {Right.READ},
     "studies_consenttext": {Right.READ},
     "studies_participant": {Right.PRIVATE},
-    "studies_assignment": {Right.PAY},
+    "studies_task": {Right.PAY},
     "conversations_conversation": {Right.READ},
     "conversations_bothostheartbeat": {Right.READ},
     "ratings_rating": {Right.READ},

@@ -101,8 +101,8 @@ def test_the_whole_way_without_cookies(study: Study) -> None:
     assert rated.status_code == 302
     assert "?t=" in rated.url
     done = frame.get(rated.url)
-    conversation.assignment.refresh_from_db()
-    assert conversation.assignment.completion_code in done.content.decode()
+    conversation.task.refresh_from_db()
+    assert conversation.task.completion_code in done.content.decode()
     assert not frame.seen, "no session is given to a request without cookies"
 
 

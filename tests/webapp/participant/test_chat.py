@@ -11,7 +11,7 @@ from tests.builders import fail_reply
 from tests.webapp.participant.conftest import begin, chat, post
 from webapp.conversations.models import Conversation
 from webapp.participant.wording import plural_forms
-from webapp.studies.models import Assignment, Study
+from webapp.studies.models import Study, Task
 
 pytestmark = pytest.mark.django_db
 
@@ -101,12 +101,12 @@ def test_finish_gives_the_code_without_a_rating(study: Study, browser: Client) -
     fail_reply(conversation)
     response = post(browser, f"/chat/{conversation.pk}/finish/")
     assert response.url == f"/chat/{conversation.pk}/done/"
-    code = Assignment.objects.get().completion_code
+    code = Task.objects.get().completion_code
     page = browser.get(response.url).content.decode()
     assert code in page
     assert "finished early" in page
     assert post(browser, f"/chat/{conversation.pk}/finish/").url == response.url
-    assert Assignment.objects.get().completion_code == code
+    assert Task.objects.get().completion_code == code
     assert browser.get(f"/chat/{conversation.pk}/").url == response.url
     assert not conversation.ratings.exists()
 

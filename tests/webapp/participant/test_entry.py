@@ -14,7 +14,7 @@ from tests.builders import exchange, make_rating, make_study
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import recruitment_unsign
-from webapp.studies.models import Assignment, Participant, Study
+from webapp.studies.models import Participant, Study, Task
 from webapp.studies.selectors import rehearsal_token
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +24,7 @@ def test_opening_the_link_creates_nothing(study: Study, browser: Client) -> None
     response = browser.get("/s/s/?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=y")
     assert response.status_code == 200
     assert browser.head("/s/s/").status_code == 200
-    for model in (Participant, Assignment, Conversation, Session):
+    for model in (Participant, Task, Conversation, Session):
         assert not model.objects.exists(), model
 
 
@@ -116,7 +116,7 @@ def test_a_platform_id_alone_opens_nobodys_chat(study: Study, query: str) -> Non
 
 def test_an_idle_chat_makes_way_for_the_same_workers_next_task(study: Study) -> None:
     first = begin(Client(), query="?workerId=w1&assignmentId=a1")
-    Assignment.objects.update(created_at=timezone.now() - timedelta(minutes=11))
+    Task.objects.update(created_at=timezone.now() - timedelta(minutes=11))
     second = begin(Client(), query="?workerId=w1&assignmentId=a2")
     assert first != second
     assert first.participant_id == second.participant_id
@@ -128,7 +128,7 @@ def test_codes_are_shown_to_the_same_visit_or_session_alone() -> None:
     mine = Client()
     conversation = begin(mine, "one", "?workerId=w1&assignmentId=a1")
     chat(conversation, 3)
-    code = make_rating(conversation).assignment.completion_code
+    code = make_rating(conversation).task.completion_code
     assert study
     for browser, query, sees in (
         (mine, "?workerId=w1", True),
@@ -205,7 +205,7 @@ def test_who_rated_every_chatbot_sees_the_codes(study: Study, browser: Client) -
         conversation = begin(browser, query=f"?PROLIFIC_PID=p1&SESSION_ID={session}")
         for _ in range(3):
             exchange(conversation, "hello", "hi")
-        codes.append(make_rating(conversation).assignment.completion_code)
+        codes.append(make_rating(conversation).task.completion_code)
     for client, sees in ((browser, True), (Client(), False)):
         page = client.get("/s/s/?PROLIFIC_PID=p1&SESSION_ID=c").content.decode()
         assert "already rated every chatbot" in page
@@ -247,7 +247,7 @@ def test_placeholders_that_were_not_filled_in_are_explained_and_store_nothing(
         assert 'name="consent"' not in page
         assert "{{" not in page
         assert "${" not in page
-    for model in (Participant, Assignment, Conversation, Session):
+    for model in (Participant, Task, Conversation, Session):
         assert not model.objects.exists(), model
 
 

@@ -56,8 +56,8 @@ def test_every_outcome_is_told_at_once_and_by_prolifics_code_alone(
     study: Study, browser: Client, end, code: str, words: str
 ) -> None:
     conversation = end(browser, PROLIFIC)
-    conversation.assignment.refresh_from_db()
-    own = conversation.assignment.completion_code
+    conversation.task.refresh_from_db()
+    own = conversation.task.completion_code
     for client, path in (
         (browser, f"/chat/{conversation.pk}/done/"),
         (browser, f"/s/s/{PROLIFIC}"),
@@ -81,7 +81,7 @@ def test_the_first_of_several_visits_keeps_its_outcome(
     study: Study, browser: Client, query: str
 ) -> None:
     first = rate(browser, query)
-    code = first.assignment.completion_code if query == MTURK else "RATED1"
+    code = first.task.completion_code if query == MTURK else "RATED1"
     again = query.replace("s1", "s2").replace("a1", "a2")
     end_early(browser, again)
     page = Client().get(f"/s/s/{query}").content.decode()
@@ -113,7 +113,7 @@ def test_without_platform_the_next_chat_starts_from_here(browser: Client) -> Non
     study = make_study("s")
     first = rate(browser)
     page = browser.get("/s/s/").content.decode()
-    assert first.assignment.completion_code in page
+    assert first.task.completion_code in page
     assert "Talk to another chatbot" in page
     second = begin(browser)
     assert second.pk != first.pk
@@ -121,12 +121,12 @@ def test_without_platform_the_next_chat_starts_from_here(browser: Client) -> Non
     chat(second, 3)
     make_rating(second)
     page = browser.get("/s/s/").content.decode()
-    assert second.assignment.completion_code in page
-    assert first.assignment.completion_code in page, "earlier codes stay readable"
+    assert second.task.completion_code in page
+    assert first.task.completion_code in page, "earlier codes stay readable"
     assert "another chatbot" not in page
     study.state = Study.State.ENDED
     study.save()
-    assert second.assignment.completion_code in browser.get("/s/s/").content.decode()
+    assert second.task.completion_code in browser.get("/s/s/").content.decode()
 
 
 def test_a_way_back_without_a_code_shows_none(browser: Client) -> None:
@@ -135,4 +135,4 @@ def test_a_way_back_without_a_code_shows_none(browser: Client) -> None:
     page = browser.get("/s/s/").content.decode()
     assert 'href="https://panel.example/back"' in page
     assert 'id="code"' not in page
-    assert conversation.assignment.completion_code not in page
+    assert conversation.task.completion_code not in page

@@ -15,7 +15,7 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.services import reply_claim, turn_add_bot, turn_add_human
 from webapp.participant.forms import RatingForm
 from webapp.ratings.models import Rating
-from webapp.studies.models import Assignment, Dimension, Study
+from webapp.studies.models import Dimension, Study, Task
 from webapp.studies.selectors import participant_token
 from webapp.studies.services import rubric_create
 
@@ -184,7 +184,7 @@ def test_what_is_not_on_the_scale_is_refused_beside_its_question(
 def test_double_submission_is_one_rating_and_one_code(study: Study, browser: Client) -> None:
     conversation = rated(browser)
     path = f"/chat/{conversation.pk}/rate/"
-    code = Assignment.objects.get().completion_code
+    code = Task.objects.get().completion_code
     again = post(browser, path, **{**ANSWERS, "quality": "1"})
     assert again.url == f"/chat/{conversation.pk}/done/"
     assert browser.get(path).url == again.url
@@ -194,7 +194,7 @@ def test_double_submission_is_one_rating_and_one_code(study: Study, browser: Cli
     assert rating.comment == "Nice."
     for _ in range(2):
         assert code in browser.get(again.url).content.decode()
-    assert Assignment.objects.get().completion_code == code
+    assert Task.objects.get().completion_code == code
 
 
 def test_done_before_rating_leads_back(study: Study, browser: Client) -> None:
@@ -206,7 +206,7 @@ def test_way_back_to_prolific(browser: Client) -> None:
     make_study("p", completion_url="https://app.prolific.com/submissions/complete?cc={code}")
     conversation = rated(browser, "p", "?PROLIFIC_PID=p1")
     page = browser.get(f"/chat/{conversation.pk}/done/").content.decode()
-    code = conversation.assignment.completion_code
+    code = conversation.task.completion_code
     assert f'href="https://app.prolific.com/submissions/complete?cc={code}"' in page
     assert "Return to Prolific" in page
     assert "data-auto-s" not in page

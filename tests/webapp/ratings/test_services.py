@@ -7,7 +7,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.ratings.services import rating_submit
-from webapp.studies.models import Assignment
+from webapp.studies.models import Task
 
 pytestmark = pytest.mark.django_db
 
@@ -18,8 +18,8 @@ def test_rating_closes_the_chat_and_gives_a_code() -> None:
     conversation.refresh_from_db()
     assert outcome.rating.answers["quality"] == 6
     assert conversation.state == Conversation.State.COMPLETED
-    assert outcome.assignment.state == Assignment.State.COMPLETED
-    assert len(outcome.assignment.completion_code) == 7
+    assert outcome.task.state == Task.State.COMPLETED
+    assert len(outcome.task.completion_code) == 7
     conversation.study.rubric.refresh_from_db()
     assert conversation.study.rubric.frozen_at is not None
 
@@ -39,7 +39,7 @@ def test_second_submission_changes_nothing() -> None:
     assert not second.created
     assert second.rating == first.rating
     assert second.rating.answers["quality"] == 6
-    assert second.assignment.completion_code == first.assignment.completion_code
+    assert second.task.completion_code == first.task.completion_code
     assert Rating.objects.count() == 1
 
 

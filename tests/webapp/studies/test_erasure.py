@@ -28,7 +28,7 @@ from webapp.ratings.models import Rating
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.runs.services.metrics import metric_results_store
 from webapp.studies.erasure import erasure_counts, participants_erase
-from webapp.studies.models import Assignment, Participant, Study
+from webapp.studies.models import Participant, Study, Task
 from webapp.transfer.exporters.base import ExportOptions, exporter_list
 from webapp.transfer.jobs import import_conversations
 
@@ -68,7 +68,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
     removed = participants_erase(participants=Participant.objects.filter(pk=person.pk))
     assert removed == {
         "participants": 1,
-        "assignments": 1,
+        "tasks": 1,
         "conversations": 1,
         "turns": 6,
         "votes": 1,
@@ -81,14 +81,14 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
     assert "YOTHERY" in found
     assert erasure_counts(Participant.objects.filter(pk=other.pk)) == other_has
     assert (Conversation.objects.count(), Turn.objects.count(), Rating.objects.count()) == (1, 6, 1)
-    assert (MetricResult.objects.count(), Assignment.objects.count()) == (1, 1)
+    assert (MetricResult.objects.count(), Task.objects.count()) == (1, 1)
 
 
 def test_whatever_belongs_to_a_person_goes_with_them() -> None:
     """A model that comes later and points at a person, or at their chat, must cascade."""
-    for owner in (Participant, Conversation, Assignment):
+    for owner in (Participant, Conversation, Task):
         for relation in apps.get_model(owner._meta.label)._meta.related_objects:
-            if (relation.related_model, owner) == (Conversation, Assignment):
+            if (relation.related_model, owner) == (Conversation, Task):
                 continue  # belongs to the participant itself
             assert relation.on_delete is models.CASCADE, relation
 
@@ -164,7 +164,7 @@ def test_the_admin_lists_beforehand_what_goes(chief: Client) -> None:
     assert "Messages and replies: 12" in chief.post(listed, chosen).content.decode()
     assert Participant.objects.count() == 2
     chief.post(listed, {**chosen, "post": "yes"})
-    for model in (Participant, Assignment, Conversation, Turn, Rating, MetricResult):
+    for model in (Participant, Task, Conversation, Turn, Rating, MetricResult):
         assert not model.objects.exists(), model
 
 

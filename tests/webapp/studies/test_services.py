@@ -14,7 +14,7 @@ from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.core.errors import Refused
 from webapp.studies import services as studies_services
-from webapp.studies.models import Assignment, Participant, Rubric, Study
+from webapp.studies.models import Participant, Rubric, Study, Task
 from webapp.studies.selectors import (
     participant_from_token,
     participant_token,
@@ -24,14 +24,14 @@ from webapp.studies.selectors import (
     study_refusal,
 )
 from webapp.studies.services import (
-    assignment_complete,
-    assignment_open,
     consent_record,
     demo_paper_study_ensure,
     demo_study_ensure,
     participant_enter,
     rubric_default,
     rubric_new_version,
+    task_complete,
+    task_open,
 )
 
 pytestmark = pytest.mark.django_db
@@ -41,23 +41,23 @@ BOTS = ["eliza", "parrot", "generic"]
 
 def test_balanced_gives_each_bot_the_same_number() -> None:
     study = make_study(bots=BOTS)
-    given = Counter(assignment_open(participant=make_participant(study)).bot_id for _ in range(30))
+    given = Counter(task_open(participant=make_participant(study)).bot_id for _ in range(30))
     assert given == dict.fromkeys(BOTS, 10)
 
 
 def test_scripted_participants_balance_among_themselves() -> None:
     study = make_study(bots=BOTS)
     for _ in range(5):
-        assignment_open(participant=make_participant(study))
+        task_open(participant=make_participant(study))
 
     def give(*, is_synthetic: bool) -> str:
         participant = make_participant(study, is_synthetic=is_synthetic)
-        return assignment_open(participant=participant).bot_id
+        return task_open(participant=participant).bot_id
 
     assert Counter(give(is_synthetic=True) for _ in range(12)) == dict.fromkeys(BOTS, 4)
     # People are not moved by them: five and four more are three each.
     given = Counter(
-        Assignment.objects.filter(participant__is_synthetic=False).values_list("bot_id", flat=True)
+        Task.objects.filter(participant__is_synthetic=False).values_list("bot_id", flat=True)
     )
     given.update(give(is_synthetic=False) for _ in range(4))
     assert given == dict.fromkeys(BOTS, 3)
@@ -66,9 +66,9 @@ def test_scripted_participants_balance_among_themselves() -> None:
 def test_people_who_left_do_not_hold_places_for_ever() -> None:
     study = make_study(bots=["eliza", "parrot"])
     for _ in range(4):
-        assignment_open(participant=make_participant(study))
-    Assignment.objects.filter(bot_id="eliza").update(created_at=timezone.now() - timedelta(hours=3))
-    given = Counter(assignment_open(participant=make_participant(study)).bot_id for _ in range(2))
+        task_open(participant=make_participant(study))
+    Task.objects.filter(bot_id="eliza").update(created_at=timezone.now() - timedelta(hours=3))
+    given = Counter(task_open(participant=make_participant(study)).bot_id for _ in range(2))
     assert given == {"eliza": 2}
 
 
@@ -77,18 +77,18 @@ def test_a_person_meets_every_bot_once_and_is_then_told() -> None:
     participant = make_participant(study)
     met = set()
     for _ in BOTS:
-        assignment = assignment_open(participant=participant)
-        met.add(assignment.bot_id)
-        assignment_complete(assignment=assignment)
+        task = task_open(participant=participant)
+        met.add(task.bot_id)
+        task_complete(task=task)
     assert met == set(BOTS)
     with pytest.raises(Refused) as refused:
-        assignment_open(participant=participant)
+        task_open(participant=participant)
     assert refused.value.code == "all_rated"
 
 
-def test_one_open_assignment_each() -> None:
+def test_one_open_task_each() -> None:
     participant = make_participant(make_study())
-    assert assignment_open(participant=participant) == assignment_open(participant=participant)
+    assert task_open(participant=participant) == task_open(participant=participant)
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ def test_unavailable_bots_are_offered_to_nobody() -> None:
     Study.objects.update(bots=["taken-out-of-bots-yaml"])
     study.refresh_from_db()
     with pytest.raises(Refused) as refused:
-        assignment_open(participant=make_participant(study))
+        task_open(participant=make_participant(study))
     assert refused.value.code == "no_bot"
 
 
 def test_completion_is_idempotent_and_unique() -> None:
     study = make_study(bots=BOTS)
-    assignments = [assignment_open(participant=make_participant(study)) for _ in range(20)]
-    codes = [assignment_complete(assignment=a).completion_code for a in assignments]
-    again = [assignment_complete(assignment=a).completion_code for a in assignments]
+    tasks = [task_open(participant=make_participant(study)) for _ in range(20)]
+    codes = [task_complete(task=a).completion_code for a in tasks]
+    again = [task_complete(task=a).completion_code for a in tasks]
     assert codes == again
     assert len(set(codes)) == 20
 
@@ -193,7 +193,7 @@ def test_the_papers_demo_study_waits_for_its_bots_and_then_collects() -> None:
         assert demo_paper_study_ensure().state == "draft"
         bots.add(FakeStepBot(name="vhred-demo"))
         assert demo_paper_study_ensure().state == "collecting"
-        assert assignment_open(participant=make_participant(study_by_key("demo-paper"))).bot_id == (
+        assert task_open(participant=make_participant(study_by_key("demo-paper"))).bot_id == (
             "vhred-demo"
         )
         assert bots_of_running_studies(None) == []  # it does not hold up the start

@@ -97,7 +97,7 @@ def test_a_rating_tells_the_code_that_the_person_was_shown(study: Study) -> None
     codes = {}
     for platform in ("prolific", "mturk"):
         conversation = make_conversation(study, n_exchanges=3, platform=platform, external_id="p")
-        codes[platform] = make_rating(conversation).assignment.completion_code
+        codes[platform] = make_rating(conversation).task.completion_code
     rows = rows_of(study, "ratings", include_private=True)
     shown = {row["platform"]: row["completion_code"] for row in rows}
     assert shown == {"prolific": "C1RATED", "mturk": codes["mturk"]}
@@ -116,7 +116,7 @@ def test_ratings_and_messages(study: Study) -> None:
     assert "secret-id" not in str(rating)
     (private,) = rows_of(study, "ratings", include_private=True)
     assert private["external_id"] == "secret-id"
-    assert private["completion_code"] == outcome.assignment.completion_code
+    assert private["completion_code"] == outcome.task.completion_code
     messages = rows_of(study, "messages")
     assert [row["turn"] for row in messages] == list(range(6))
     assert [row["vote"] for row in messages] == [0, 0, 0, -1, 0, 0]

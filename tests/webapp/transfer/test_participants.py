@@ -91,13 +91,13 @@ def test_every_ending_has_its_outcome_and_the_code_that_was_shown(study: Study) 
 def test_a_second_chat_has_its_own_outcome_and_code() -> None:
     study = make_study("own")
     first = make_conversation(study, n_exchanges=3)
-    one = make_rating(first).assignment
+    one = make_rating(first).task
     assert first.participant is not None
     second = conversation_start(participant=first.participant)
     for n in range(3):
         exchange(second, f"m {n}", f"r {n}")
     second.refresh_from_db()
-    two = make_rating(second).assignment
+    two = make_rating(second).task
     row = row_of(study, first)
     assert row["outcome"] == "rated rated"
     assert row["code"] == f"{one.completion_code} {two.completion_code}"

@@ -55,7 +55,7 @@ class ChatRatings:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         ratings = (
             Rating.objects.filter(included(study, options, prefix="conversation__"))
-            .select_related("conversation__bot", "conversation__assignment", "participant")
+            .select_related("conversation__bot", "conversation__task", "participant")
             .prefetch_related(
                 Prefetch(
                     "conversation__turns",
@@ -79,9 +79,7 @@ class ChatRatings:
                 *(rating.answers.get(name) for name in RATING_DIMENSIONS),
                 rating.comment,
                 n_records or None,
-                conversation.assignment.completion_code
-                if private and conversation.assignment
-                else "",
+                conversation.task.completion_code if private and conversation.task else "",
                 participant.external_id if private and participant else "",
                 study.key,
             ]

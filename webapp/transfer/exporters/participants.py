@@ -9,7 +9,7 @@ from django.db.models import Prefetch
 
 from webapp.conversations.outcomes import ending_of
 from webapp.core.rights import Right
-from webapp.studies.models import Assignment, Participant, Study
+from webapp.studies.models import Participant, Study, Task
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
 
 _CHUNK = 500
@@ -64,15 +64,15 @@ class Participants:
         return [*_COLUMNS, *(_PRIVATE if options.include_private else ())]
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        chats = Assignment.objects.select_related("conversation").order_by("created_at", "pk")
+        chats = Task.objects.select_related("conversation").order_by("created_at", "pk")
         people = (
             participants_included(study, options)
             .select_related("study")
-            .prefetch_related(Prefetch("assignments", chats))
+            .prefetch_related(Prefetch("tasks", chats))
             .order_by("created_at", "pk")
         )
         for person in people.iterator(chunk_size=_CHUNK):
-            chats_had = list(person.assignments.all())
+            chats_had = list(person.tasks.all())
             endings = [ending for ending in map(ending_of, chats_had) if ending is not None]
             over = [ending.ended_at for ending in endings if ending.ended_at is not None]
             row = [

@@ -74,7 +74,7 @@ class Ratings:
             fields += [
                 "participant__platform",
                 "participant__external_id",
-                "conversation__assignment__completion_code",
+                "conversation__task__completion_code",
             ]
         found = ratings.order_by("id").values_list(*fields)
         for (
