@@ -57,8 +57,9 @@ def breaches(module: Module) -> Iterator[str]:
             yield f"{at}: the product must not import its tests ({imported.name})"
         if package != "webapp" and target in WEB_LIBRARIES:
             yield f"{at}: {package} must not know {target}"
-        # A task has to be bound to Confab's Celery, or a web process would send it elsewhere.
-        binds_task = module.name.endswith(".tasks") and imported.name == "webapp.celery.app"
+        # Tasks and what sends them have to know Confab's Celery, or a web process would send elsewhere.
+        is_door = module.name.endswith((".tasks", ".queue"))
+        binds_task = is_door and imported.name == "webapp.celery.app"
         if target == "webapp" and path and not binds_task and not is_wiring(module.name):
             yield from _app_breaches(at, app, imported.name, path)
 

@@ -1,18 +1,44 @@
-"""Whether the process that holds a job is still alive."""
+"""Who holds a job or a shard, and whether that process is still alive."""
 
 from __future__ import annotations
 
 import os
 import socket
-from datetime import timedelta
+import uuid
+from datetime import datetime, timedelta
 from pathlib import Path
+
+from django.db.models import Q
+from django.utils import timezone
 
 STALE_AFTER = timedelta(seconds=60)
 """Who has given no sign of life for so long holds a job no more."""
 
 
+def holder_new() -> str:
+    """Return a token of this process: host:pid:random."""
+    return f"{socket.gethostname()[:80]}:{os.getpid()}:{uuid.uuid4().hex}"
+
+
+def free_rows(current: str | None) -> Q:
+    """Return the condition on a row that it may be claimed.
+
+    Args:
+        current: its holder as read before, who is looked up where that was a process of this machine.
+    """
+    free = Q(holder="") | Q(heartbeat_at=None) | Q(heartbeat_at__lt=timezone.now() - STALE_AFTER)
+    return free | Q(holder=current) if current and holder_is_dead(current) else free
+
+
+def is_alive(holder: str, heartbeat_at: datetime | None) -> bool:
+    """Return whether somebody holds a row and has not died or long been silent."""
+    if not holder or heartbeat_at is None or timezone.now() - heartbeat_at > STALE_AFTER:
+        return False
+    return not holder_is_dead(holder)
+
+
 def holder_is_dead(holder: str) -> bool:
-    """Whether the holder was a process of this machine that no longer exists."""
+    """Return whether the holder was a process of this machine that no longer exists."""
     host, _, rest = holder.partition(":")
     pid = rest.partition(":")[0]
     if host != socket.gethostname()[:80] or not pid.isdigit():
@@ -27,7 +53,7 @@ def holder_is_dead(holder: str) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Whether a process has ended and only its parent has not noticed, as in containers without an init."""
+    """Return whether a process has ended and only its parent has not noticed, as in containers without an init."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:  # gone meanwhile, or not Linux

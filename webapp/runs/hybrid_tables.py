@@ -46,7 +46,7 @@ class FitTables:
         fit: HybridFit,
         features: Sequence[str],
         blocks: Sequence[str],
-        shared: Callable[[], Shared],
+        shared: Shared,
         beat: Callable[[int, int], None],
     ) -> None:
         self.fit = fit
@@ -61,7 +61,7 @@ class FitTables:
         """Of the metrics, and of the encoder where embeddings are read."""
         found = {metric.name: metric.identity.as_dict() for metric in self.metrics}
         if self._blocks:
-            found["embedding"] = self._shared().encoder.identity.as_dict()
+            found["embedding"] = self._shared.encoder.identity.as_dict()
         return found
 
     def selfplay(self) -> pd.DataFrame | None:
@@ -147,7 +147,7 @@ class FitTables:
                 pooled_embeddings(
                     list(conversation_values(rows)),
                     self_play=self_play,
-                    shared=self._shared(),
+                    shared=self._shared,
                     blocks=self._blocks,
                     progress=progress,
                 )

@@ -1,6 +1,8 @@
-"""Self-play runs, metric results and hybrid fits, and the state of the jobs behind them."""
+"""Jobs and their shards; self-play runs, metric results and hybrid fits, which are jobs with rows of their own."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -12,24 +14,44 @@ from webapp.core.models import TimeStamped
 from webapp.studies.models import Study
 
 
-class Job(TimeStamped):
-    """Long work: its state and how far it is. What remains is derived from the rows it makes."""
+class State(models.TextChoices):
+    """Where a job or a shard of it stands."""
 
-    class State(models.TextChoices):
-        QUEUED = "queued", _("Waiting")
-        RUNNING = "running", _("Running")
-        DONE = "done", _("Done")
-        CANCELLED = "cancelled", _("Stopped")
-        FAILED = "failed", _("Failed")
+    QUEUED = "queued", _("Waiting")
+    RUNNING = "running", _("Running")
+    DONE = "done", _("Done")
+    CANCELLED = "cancelled", _("Stopped")
+    FAILED = "failed", _("Failed")
+
+
+class Held(models.Model):
+    """What a process can be at work on: who holds it, how far it is, and the last sign of life."""
 
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
-    cancel_requested = models.BooleanField(default=False)
-    n_total = models.PositiveIntegerField(default=0)
-    n_done = models.PositiveIntegerField(default=0)
     holder = models.CharField(
         max_length=150, blank=True, help_text=_("The process at work on it: host:pid:token.")
     )
     heartbeat_at = models.DateTimeField(null=True, blank=True)
+    n_total = models.PositiveIntegerField(default=0)
+    n_done = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class JobBase(Held, TimeStamped):
+    """Long work of any kind: what was asked, its state and how far it is.
+
+    Workers hold its shards; the job itself is held only while it is planned and while it is finished.
+    """
+
+    State = State
+
+    cancel_requested = models.BooleanField(default=False)
+    inline = models.BooleanField(
+        default=False, help_text=_("A command does it; workers leave it alone while that lives.")
+    )
+    planned_at = models.DateTimeField(null=True, blank=True, help_text=_("Its shards are there."))
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     error = models.TextField(blank=True)
@@ -37,16 +59,79 @@ class Job(TimeStamped):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
 
+    # The name of the job's kind in `webapp.runs.kinds`; a column of `Job`.
+    kind: Any
+
     class Meta:
         abstract = True
 
     @property
     def is_over(self) -> bool:
         """Nothing more will happen."""
-        return self.state in (self.State.DONE, self.State.CANCELLED, self.State.FAILED)
+        return self.state in (State.DONE, State.CANCELLED, State.FAILED)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked, as the kind's payload reads it."""
+        raise NotImplementedError
 
 
-class SelfPlayRun(Job):
+class Job(JobBase):
+    """A job of any kind that needs no table of its own.
+
+    One with a `key` stands for a result that can be asked for again: a page's analysis of a study as it is now.
+    """
+
+    kind = models.CharField(max_length=100, db_index=True)
+    payload = models.JSONField(default=dict, help_text=_("What was asked, checked by the kind."))
+    key = models.CharField(
+        max_length=200, blank=True, help_text=_("Of a result that is kept: what it was made of.")
+    )
+    study = models.ForeignKey(
+        Study, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs"
+    )
+    result = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "key"], condition=~models.Q(key=""), name="job_key_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return self.payload
+
+
+class Shard(Held):
+    """A part of a job that one process does from beginning to end; gone when the job is done.
+
+    It fixes its batches and depends on nothing that was done before it in the same process. Whoever takes it up
+    after a kill begins at its beginning, so the results are the same whoever does what.
+    """
+
+    kind = models.CharField(max_length=100)
+    job_id = models.PositiveBigIntegerField(help_text=_("Of the job, in the table of its kind."))
+    number = models.PositiveIntegerField()
+    payload = models.JSONField(default=dict)
+    result = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["kind", "job_id", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "job_id", "number"], name="shard_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.job_id}, shard {self.number}"
+
+
+class SelfPlayRun(JobBase):
     """Bots that converse with themselves or each other, by a plan frozen when the run is made."""
 
     name = models.CharField(max_length=200, blank=True)
@@ -54,11 +139,17 @@ class SelfPlayRun(Job):
         help_text=_("bots, pairs, n_conversations, n_turns, seed, openers, metrics, identities.")
     )
 
+    kind = "selfplay"
+
     class Meta:
         ordering = ["-id"]
 
     def __str__(self) -> str:
         return f"run {self.pk}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return self.plan
 
 
 class SelfPlayConversation(models.Model):
@@ -125,7 +216,7 @@ class MetricResult(TimeStamped):
         return f"{self.metric_id} of {self.conversation_id}"
 
 
-class MetricRun(Job):
+class MetricRun(JobBase):
     """Metrics for every conversation of a study or of a self-play run that has none yet."""
 
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE)
@@ -135,14 +226,20 @@ class MetricRun(Job):
         default=dict, help_text=_("{language: how many of its conversations read as that}")
     )
 
+    kind = "metrics"
+
     class Meta:
         ordering = ["-id"]
 
     def __str__(self) -> str:
         return f"metrics {self.pk}"
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        return {"metrics": self.metrics}
 
-class HybridFit(Job):
+
+class HybridFit(JobBase):
     """A leave-bot-out fit: what was asked, and the whole result with every identity used."""
 
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hybrid_fits")
@@ -164,8 +261,14 @@ class HybridFit(Job):
     )
     identities = models.JSONField(default=dict, blank=True)
 
+    kind = "hybrid"
+
     class Meta:
         ordering = ["-id"]
 
     def __str__(self) -> str:
         return f"fit {self.pk}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return self.request

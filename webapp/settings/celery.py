@@ -11,10 +11,6 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
-CELERY_TASK_ROUTES = {
-    "webapp.runs.tasks.selfplay_*": {"queue": "gpu"},
-    "webapp.runs.tasks.metrics_*": {"queue": "gpu"},
-}
 
 if REDIS_URL:
     CELERY_BROKER_URL = REDIS_URL

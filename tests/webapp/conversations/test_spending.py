@@ -21,7 +21,8 @@ from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.database import in_database
 from webapp.core.errors import Refused
-from webapp.runs import jobs
+from webapp.runs.engine import job_do
+from webapp.runs.kinds import selfplay
 from webapp.runs.services.selfplay import run_create
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -35,7 +36,7 @@ PRICES: dict[str, Any] = {"price_in": 0, "price_out": 1e6, "max_new_tokens": 20}
 def _forgotten() -> Iterator[None]:
     yield
     bots.discard("e")
-    jobs._loaded.clear()
+    selfplay._loaded.clear()
 
 
 def paid(server: Server, **params: Any) -> EndpointBot:
@@ -137,7 +138,7 @@ async def test_a_cap_that_is_reached_offers_the_bot_to_nobody() -> None:
 async def test_self_play_spends_from_the_same_account() -> None:
     def play() -> tuple[str, str, list[float]]:
         run = run_create(bots=["e"], n_conversations=1, n_turns=6, enqueue=False)
-        jobs.selfplay_slice(run.pk)
+        job_do(run)
         run.refresh_from_db()
         found = Turn.objects.filter(conversation__selfplay__run=run).order_by("index")
         return run.state, run.error, list(found.values_list("cost", flat=True))

@@ -10,7 +10,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from chatbots.registry import bots
 from tests.fakes import FakeWholeBot
 from webapp.conversations.models import Conversation
-from webapp.runs import jobs
+from webapp.runs.engine import job_do
 from webapp.runs.models import SelfPlayRun
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +24,7 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     run = SelfPlayRun.objects.get()
     assert run.n_total == 8
     assertContains(staff.get(reverse("dashboard:run", args=[run.pk])), "Rows begin, columns answer")
-    jobs.selfplay_slice(run.pk)
+    job_do(run)
     page = staff.get(reverse("dashboard:run", args=[run.pk]))
     listed = reverse("dashboard:run_conversations", args=[run.pk])
     for first in ("eliza", "parrot"):
@@ -58,7 +58,7 @@ def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
         plan = {"bots": ["eliza", "moody"], "n_conversations": 8, "n_turns": 4, "seed": 1}
         assert staff.post(reverse("dashboard:runs"), plan).status_code == 302
         run = SelfPlayRun.objects.get()
-        jobs.selfplay_slice(run.pk)
+        job_do(run)
     finally:
         bots.discard("moody")
     failed = Conversation.objects.filter(selfplay__run=run, state="failed")

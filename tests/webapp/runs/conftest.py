@@ -12,16 +12,16 @@ import pytest
 
 from chatbots.registry import bots
 from tests.fakes import FakeStepBot
-from webapp.runs import jobs
+from webapp.runs.kinds import selfplay
 from webapp.studies.models import Study
 from webapp.transfer.jobs import import_conversations
 
 
 @pytest.fixture(autouse=True)
 def _nothing_loaded() -> Iterator[None]:
-    jobs._loaded.clear()
+    selfplay._loaded.clear()
     yield
-    jobs._loaded.clear()
+    selfplay._loaded.clear()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from chatbots.registry import bot_get
 from tests.builders import make_conversation, make_study
-from webapp.runs import jobs
+from webapp.runs.engine import job_do
 from webapp.runs.selectors.bot_facts import bot_groups, bot_versions, factors_of, measured_of
 from webapp.runs.services.metrics import metric_run_create
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
@@ -56,8 +56,7 @@ def test_the_researchers_table_wins(rated_study: Callable[..., Study]) -> None:
 def test_a_fit_is_held_against_the_groups(rated_study: Callable[..., Study]) -> None:
     study = rated_study("k", n_bots=6)
     job = metric_run_create(study=study, metrics=["words", "length", "question"], enqueue=False)
-    while jobs.metrics_slice(job.pk):
-        pass
+    job_do(job)
     table = "bot,group\nbot0,weak\nbot1,weak\nbot2,weak\nbot3,good\nbot4,good\n"
     bot_columns_store(study=study, columns=read(table, study))
     out = StringIO()

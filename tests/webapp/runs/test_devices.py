@@ -10,7 +10,8 @@ from django.apps import apps
 
 from evaluation.metrics.configured import configured_register
 from evaluation.metrics.registry import metric_get
-from webapp.runs import jobs, tasks
+from webapp.runs import queue
+from webapp.runs.engine import job_do
 from webapp.runs.services.fits import fit_create
 from webapp.runs.services.metrics import metric_run_create
 from webapp.studies.models import Study
@@ -21,7 +22,6 @@ ELSEWHERE = "cuda:1"
 @pytest.fixture(autouse=True)
 def _elsewhere(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.CONFAB_DEVICE = ELSEWHERE
-    monkeypatch.setattr(jobs, "_shared", [])
 
 
 @pytest.mark.django_db
@@ -30,11 +30,11 @@ def test_metrics_and_strong_encode_there(
 ) -> None:
     study = rated_study(n_bots=3, n_each=4)
     run = metric_run_create(study=study, metrics=["sentiment"], enqueue=False)
-    jobs.metrics_slice(run.pk)
+    job_do(run)
     names = ["words", "length"]
-    jobs.metrics_slice(metric_run_create(study=study, metrics=names, enqueue=False).pk)
+    job_do(metric_run_create(study=study, metrics=names, enqueue=False))
     fit = fit_create(study=study, preset="strong", enqueue=False)
-    jobs.fit_do(fit.pk)
+    job_do(fit)
     fit.refresh_from_db()
     assert (fit.state, fit.error) == ("done", "")
     assert encoder_devices == [ELSEWHERE]
@@ -54,17 +54,16 @@ def test_configured_metrics_compute_there(settings: Any, tmp_path: Any) -> None:
 def test_a_fit_that_encodes_texts_is_sent_to_the_workers_of_the_device(
     rated_study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(tasks.hybrid_fit, "apply_async", lambda args, **how: sent.append(how))
+    sent: list[str] = []
+    monkeypatch.setattr(queue.app, "send_task", lambda name, args, **how: sent.append(how["queue"]))
     study = rated_study(n_bots=3, n_each=2)
     embedding = {"features": ["n_turns", "embedding_user_000"]}
     for asked in (
         {"preset": "paper"},
         {"preset": "strong"},
-        {"preset": "nonsense"},  # the fit refuses it
         {"kept": {"features": ["n_turns"]}},
         {"kept": embedding},
         {"kept": {"features": None}},
     ):
-        tasks.enqueue(fit_create(study=study, enqueue=False, **asked))
-    assert [how.get("queue") for how in sent] == [None, "gpu", None, None, "gpu", None]
+        queue.send(fit_create(study=study, enqueue=False, **asked))
+    assert sent == ["default", "gpu", "default", "gpu", "default"]

@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.presets import preset_get
 from webapp.ratings.models import Rating
-from webapp.runs import jobs
+from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, MetricResult
 from webapp.runs.services.metrics import metric_run_create
 from webapp.runs.services.selfplay import run_create
@@ -43,8 +43,7 @@ KEYS = [
 
 def compute(**where: Any) -> None:
     job = metric_run_create(**where, metrics=["words", "length", "question"], enqueue=False)
-    while jobs.metrics_slice(job.pk):
-        pass
+    job_do(job)
 
 
 def fit(*args: str) -> dict[str, Any]:
@@ -123,8 +122,7 @@ def test_a_fit_is_kept_and_applied(rated_study: Callable[..., Study], tmp_path: 
 def test_self_play_of_a_bot_without_ratings_is_predicted(rated_study: Callable[..., Study]) -> None:
     compute(study=rated_study("k"))
     run = run_create(bots=["eliza"], n_conversations=4, n_turns=6, enqueue=False)
-    while jobs.selfplay_slice(run.pk):
-        pass
+    job_do(run)
     with pytest.raises(CommandError, match=f"compute_metrics --run {run.pk}` first"):
         fit("--study", "k", "--run", str(run.pk))
     compute(run=run)

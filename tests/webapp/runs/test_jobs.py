@@ -19,21 +19,29 @@ from django.utils import timezone
 from webapp.core.errors import Refused
 from webapp.dashboard.selectors import needs
 from webapp.dashboard.unfinished import jobs_running
-from webapp.runs import jobs, tasks
+from webapp.runs import engine, queue, tasks
+from webapp.runs.engine import job_do, job_slice
+from webapp.runs.holders import STALE_AFTER, holder_is_dead
+from webapp.runs.kinds import selfplay
+from webapp.runs.kinds.base import ShardPlan
 from webapp.runs.management.following import work_inline
-from webapp.runs.models import SelfPlayRun
-from webapp.runs.selectors.jobs import job_is_abandoned, job_progress, jobs_unfinished
+from webapp.runs.models import SelfPlayRun, Shard
+from webapp.runs.selectors.jobs import (
+    job_is_abandoned,
+    job_progress,
+    jobs_unfinished,
+    shard_results,
+)
 from webapp.runs.services.jobs import (
-    STALE_AFTER,
-    holder_is_dead,
     job_beat,
     job_cancel,
     job_claim,
-    job_end,
+    job_done,
     job_release,
     job_restart,
 )
 from webapp.runs.services.selfplay import run_create
+from webapp.runs.services.shards import shard_beat, shard_claim, shard_end, shards_plan
 
 pytestmark = pytest.mark.django_db
 
@@ -52,12 +60,12 @@ def test_one_holder_at_a_time(run: SelfPlayRun) -> None:
     assert second
     assert second != first
     assert not job_beat(job=run, holder=first)
-    assert not job_end(job=run, holder=first, state="failed")
-    assert job_beat(job=run, holder=second, n_done=1)
-    assert job_end(job=run, holder=second, state="done")
+    assert not job_done(job=run, holder=first)
+    assert job_beat(job=run, holder=second)
+    assert job_done(job=run, holder=second)
     assert job_claim(job=run) is None
     run.refresh_from_db()
-    assert (run.state, run.n_done, run.holder) == ("done", 1, "")
+    assert (run.state, run.holder) == ("done", "")
     assert run.ended_at is not None
 
 
@@ -111,9 +119,9 @@ def _sigterm() -> None:
 def test_a_command_that_is_ended_stops_its_job(
     run: SelfPlayRun, end: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "selfplay_store", lambda **_: end())
+    monkeypatch.setattr(selfplay, "selfplay_store", lambda **_: end())
     with pytest.raises(Refused, match="stopped"):
-        work_inline(run, jobs.selfplay_slice, what="Run", unit="conversations")
+        work_inline(run, what="Run", unit="conversations")
     run.refresh_from_db()
     assert (run.state, run.holder) == ("cancelled", "")
 
@@ -124,22 +132,22 @@ def test_an_unexpected_error_fails_the_job_with_its_name(
     def breaks(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr(jobs, "selfplay_store", breaks)
-    assert jobs.selfplay_slice(run.pk) is False
+    monkeypatch.setattr(selfplay, "selfplay_store", breaks)
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert (run.state, run.error) == ("failed", "ZeroDivisionError: division by zero")
 
 
 def test_a_busy_database_fails_nothing(run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = jobs.selfplay_store
+    store = selfplay.selfplay_store
 
     def busy(*_: Any, **__: Any) -> None:
         raise OperationalError("database is locked")
 
-    monkeypatch.setattr(jobs, "selfplay_store", busy)
-    assert jobs.selfplay_slice(run.pk) is True
-    monkeypatch.setattr(jobs, "selfplay_store", store)
-    assert jobs.selfplay_slice(run.pk) is False
+    monkeypatch.setattr(selfplay, "selfplay_store", busy)
+    assert job_slice(run).more
+    monkeypatch.setattr(selfplay, "selfplay_store", store)
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert run.state == "done"
 
@@ -149,7 +157,11 @@ def test_progress(run: SelfPlayRun) -> None:
     assert not job_progress(run).waits_for_worker
     holder = job_claim(job=run)
     assert holder
-    job_beat(job=run, holder=holder, n_done=1)
+    assert shards_plan(job=run, holder=holder, parts=[ShardPlan(n_total=2)])
+    shard = shard_claim(job=run)
+    assert shard
+    assert shard_claim(job=run) is None
+    assert shard_beat(job=run, shard=shard, n_done=1)
     SelfPlayRun.objects.update(started_at=timezone.now() - timedelta(seconds=10))
     run.refresh_from_db()
     found = job_progress(run)
@@ -157,24 +169,88 @@ def test_progress(run: SelfPlayRun) -> None:
     assert found.remaining_s == pytest.approx(10, abs=1)
     assert jobs_unfinished() == [run]
     assert job_progress(job_cancel(job=run)).stopping
+    assert not shard_beat(job=run, shard=shard)
     with pytest.raises(Refused, match="is not over"):
         job_restart(job=run)
 
 
-def test_a_worker_that_starts_sends_what_is_unfinished(
-    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
+def test_a_shard_has_one_holder_and_is_begun_anew_when_that_dies(run: SelfPlayRun) -> None:
+    holder = job_claim(job=run)
+    assert holder
+    assert shards_plan(job=run, holder=holder, parts=[ShardPlan(), ShardPlan()])
+    assert not shards_plan(job=run, holder=holder, parts=[ShardPlan()])  # once
+    job_release(job=run, holder=holder)
+    first, second = shard_claim(job=run), shard_claim(job=run)
+    assert first
+    assert second
+    assert (first.number, second.number) == (0, 1)
+    assert shard_claim(job=run) is None
+    Shard.objects.filter(pk=first.pk).update(
+        heartbeat_at=timezone.now() - STALE_AFTER - timedelta(seconds=1)
+    )
+    again = shard_claim(job=run)
+    assert again
+    assert again.number == 0
+    assert not shard_end(job=run, shard=first, result="late")
+    assert shard_end(job=run, shard=again, result="first")
+    assert shard_end(job=run, shard=second, result="second")
+    assert shard_results(run) == ["first", "second"]
+    run.refresh_from_db()
+    assert (run.n_done, run.n_total) == (2, 2)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """What is sent to the broker: the task's arguments and how long it is to wait."""
+    found: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(
+        queue.app, "send_task", lambda name, args, **how: found.append((args, how["countdown"]))
+    )
+    return found
+
+
+def test_a_worker_that_starts_is_woken_for_what_is_unfinished(
+    run: SelfPlayRun, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = run_create(bots=["parrot"], enqueue=False)
-    job_claim(job=held)
     done = run_create(bots=["generic"], enqueue=False)
     job_cancel(job=done)
-    sent: dict[Any, float] = {}
-    monkeypatch.setattr(tasks, "enqueue", lambda job, countdown_s: sent.update({job: countdown_s}))
     monkeypatch.setattr(tasks.connections, "close_all", lambda: None)
     tasks.unfinished_pick_up()
-    assert set(sent) == {run, held}
-    assert sent[run] == 0
-    assert 50 < sent[held] <= 62  # this very process holds it, and lives
+    assert sent == [(["gpu", True], None)]
+
+
+def test_a_worker_takes_the_job_that_waited_longest_and_leaves_those_of_commands(
+    run: SelfPlayRun, sent: list[Any]
+) -> None:
+    with_turn = [
+        run_create(bots=["eliza"], n_conversations=1, n_turns=2, enqueue=True) for _ in range(3)
+    ]
+    sent.clear()
+    with_turn[0].refresh_from_db()
+    SelfPlayRun.objects.filter(pk=with_turn[0].pk).update(heartbeat_at=timezone.now())
+    tasks.work("default")
+    assert sent == []
+    for _ in range(5):
+        tasks.work("gpu")
+    ended = SelfPlayRun.objects.exclude(ended_at=None).order_by("ended_at")
+    assert list(ended) == [with_turn[1], with_turn[2], with_turn[0]]
+    assert sent == [(["gpu", True], None)] * 3
+    run.refresh_from_db()
+    assert run.state == "queued"
+
+
+def test_who_has_worked_looks_again_while_others_do_the_rest(
+    run: SelfPlayRun, sent: list[Any]
+) -> None:
+    SelfPlayRun.objects.update(inline=False)
+    holder = job_claim(job=run)
+    assert holder
+    shards_plan(job=run, holder=holder, parts=[ShardPlan()])
+    job_release(job=run, holder=holder)
+    assert shard_claim(job=run)
+    tasks.work("gpu", True)
+    tasks.work("gpu")
+    assert sent == [(["gpu", True], tasks.WATCH_IN_S)]
 
 
 def test_a_broker_that_is_away_leaves_the_job_waiting(
@@ -183,8 +259,8 @@ def test_a_broker_that_is_away_leaves_the_job_waiting(
     def away(*_: Any, **__: Any) -> None:
         raise ConnectionRefusedError("no broker")
 
-    monkeypatch.setattr(tasks.selfplay_slice, "apply_async", away)
-    assert tasks.enqueue(run) is False
+    monkeypatch.setattr(queue.app, "send_task", away)
+    assert queue.send(run) is False
     run.refresh_from_db()
     assert run.state == "queued"
 
@@ -206,42 +282,44 @@ def test_a_holder_that_ended_unnoticed_is_dead() -> None:
 def test_a_call_that_takes_long_gives_signs_of_life(
     run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert STALE_AFTER.total_seconds() / 3 > jobs.PULSE_EVERY_S
+    assert STALE_AFTER.total_seconds() / 3 > engine.PULSE_EVERY_S
     beaten = threading.Event()
-    beats: list[tuple[int, str]] = []
+    beats: list[str] = []
 
-    def beat(*, job: Any, holder: str, n_done: int | None = None) -> bool:
+    def beat(*, job: Any, shard: Any, **_: Any) -> bool:
         if threading.current_thread() is not threading.main_thread():
-            beats.append((job.pk, holder))
+            beats.append(shard.holder)
             beaten.set()
         return True
 
-    def long(work: Any) -> bool:
-        holders.append(work.holder)
+    def long(_kind: Any, work: Any) -> None:
+        holders.append(Shard.objects.get().holder)
         assert beaten.wait(20), "no sign of life while the work was going on"
-        return False
 
     holders: list[str] = []
-    monkeypatch.setattr(jobs, "job_beat", beat)
-    monkeypatch.setattr(jobs, "PULSE_EVERY_S", 0.01)
-    monkeypatch.setattr(jobs, "_selfplay", lambda run, work: long(work))
-    jobs.selfplay_slice(run.pk)
+    monkeypatch.setattr(engine, "shard_beat", beat)
+    monkeypatch.setattr(engine, "PULSE_EVERY_S", 0.01)
+    monkeypatch.setattr(selfplay.SelfPlay, "slice", long)
+    monkeypatch.setattr(selfplay.SelfPlay, "finish", lambda *_: None)
+    job_do(run)
     run.refresh_from_db()
     assert run.state == "done"
-    assert beats[0] == (run.pk, holders[0])
+    assert set(beats) == set(holders)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("pulse")]
 
 
-def test_a_quick_job_ends_with_its_progress(run: SelfPlayRun) -> None:
+def test_a_quick_job_ends_with_its_progress(
+    run: SelfPlayRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counts are told every other second; those of the last one must not get lost."""
 
-    def quick(work: jobs._Work) -> bool:
+    def quick(_kind: Any, work: Any) -> None:
         work.beat(now=True)
         work.beat(3, 25)
         work.beat(25)
-        work.beat(now=True)
-        return False
 
-    jobs._slice(run, quick, None)
+    monkeypatch.setattr(selfplay.SelfPlay, "slice", quick)
+    monkeypatch.setattr(selfplay.SelfPlay, "finish", lambda *_: None)
+    job_do(run)
     run.refresh_from_db()
     assert (run.state, run.n_done, run.n_total) == ("done", 25, 25)

@@ -18,7 +18,8 @@ from evaluation.metrics.base import MetricTable
 from evaluation.metrics.registry import metric_get, metrics
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
-from webapp.runs import jobs
+from webapp.runs.engine import job_do, job_slice
+from webapp.runs.kinds import metrics as metrics_kind
 from webapp.runs.models import MetricResult, MetricRun
 from webapp.runs.selectors.frames import metric_frame, rated_frame, ratings_frame
 from webapp.runs.services.metrics import metric_run_create
@@ -70,8 +71,7 @@ def odd() -> Any:
 
 def compute(study: Study, *names: str) -> MetricRun:
     job = metric_run_create(study=study, metrics=names, enqueue=False)
-    while jobs.metrics_slice(job.pk):
-        pass
+    job_do(job)
     job.refresh_from_db()
     return job
 
@@ -149,8 +149,8 @@ def test_a_slice_that_dies_is_gone_on_with(
 ) -> None:
     study = rated_study(n_bots=2, n_each=5)
     job = metric_run_create(study=study, metrics=CHEAP, enqueue=False)
-    monkeypatch.setattr(jobs, "METRIC_BATCH", 4)
-    store, calls = jobs.metric_results_store, []
+    monkeypatch.setattr(metrics_kind, "BATCH", 4)
+    store, calls = metrics_kind.metric_results_store, []
 
     def dies(**given: Any) -> int:
         calls.append(1)
@@ -158,11 +158,11 @@ def test_a_slice_that_dies_is_gone_on_with(
             raise SystemExit
         return store(**given)
 
-    monkeypatch.setattr(jobs, "metric_results_store", dies)
+    monkeypatch.setattr(metrics_kind, "metric_results_store", dies)
     with pytest.raises(SystemExit):
-        jobs.metrics_slice(job.pk)
+        job_do(job)
     assert MetricResult.objects.count() == 16  # a batch of three metrics, and one of the next
-    assert jobs.metrics_slice(job.pk) is False
+    assert not job_slice(job).more
     assert MetricResult.objects.count() == 30
 
 

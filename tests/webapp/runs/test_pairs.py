@@ -15,7 +15,8 @@ from evaluation.metrics.registry import metric_get
 from tests.fakes import FakeStepBot
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
-from webapp.runs import jobs
+from webapp.runs.engine import job_do, job_slice
+from webapp.runs.kinds import selfplay
 from webapp.runs.models import MetricResult, SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.frames import metric_frame
 from webapp.runs.selectors.selfplay import Pair, plan_pairs, selfplay_by_pair, selfplay_failures
@@ -61,7 +62,7 @@ def speakers(run: SelfPlayRun) -> dict[Pair, list[set[str]]]:
 def test_a_run_of_all_pairs_has_the_whole_matrix(two: Any) -> None:
     run = create("ann", "bob")
     assert run.n_total == 8
-    assert jobs.selfplay_slice(run.pk) is False
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert (run.state, run.n_done) == ("done", 8)
     assert speakers(run) == {
@@ -95,20 +96,20 @@ def test_the_seed_and_the_slices_decide_nothing_else(
         create("ann", "bob"),
         run_create(bots=["ann"], n_conversations=2, n_turns=4, seed=7, enqueue=False),
     )
-    jobs.selfplay_slice(whole.pk)
-    store = jobs.selfplay_store
+    job_do(whole)
+    store = selfplay.selfplay_store
 
     def dies(**given: Any) -> int:
         store(**given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(jobs, "selfplay_store", dies)
+    monkeypatch.setattr(selfplay, "selfplay_store", dies)
     for _ in range(4):  # after each pair
         with pytest.raises(KeyboardInterrupt):
-            jobs.selfplay_slice(cut.pk)
-    monkeypatch.setattr(jobs, "selfplay_store", store)
+            job_do(cut)
+    monkeypatch.setattr(selfplay, "selfplay_store", store)
     for run in (cut, alone):
-        assert jobs.selfplay_slice(run.pk) is False
+        assert not job_slice(run).more
     assert said(whole) == said(cut)
     assert len({text for *_, text in said(whole)}) == len(said(whole))
     assert said(alone) == [row for row in said(whole) if row[:2] == ("ann", "")]
@@ -118,7 +119,7 @@ def test_a_pair_that_always_fails_is_named(two: Any) -> None:
     _, bob = two
     bob.fails = lambda context: "ann" in "".join(context.texts)
     run = create("ann", "bob")
-    jobs.selfplay_slice(run.pk)
+    job_do(run)
     run.refresh_from_db()
     assert (run.state, run.error) == ("done", "")
     failures = selfplay_failures(run)
@@ -144,9 +145,8 @@ def test_metrics_measure_the_one_who_answers_and_the_hybrid_metric_leaves_them_o
     ann, bob = two
     ann._reply, bob._reply = (lambda context: "two words"), (lambda context: "one? yes really")
     run = create("ann", "bob", n=1, turns=6)
-    jobs.selfplay_slice(run.pk)
-    while jobs.metrics_slice(metric_run_create(run=run, metrics=["words"], enqueue=False).pk):
-        pass
+    job_do(run)
+    job_do(metric_run_create(run=run, metrics=["words"], enqueue=False))
     words = {
         (result.conversation.selfplay.partner_bot_id, result.conversation.bot.bot_id): (
             result.values["words_user"],

@@ -12,15 +12,17 @@ from tests.fakes import FakeStepBot, says
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
-from webapp.runs import jobs
+from webapp.runs import engine
+from webapp.runs.engine import job_do, job_slice
+from webapp.runs.kinds import selfplay
 from webapp.runs.models import MetricRun, SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.metrics import measurable
 from webapp.runs.selectors.selfplay import (
     Pair,
     selfplay_failed_counts,
     selfplay_failures,
-    selfplay_missing,
     selfplay_summary,
+    selfplay_there,
 )
 from webapp.runs.services.jobs import job_cancel, job_restart
 from webapp.runs.services.selfplay import conversation_seed, run_create, selfplay_store
@@ -45,7 +47,7 @@ def texts(run: SelfPlayRun) -> dict[tuple[str, int], list[str]]:
 
 def test_a_run_plays_its_plan() -> None:
     run = create("eliza", "parrot", openers=["Hello there", "What a day"])
-    assert jobs.selfplay_slice(run.pk) is False
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert (run.state, run.n_done, run.n_total) == ("done", 10, 10)
     summary = selfplay_summary(run)
@@ -71,14 +73,13 @@ def test_the_same_seed_gives_the_same_conversations_however_the_slices_fall(
 
     fake_bot("seeded", reply=reply, capacity=2)
     whole, cut = create("seeded", n=7), create("seeded", n=7)
-    assert jobs.selfplay_slice(whole.pk) is False
-    monkeypatch.setattr(jobs, "SLICE_S", 0.0)
-    assert jobs.selfplay_slice(cut.pk) is True  # nothing fits, but nothing is lost
-    monkeypatch.setattr(jobs, "SLICE_S", 1e-4)
-    n_slices = 1
-    while jobs.selfplay_slice(cut.pk):
+    assert not job_slice(whole).more
+    monkeypatch.setattr(selfplay, "SHARD", 2)
+    monkeypatch.setattr(engine, "SLICE_S", 0.0)
+    n_slices = 0
+    while job_slice(cut).more:
         n_slices += 1
-        monkeypatch.setattr(jobs, "SLICE_S", 0.01 * n_slices)
+    assert n_slices == 4  # a slice does one shard at least
     assert texts(whole) == texts(cut)
     assert len({tuple(t) for t in texts(whole).values()}) == 7
 
@@ -88,7 +89,7 @@ def test_a_slice_that_dies_is_gone_on_with(
 ) -> None:
     bot = fake_bot("mortal", capacity=2)
     run = create("mortal", n=6)
-    store, calls = jobs.selfplay_store, []
+    store, calls = selfplay.selfplay_store, []
 
     def dies(**given: Any) -> int:
         calls.append(given["ordinals"])
@@ -96,13 +97,13 @@ def test_a_slice_that_dies_is_gone_on_with(
             raise KeyboardInterrupt
         return store(**given)
 
-    monkeypatch.setattr(jobs, "selfplay_store", dies)
+    monkeypatch.setattr(selfplay, "selfplay_store", dies)
     with pytest.raises(KeyboardInterrupt):
-        jobs.selfplay_slice(run.pk)
+        job_do(run)
     run.refresh_from_db()
     assert (run.state, run.holder) == ("running", "")
-    assert selfplay_missing(run, Pair("mortal")) == [4, 5]
-    assert jobs.selfplay_slice(run.pk) is False
+    assert selfplay_there(run) == {Pair("mortal"): {0, 1, 2, 3}}
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert run.state == "done"
     assert calls == [[0, 1], [2, 3], [4, 5], [4, 5]]
@@ -131,7 +132,7 @@ def test_storing_twice_stores_once(fake_bot: MakeBot) -> None:
 def test_a_reply_that_fails_ends_its_conversation_alone(fake_bot: MakeBot) -> None:
     fake_bot("moody", fails=says("bad"))
     run = create("moody", n=12, openers=["bad", "fine"])
-    jobs.selfplay_slice(run.pk)
+    job_do(run)
     run.refresh_from_db()
     summary = selfplay_summary(run)["moody"]
     assert run.state == "done"
@@ -145,15 +146,15 @@ def test_a_reply_that_fails_ends_its_conversation_alone(fake_bot: MakeBot) -> No
 def test_a_bot_that_always_fails_fails_the_run_and_can_be_tried_again(fake_bot: MakeBot) -> None:
     bot = fake_bot("broken", fails=lambda context: True)
     run = create("broken", n=3)
-    assert jobs.selfplay_slice(run.pk) is False
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert run.state == "failed"
     assert "every conversation of broken failed: " in run.error
     bot.fails = lambda context: False
     job_restart(job=run)
     assert (run.state, run.error) == ("queued", "")
-    assert selfplay_missing(run, Pair("broken")) == [0, 1, 2]
-    jobs.selfplay_slice(run.pk)
+    assert selfplay_there(run) == {}
+    job_do(run)
     run.refresh_from_db()
     assert (run.state, run.n_done) == ("done", 3)
     with pytest.raises(Refused, match="is done"):
@@ -165,26 +166,26 @@ def test_a_run_is_stopped_between_batches(
 ) -> None:
     fake_bot("slow", capacity=2)
     run = create("slow", n=6)
-    store = jobs.selfplay_store
+    store = selfplay.selfplay_store
 
     def then_cancel(**given: Any) -> int:
         found = store(**given)
         job_cancel(job=SelfPlayRun.objects.get(pk=run.pk))
         return found
 
-    monkeypatch.setattr(jobs, "selfplay_store", then_cancel)
-    assert jobs.selfplay_slice(run.pk) is False
+    monkeypatch.setattr(selfplay, "selfplay_store", then_cancel)
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert run.state == "cancelled"
     assert SelfPlayConversation.objects.filter(run=run).count() == 2
-    assert jobs.selfplay_slice(run.pk) is False  # a task that arrives late does nothing
+    assert not job_slice(run).more  # a task that arrives late does nothing
     assert SelfPlayConversation.objects.filter(run=run).count() == 2
 
 
 def test_a_waiting_run_is_stopped_at_once() -> None:
     run = create("eliza")
     assert job_cancel(job=run).state == "cancelled"
-    assert jobs.selfplay_slice(run.pk) is False
+    assert not job_slice(run).more
     assert not Conversation.objects.exists()
 
 
@@ -192,7 +193,7 @@ def test_a_bot_that_changed_is_not_the_bot_of_the_plan(fake_bot: MakeBot) -> Non
     bot = fake_bot("changing")
     run = create("changing", n=1)
     bot.version = "2"
-    jobs.selfplay_slice(run.pk)
+    job_do(run)
     run.refresh_from_db()
     assert run.state == "failed"
     assert "changing has changed since the run was planned" in run.error
@@ -217,12 +218,12 @@ def test_metrics_follow_when_the_run_is_done(
     monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     sent: list[Any] = []
-    monkeypatch.setattr("webapp.runs.tasks.enqueue", lambda job: sent.append(job))
+    monkeypatch.setattr("webapp.runs.queue.send", lambda job: sent.append(job))
     with django_capture_on_commit_callbacks(execute=True):
         run = run_create(bots=["eliza"], n_conversations=2, n_turns=4, metrics=["words"])
     assert sent == [run]
     with django_capture_on_commit_callbacks(execute=True):
-        jobs.selfplay_slice(run.pk)
+        job_do(run)
     metric_run = MetricRun.objects.get(run=run)
     assert sent[1:] == [metric_run]
     assert (metric_run.metrics, metric_run.n_total) == (["words"], 2)
@@ -231,7 +232,7 @@ def test_metrics_follow_when_the_run_is_done(
 def test_one_bot_that_always_fails_does_not_fail_the_run(fake_bot: MakeBot) -> None:
     bad = fake_bot("bad", fails=lambda context: True, capacity=4)
     run = create("eliza", "bad", n=30)
-    assert jobs.selfplay_slice(run.pk) is False
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert (run.state, run.error, run.n_done) == ("done", "", 60)
     summary = selfplay_summary(run)
@@ -250,13 +251,13 @@ def test_one_bot_that_always_fails_does_not_fail_the_run(fake_bot: MakeBot) -> N
 def test_going_on_with_a_stopped_run_leaves_its_failed_conversations(fake_bot: MakeBot) -> None:
     bot = fake_bot("moody", fails=says("bad"), capacity=12)
     run = create("moody", n=12, openers=["bad", "fine"])
-    jobs.selfplay_slice(run.pk)
+    job_do(run)
     n_asked = len(bot.batches)
     SelfPlayRun.objects.filter(pk=run.pk).update(state="cancelled")
     for _ in range(3):
         run.refresh_from_db()
         job_restart(job=run)
-        jobs.selfplay_slice(run.pk)
+        job_do(run)
         SelfPlayRun.objects.filter(pk=run.pk).update(state="cancelled")
     assert len(bot.batches) == n_asked
 
@@ -270,7 +271,7 @@ def test_whatever_a_bot_says_or_raises_the_run_ends(fake_bot: MakeBot, trouble: 
 
     fake_bot("hostile", reply=reply)
     run = create("eliza", "hostile", n=2, turns=3, metrics=["words"])
-    assert jobs.selfplay_slice(run.pk) is False
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert run.state == "done"
     found = selfplay_summary(run)["hostile"]
@@ -278,7 +279,7 @@ def test_whatever_a_bot_says_or_raises_the_run_ends(fake_bot: MakeBot, trouble: 
     assert bool(found.error) == (found.failed > 0)
     assert trouble in ("nul", "surrogate", "huge") or found.failed
     metric_run = MetricRun.objects.get(run=run)
-    assert jobs.metrics_slice(metric_run.pk) is False
+    assert not job_slice(metric_run).more
     assert metric_run.n_total == 2 + found.conversations
 
 
@@ -287,7 +288,7 @@ def test_a_bot_that_hangs_does_not_hold_up_the_worker(fake_bot: MakeBot, setting
     bot = fake_bot("stuck", hangs=says("stuck"), capacity=1)
     run = create("stuck", n=3, openers=["stuck", "fine"], turns=2)
     try:
-        assert jobs.selfplay_slice(run.pk) is False
+        assert not job_slice(run).more
     finally:
         bot.release()
     run.refresh_from_db()
@@ -301,7 +302,7 @@ def test_a_bot_that_hangs_does_not_hold_up_the_worker(fake_bot: MakeBot, setting
 def test_an_error_of_any_text_ends_a_job(fake_bot: MakeBot) -> None:
     fake_bot("unloadable", load_error="half \ud83d of a pair, a \x00 and " + "x" * 3_000)
     run = create("unloadable")
-    assert jobs.selfplay_slice(run.pk) is False
+    assert not job_slice(run).more
     run.refresh_from_db()
     assert run.state == "failed"
     assert run.error.startswith("half \ufffd of a pair, a and xxx")

@@ -25,13 +25,20 @@ from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import SelfPlayForm
 from webapp.dashboard.selectors import JOB_PILLS
-from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayConversation, SelfPlayRun
+from webapp.runs.models import (
+    HybridFit,
+    Job,
+    JobBase,
+    MetricRun,
+    SelfPlayConversation,
+    SelfPlayRun,
+)
 from webapp.runs.selectors.jobs import job_is_abandoned, job_progress
 from webapp.runs.selectors.selfplay import Pair, selfplay_failed_counts, selfplay_failures
 from webapp.runs.services.jobs import job_cancel, job_restart
 from webapp.runs.services.selfplay import run_create
 
-_MODELS: dict[str, type[Job]] = {
+_MODELS: dict[str, type[JobBase]] = {
     "selfplay": SelfPlayRun,
     "metrics": MetricRun,
     "hybrid": HybridFit,
@@ -39,7 +46,7 @@ _MODELS: dict[str, type[Job]] = {
 _LISTED = 100
 
 
-def job_context(job: Job, kind: str) -> dict[str, Any]:
+def job_context(job: JobBase, kind: str) -> dict[str, Any]:
     """What the progress of any job needs."""
     return {
         "job": job,
@@ -79,7 +86,7 @@ def runs(request: HttpRequest) -> HttpResponse:
             return redirect("dashboard:run", run.pk)
     listed = list(SelfPlayRun.objects.all()[:_LISTED])
     n_failed = selfplay_failed_counts(listed)
-    failed_jobs: list[tuple[str, Job]] = [
+    failed_jobs: list[tuple[str, JobBase]] = [
         (_("Metrics"), job)
         for job in MetricRun.objects.filter(state=Job.State.FAILED).select_related("study")[:5]
     ]
@@ -186,7 +193,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     return page(request, "run.html", "runs", **run_context(found))
 
 
-def _job(kind: str, pk: int) -> Job:
+def _job(kind: str, pk: int) -> JobBase:
     if kind not in _MODELS:
         raise Http404
     return get_object_or_404(_MODELS[kind], pk=pk)

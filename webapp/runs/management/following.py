@@ -15,18 +15,19 @@ from django.core.management.base import CommandError
 from tqdm import tqdm
 
 from webapp.core.errors import Refused
-from webapp.runs.models import Job
+from webapp.runs.engine import job_do
+from webapp.runs.models import JobBase, State
 from webapp.runs.selectors.jobs import job_progress, job_read
 from webapp.runs.services.jobs import job_cancel
 
-J = TypeVar("J", bound=Job)
+J = TypeVar("J", bound=JobBase)
 POLL_S = 0.5
 
 
 class Bar:
     """A progress bar on standard error, where that is a terminal."""
 
-    def __init__(self, job: Job, what: str, unit: str) -> None:
+    def __init__(self, job: JobBase, what: str, unit: str) -> None:
         self._bar: tqdm[Any] = tqdm(
             total=job.n_total,
             initial=min(job.n_done, job.n_total),
@@ -36,7 +37,7 @@ class Bar:
             disable=not sys.stderr.isatty(),
         )
 
-    def show(self, job: Job) -> None:
+    def show(self, job: JobBase) -> None:
         self._bar.total = job.n_total
         self._bar.n = min(job.n_done, job.n_total)
         self._bar.refresh()
@@ -53,7 +54,7 @@ class Bar:
         self._bar.close()
 
 
-def work_inline(job: J, slice_: Callable[..., bool], *, what: str, unit: str) -> J:
+def work_inline(job: J, *, what: str, unit: str) -> J:
     """Do the whole job in this process. Ctrl-C and SIGTERM stop the job, not only the command.
 
     Raises:
@@ -61,8 +62,7 @@ def work_inline(job: J, slice_: Callable[..., bool], *, what: str, unit: str) ->
     """
     with Bar(job, what, unit) as bar, _sigterm_exits():
         try:
-            while slice_(job.pk, follow=bar.show):
-                pass
+            job_do(job, follow=bar.show)
         except (KeyboardInterrupt, SystemExit):
             job = job_cancel(job=job)
         else:
@@ -120,8 +120,8 @@ def checked(job: J) -> J:
     Raises:
         Refused: with the job's error, or that it was stopped.
     """
-    if job.state == Job.State.FAILED:
+    if job.state == State.FAILED:
         raise Refused("failed", f"{job} failed: {job.error}")
-    if job.state == Job.State.CANCELLED:
+    if job.state == State.CANCELLED:
         raise Refused("cancelled", f"{job} was stopped; what it made is kept")
     return job

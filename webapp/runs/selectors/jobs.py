@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TypeVar
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
+from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
-from webapp.runs.holders import STALE_AFTER, holder_is_dead
-from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
+from chatbots.registry import UnknownName
+from webapp.runs.holders import is_alive
+from webapp.runs.kinds.base import job_models, kind_of
+from webapp.runs.models import JobBase, Shard, State
 
-JOB_MODELS: tuple[type[Job], ...] = (SelfPlayRun, MetricRun, HybridFit)
 NO_WORKER_AFTER = timedelta(seconds=15)
-J = TypeVar("J", bound=Job)
+UNFINISHED = (State.QUEUED, State.RUNNING)
+J = TypeVar("J", bound=JobBase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,17 @@ class JobProgress:
     error: str
 
 
-def job_progress(job: Job) -> JobProgress:
-    """The job's state as its row says, without reading it again."""
+def rows_of(job: JobBase) -> QuerySet[Any]:
+    """Return the job's row, for a conditional UPDATE."""
+    return type(job)._default_manager.filter(pk=job.pk)
+
+
+def job_progress(job: JobBase) -> JobProgress:
+    """Return the job's state as its row says, without reading it again."""
     now = timezone.now()
     fraction = min(1.0, job.n_done / job.n_total) if job.n_total else float(job.is_over)
     remaining_s = None
-    if job.state == Job.State.RUNNING and job.started_at and 0 < fraction < 1:
+    if job.state == State.RUNNING and job.started_at and 0 < fraction < 1:
         elapsed_s = (now - job.started_at).total_seconds()
         remaining_s = round(elapsed_s * (1 - fraction) / fraction, 1)
     return JobProgress(
@@ -52,34 +61,91 @@ def job_progress(job: Job) -> JobProgress:
         n_total=job.n_total,
         fraction=fraction,
         remaining_s=remaining_s,
-        waits_for_worker=job.state == Job.State.QUEUED and now - job.updated_at > NO_WORKER_AFTER,
+        waits_for_worker=job.state == State.QUEUED and now - job.updated_at > NO_WORKER_AFTER,
         stopping=job.cancel_requested and not job.is_over,
         is_over=job.is_over,
         error=job.error,
     )
 
 
-def job_is_abandoned(job: Job) -> bool:
-    """Whether a job counts as running though its process was killed or has long been silent.
+def job_is_held(job: JobBase) -> bool:
+    """Return whether a process that is alive is at work on the job or on one of its shards."""
+    if is_alive(job.holder, job.heartbeat_at):
+        return True
+    held = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
+    return any(is_alive(*one) for one in held.values_list("holder", "heartbeat_at"))
 
-    A worker that starts takes it up; work that was done by a command waits for somebody to go on with it.
+
+def job_is_abandoned(job: JobBase) -> bool:
+    """Return whether a job counts as running though whoever was at work on it was killed or has long been silent.
+
+    A worker takes it up; work that was done by a command waits for somebody to go on with it where there is none.
     """
-    if job.state != Job.State.RUNNING or not job.holder:
+    if job.state != State.RUNNING:
         return False
-    silent = job.heartbeat_at is None or timezone.now() - job.heartbeat_at > STALE_AFTER
-    return silent or holder_is_dead(job.holder)
+    was_held = job.holder or (
+        Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="").exists()
+    )
+    return bool(was_held) and not job_is_held(job)
 
 
 def job_read(job: J) -> J:
-    """The job's row as it is now."""
-    return type(job).objects.get(pk=job.pk)  # type: ignore[attr-defined, no-any-return]
+    """Return the job's row as it is now."""
+    return type(job)._default_manager.get(pk=job.pk)
 
 
-def jobs_unfinished() -> list[Job]:
-    """Every job that is waiting or running, oldest first of each kind."""
-    states = [Job.State.QUEUED, Job.State.RUNNING]
+def jobs_unfinished() -> list[JobBase]:
+    """Return every job that is waiting or running, oldest first of each table."""
     return [
         job
-        for model in JOB_MODELS
-        for job in model.objects.filter(state__in=states).order_by("pk")  # type: ignore[attr-defined]
+        for model in job_models()
+        for job in model._default_manager.filter(state__in=UNFINISHED).order_by("pk")
     ]
+
+
+def jobs_for_workers(queue: str) -> list[JobBase]:
+    """Return the unfinished jobs of a queue that workers may do, the one that waited longest first.
+
+    Those that a command does itself are left to it while it lives, and those of an unknown plug-in to workers
+    that know it.
+    """
+    never = datetime.min.replace(tzinfo=timezone.get_default_timezone())
+    found = [job for job in jobs_unfinished() if _is_for(job, queue)]
+    return sorted(found, key=lambda job: (job.heartbeat_at or never, job.created_at))
+
+
+def _is_for(job: JobBase, queue: str) -> bool:
+    try:
+        if kind_of(job).queue_of(job) != queue:
+            return False
+    except UnknownName:
+        return False
+    return not job.inline or job_is_abandoned(job)
+
+
+def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
+    """Yield shards that are not done and not held by anyone alive, in order."""
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(state=State.DONE)
+    n = 0
+    for shard in shards.order_by("number").defer("result").iterator(chunk_size=limit):
+        if not is_alive(shard.holder, shard.heartbeat_at):
+            yield shard
+            n += 1
+            if n == limit:
+                return
+
+
+def shard_counts(job: JobBase) -> tuple[int, int, int]:
+    """Return how much of the job is done, how much it is, and how many shards are not done."""
+    found = Shard.objects.filter(kind=job.kind, job_id=job.pk).aggregate(
+        n_done=Sum("n_done", default=0),
+        n_total=Sum("n_total", default=0),
+        n_open=Count("pk", filter=~Q(state=State.DONE)),
+    )
+    return found["n_done"], found["n_total"], found["n_open"]
+
+
+def shard_results(job: JobBase) -> list[Any]:
+    """Return the results of the job's shards, in order."""
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).order_by("number")
+    return list(shards.values_list("result", flat=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -82,25 +82,30 @@ def conversations_lacking(
     study: Study | None,
     run: SelfPlayRun | None,
     versions: Collection[MetricVersion],
-    limit: int,
 ) -> list[UUID]:
-    """The next ones of them."""
+    """Return those conversations, oldest first."""
     return list(
-        _lacking(study, run, versions)
-        .order_by("created_at", "pk")
-        .values_list("pk", flat=True)[:limit]
+        _lacking(study, run, versions).order_by("created_at", "pk").values_list("pk", flat=True)
     )
 
 
-def results_there(
-    conversation_ids: Collection[UUID], versions: Collection[MetricVersion]
-) -> dict[UUID, set[int]]:
-    """Per conversation the metric versions (by primary key) that have a result."""
-    there: dict[UUID, set[int]] = {}
-    rows = MetricResult.objects.filter(conversation__in=conversation_ids, metric__in=versions)
+def metrics_lacked(
+    conversation_ids: Collection[UUID], versions: Mapping[str, MetricVersion]
+) -> dict[UUID, tuple[str, ...]]:
+    """Return per conversation the names of the metrics that have no result of this version there.
+
+    Args:
+        versions: by name of the metric.
+    """
+    names = {version.pk: name for name, version in versions.items()}
+    there: dict[UUID, set[str]] = {}
+    rows = MetricResult.objects.filter(conversation__in=conversation_ids, metric__in=list(names))
     for conversation_id, metric_id in rows.values_list("conversation_id", "metric_id"):
-        there.setdefault(conversation_id, set()).add(metric_id)
-    return there
+        there.setdefault(conversation_id, set()).add(names[metric_id])
+    return {
+        pk: tuple(name for name in versions if name not in there.get(pk, ()))
+        for pk in conversation_ids
+    }
 
 
 def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:

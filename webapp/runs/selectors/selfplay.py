@@ -16,6 +16,7 @@ PAIRS = ("self", "all")
 
 GIVE_UP_AFTER = 10
 """So many conversations of a pair are tried if not one of them comes to its end."""
+NOT_TRIED = "not tried:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,19 @@ def run_by_id(run_id: int) -> SelfPlayRun:
     return run
 
 
-def selfplay_missing(run: SelfPlayRun, pair: Pair, *, limit: int | None = None) -> list[int]:
-    """Ordinals of the plan without a stored conversation of this pair, in order."""
-    done = set(
-        SelfPlayConversation.objects.filter(
-            run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id
-        ).values_list("ordinal", flat=True)
-    )
-    missing = [n for n in range(run.plan["n_conversations"]) if n not in done]
-    return missing if limit is None else missing[:limit]
+def selfplay_there(
+    run: SelfPlayRun, pair: Pair | None = None, ordinals: range | None = None
+) -> dict[Pair, set[int]]:
+    """Return by pair the ordinals that have a stored conversation: all, or those of a part of one pair."""
+    links = SelfPlayConversation.objects.filter(run=run)
+    if pair is not None:
+        links = links.filter(bot_id=pair.bot_id, partner_bot_id=pair.partner_id)
+    if ordinals is not None:
+        links = links.filter(ordinal__gte=ordinals.start, ordinal__lt=ordinals.stop)
+    there: dict[Pair, set[int]] = {}
+    for bot_id, partner_id, ordinal in links.values_list("bot_id", "partner_bot_id", "ordinal"):
+        there.setdefault(Pair(bot_id, partner_id), set()).add(ordinal)
+    return there
 
 
 def selfplay_hopeless(run: SelfPlayRun, pair: Pair) -> str | None:
@@ -92,11 +97,14 @@ def selfplay_hopeless(run: SelfPlayRun, pair: Pair) -> str | None:
     links = SelfPlayConversation.objects.filter(
         run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id
     )
-    n_failed = links.exclude(error="").count()
-    if n_failed < GIVE_UP_AFTER or links.filter(error="").exists():
+    if links.filter(error="").exists():  # first, for it is found at once
         return None
-    last = links.order_by("-pk").values_list("error", flat=True)[0]
-    return f"not tried: all {n_failed} before it failed, the last one so: {last}"
+    tried = links.exclude(error__startswith=NOT_TRIED)
+    n_failed = tried.count()
+    if n_failed < GIVE_UP_AFTER:
+        return None
+    last = tried.order_by("-pk").values_list("error", flat=True)[0]
+    return f"{NOT_TRIED} all {n_failed} before it failed, the last one so: {last}"
 
 
 def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
@@ -129,11 +137,6 @@ def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:
         conversation__in=conversation_ids, partner_bot_id=""
     )
     return {pk for pk in links.values_list("conversation_id", flat=True) if pk is not None}
-
-
-def selfplay_count(run: SelfPlayRun) -> int:
-    """Stored conversations, failed ones too."""
-    return SelfPlayConversation.objects.filter(run=run).count()
 
 
 def selfplay_by_pair(run: SelfPlayRun) -> dict[Pair, Played]:

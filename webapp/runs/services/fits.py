@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.db.models import F
 
 from webapp.ratings.summary import study_whole
+from webapp.runs import queue
 from webapp.runs.models import HybridFit, SelfPlayRun
 from webapp.studies.models import Study
 
@@ -66,11 +66,9 @@ def fit_create(
             kept=None if kept is None else dict(kept),
             n_total=1,
             created_by=created_by,
+            inline=not enqueue,
         )
-        if enqueue:
-            from webapp.runs.tasks import enqueue as send
-
-            transaction.on_commit(lambda: send(fit))
+        queue.send_on_commit(fit)
     return fit
 
 
@@ -84,7 +82,6 @@ def fit_store(*, fit: HybridFit, result: HybridResult, identities: Mapping[str, 
         kept=result.fit.to_json(),
         predictions=predictions,
         identities={**identities, "hybrid": result.fit.identity.as_dict()},
-        n_done=F("n_total"),
     )
 
 

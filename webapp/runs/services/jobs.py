@@ -1,109 +1,249 @@
-"""The state of long work. Every change is one conditional UPDATE, so two processes cannot both make it.
+"""The state of jobs. Every change is one conditional UPDATE, so two processes cannot both make it.
 
-A process that works on a job is its holder and gives signs of life. Who finds a job without a living
-holder may take it: the rows already made say what is left.
+A process that works on a shard is its holder and gives signs of life (`services/shards.py`). The job itself is
+claimed by whoever plans or finishes it.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import uuid
-from typing import Any, TypeVar
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
+from pydantic import ValidationError
 
+from chatbots.identity import Identity
+from chatbots.registry import nearest_names
 from chatbots.storable import storable
 from webapp.core.errors import Refused
-from webapp.runs.holders import STALE_AFTER, holder_is_dead
-from webapp.runs.models import Job, SelfPlayRun
-from webapp.runs.selectors.jobs import job_is_abandoned
+from webapp.runs import queue
+from webapp.runs.holders import free_rows, holder_new
+from webapp.runs.kinds.base import Kind, Payload, kind_of, kinds
+from webapp.runs.models import Job, JobBase, Shard, State
+from webapp.runs.selectors.jobs import job_is_abandoned, job_is_held, rows_of, shard_counts
+from webapp.studies.models import Study
 
-State = Job.State
-J = TypeVar("J", bound=Job)
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+log = logging.getLogger(__name__)
+
+J = TypeVar("J", bound=JobBase)
+UNFINISHED = (State.QUEUED, State.RUNNING)
 
 
-def job_claim(*, job: Job) -> str | None:
-    """Become the job's holder, if it is not over and nobody alive is at work on it.
+def job_create(
+    *,
+    kind: str,
+    payload: Mapping[str, Any] | None = None,
+    study: Study | None = None,
+    created_by: User | None = None,
+    enqueue: bool = True,
+) -> Job:
+    """Ask for a job of a kind without a table of its own, and send it to the workers.
+
+    Args:
+        payload: what is asked, as the kind's model has it.
+        enqueue: False for a caller that does the work itself (`engine.job_do`).
+
+    Raises:
+        UnknownName: there is no such kind; with the nearest names.
+        Refused: `bad_payload` with every mistake, or what the kind's `check` says. Nothing is stored.
+    """
+    found = kinds.get(kind)
+    asked = payload_read(found, payload or {})
+    found.check(asked)
+    job = Job.objects.create(
+        kind=kind,
+        payload=asked.model_dump(mode="json"),
+        study=study,
+        created_by=created_by,
+        inline=not enqueue,
+    )
+    queue.send_on_commit(job)
+    return job
+
+
+def job_ask(
+    *,
+    kind: str,
+    payload: Mapping[str, Any],
+    state: str,
+    study: Study | None = None,
+    created_by: User | None = None,
+) -> Job:
+    """Return the job whose result was made of the data as they are now, asking for it where there is none.
+
+    A page shows `job.result` once the job is done, and its progress before. One that was stopped stays so until
+    somebody goes on with it; one that failed is tried again when the data change.
+
+    Args:
+        state: a digest or time stamp of the data that the result depends on, beside the payload.
+
+    Raises:
+        UnknownName, Refused: as `job_create`.
+    """
+    found = kinds.get(kind)
+    asked = payload_read(found, payload)
+    key = job_key(asked, state)
+    there = Job.objects.filter(kind=kind, key=key).first()
+    if there is not None:
+        return there
+    found.check(asked)
+    job, made = Job.objects.get_or_create(
+        kind=kind,
+        key=key,
+        defaults={
+            "payload": asked.model_dump(mode="json"),
+            "study": study,
+            "created_by": created_by,
+        },
+    )
+    if made:
+        queue.send_on_commit(job)
+    return job
+
+
+def job_key(asked: Payload, state: str) -> str:
+    """Return the key of a result that is kept: what was asked, and of which data."""
+    return f"{Identity('asked', '1', asked.model_dump(mode='json')).key}:{state}"
+
+
+def payload_read(kind: Kind[Any, Any], payload: Mapping[str, Any]) -> Payload:
+    """Return what is asked as the kind's model.
+
+    Raises:
+        Refused: `bad_payload`, with every mistake and where it is.
+    """
+    try:
+        return kind.Payload.model_validate(dict(payload))
+    except ValidationError as error:
+        known = list(kind.Payload.model_fields)
+        told = []
+        for mistake in error.errors(include_url=False):
+            where = ".".join(str(part) for part in mistake["loc"])
+            if mistake["type"] == "extra_forbidden":
+                near = nearest_names(where, known, limit=1)
+                hint = f"did you mean {near[0]}?" if near else f"there is: {', '.join(known)}"
+                told.append(f"there is no {where!r}; {hint}")
+            else:
+                told.append(f"{where} is {mistake['input']!r}: {mistake['msg']}")
+        raise Refused("bad_payload", f"{kind.name}: {'; '.join(told)}") from None
+
+
+def job_claim(*, job: JobBase) -> str | None:
+    """Become the job's holder, to plan or to finish it, if it is not over and nobody alive holds it.
 
     Returns:
-        The token that `job_beat`, `job_release` and `job_end` want, or None.
+        The token that `job_release` and `job_end` want, or None.
     """
     now = timezone.now()
-    holder = f"{socket.gethostname()[:80]}:{os.getpid()}:{uuid.uuid4().hex}"
-    model = type(job)
-    free = Q(holder="") | Q(heartbeat_at=None) | Q(heartbeat_at__lt=now - STALE_AFTER)
-    current = model.objects.filter(pk=job.pk).values_list("holder", flat=True).first()  # type: ignore[attr-defined]
-    if current and holder_is_dead(current):
-        free |= Q(holder=current)
-    claimed = model.objects.filter(free, pk=job.pk, state__in=[State.QUEUED, State.RUNNING]).update(  # type: ignore[attr-defined]
-        holder=holder,
-        state=State.RUNNING,
-        heartbeat_at=now,
-        started_at=Coalesce(F("started_at"), now),
-        updated_at=now,
+    holder = holder_new()
+    current = rows_of(job).values_list("holder", flat=True).first()
+    claimed = (
+        rows_of(job)
+        .filter(free_rows(current), state__in=UNFINISHED)
+        .update(
+            holder=holder,
+            state=State.RUNNING,
+            heartbeat_at=now,
+            started_at=Coalesce(F("started_at"), now),
+            updated_at=now,
+        )
     )
     return holder if claimed else None
 
 
-def job_beat(
-    *, job: Job, holder: str, n_done: int | None = None, n_total: int | None = None
-) -> bool:
-    """Give a sign of life and, if given, the progress.
+def job_beat(*, job: JobBase, holder: str) -> bool:
+    """Give a sign of life while planning or finishing. False if work must stop."""
+    now = timezone.now()
+    mine = rows_of(job).filter(holder=holder, state=State.RUNNING, cancel_requested=False)
+    return bool(mine.update(heartbeat_at=now, updated_at=now))
 
-    Returns:
-        False if work must stop: somebody cancelled the job, or took it.
+
+def job_release(*, job: JobBase, holder: str) -> None:
+    """Hold the job no longer."""
+    rows_of(job).filter(holder=holder).update(holder="")
+
+
+def job_done(*, job: J, holder: str, result: Any = None) -> bool:
+    """End a job whose shards are all done, and ask for what follows. False if it was not the holder's.
+
+    The end stands even where what follows cannot be asked for.
     """
+    try:
+        with transaction.atomic():
+            return _job_done(job, holder, result, follow=True)
+    except Exception:
+        log.exception("%s is done; what follows it could not start", job)
+        with transaction.atomic():
+            return _job_done(job, holder, result, follow=False)
+
+
+def _job_done(job: JobBase, holder: str, result: Any, *, follow: bool) -> bool:
+    fields: dict[str, Any] = {"result": result} if isinstance(job, Job) else {}
+    if not _end(job, State.DONE, holder=holder, **fields):
+        return False
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk)
+    if shards.exists():
+        n_done, n_total, _ = shard_counts(job)
+        rows_of(job).update(n_done=n_done, n_total=n_total)
+        shards.delete()
+    rows_of(job).update(planned_at=None)
+    if follow:
+        job.refresh_from_db()
+        kind_of(job).follow_up(job)
+    return True
+
+
+def job_fail(*, job: JobBase, error: str) -> bool:
+    """End a job with an error, whoever works on it. False if it was over already."""
+    return _end(job, State.FAILED, error=storable(error, 2000))
+
+
+def job_stopped(*, job: JobBase) -> bool:
+    """End a job that somebody asked to stop, noticed by whoever works on it."""
+    return _end(job, State.CANCELLED, cancel_requested=True)
+
+
+def _end(
+    job: JobBase,
+    state: State,
+    *,
+    holder: str | None = None,
+    cancel_requested: bool | None = None,
+    **fields: Any,
+) -> bool:
     now = timezone.now()
-    fields: dict[str, Any] = {"heartbeat_at": now, "updated_at": now}
-    if n_done is not None:
-        fields["n_done"] = n_done
-    if n_total is not None:
-        fields["n_total"] = n_total
-    mine = type(job).objects.filter(pk=job.pk, holder=holder, state=State.RUNNING)  # type: ignore[attr-defined]
-    return bool(mine.filter(cancel_requested=False).update(**fields))
-
-
-def job_release(*, job: Job, holder: str) -> None:
-    """Leave the job to whoever takes the next slice."""
-    type(job).objects.filter(pk=job.pk, holder=holder).update(holder="")  # type: ignore[attr-defined]
-
-
-def job_end(*, job: Job, holder: str, state: str, error: str = "") -> bool:
-    """Put the job into its end state, alone in its transaction. False if it was not the holder's."""
-    now = timezone.now()
-    return bool(
-        type(job)  # type: ignore[attr-defined]
-        .objects.filter(pk=job.pk, holder=holder, state=State.RUNNING)
-        .update(state=state, error=storable(error, 2000), ended_at=now, updated_at=now, holder="")
-    )
+    rows = rows_of(job).filter(state__in=UNFINISHED)
+    if holder is not None:
+        rows = rows.filter(holder=holder)
+    if cancel_requested is not None:
+        rows = rows.filter(cancel_requested=cancel_requested)
+    return bool(rows.update(state=state, ended_at=now, updated_at=now, holder="", **fields))
 
 
 def job_cancel(*, job: J) -> J:
     """Ask for the job to stop; at once if nobody is at work on it. What it made stays."""
-    now = timezone.now()
-    model = type(job)
-    with transaction.atomic():
-        rows = model.objects.filter(pk=job.pk, state__in=[State.QUEUED, State.RUNNING])  # type: ignore[attr-defined]
-        rows.update(cancel_requested=True, updated_at=now)
-        rows.filter(Q(holder="") | Q(heartbeat_at__lt=now - STALE_AFTER)).update(
-            state=State.CANCELLED, ended_at=now, holder=""
-        )
+    rows_of(job).filter(state__in=UNFINISHED).update(
+        cancel_requested=True, updated_at=timezone.now()
+    )
     job.refresh_from_db()
+    if not job_is_held(job):
+        job_stopped(job=job)
+        job.refresh_from_db()
     return job
 
 
 def job_restart(*, job: J, enqueue: bool = False) -> J:
     """Go on with a job that failed, was stopped or lost its process.
 
-    Conversations that failed are tried again where the whole run has failed, and left where it was only
-    stopped: going on is no reason to ask, and pay, a bot again that did not answer.
-
     Args:
-        enqueue: send it to the workers too.
+        enqueue: send it to the workers; else the caller does it.
 
     Raises:
         Refused: `running` or `done`.
@@ -112,16 +252,17 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
     if job_is_abandoned(job):
         can |= Q(state=State.RUNNING, holder=job.holder, heartbeat_at=job.heartbeat_at)
     with transaction.atomic():
-        had_failed = type(job).objects.filter(pk=job.pk, state=State.FAILED).exists()  # type: ignore[attr-defined]
+        had_failed = rows_of(job).filter(state=State.FAILED).exists()
         changed = (
-            type(job)  # type: ignore[attr-defined]
-            .objects.filter(can, pk=job.pk)
+            rows_of(job)
+            .filter(can)
             .update(
                 state=State.QUEUED,
                 cancel_requested=False,
                 error="",
                 ended_at=None,
                 holder="",
+                inline=not enqueue,
                 updated_at=timezone.now(),
             )
         )
@@ -130,12 +271,6 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
             if job.state == State.DONE:
                 raise Refused("done", f"{job} is done; there is nothing to go on with")
             raise Refused("running", f"{job} is not over; it goes on by itself")
-        if had_failed and isinstance(job, SelfPlayRun):
-            from webapp.runs.services.selfplay import selfplay_forget_failed
-
-            selfplay_forget_failed(run=job)
-    if enqueue:
-        from webapp.runs.tasks import enqueue as send
-
-        send(job)
+        kind_of(job).restarted(job, had_failed=had_failed)
+        queue.send_on_commit(job)
     return job

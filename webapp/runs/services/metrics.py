@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from django.db import transaction
 
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
+from webapp.runs import queue
 from webapp.runs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.runs.selectors.metrics import conversations_lacking_count, metrics_find
 from webapp.studies.models import Study
@@ -18,7 +18,6 @@ from webapp.studies.models import Study
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-    from chatbots import Conversation as Values
     from evaluation.metrics.base import Metric, MetricTable
 
 UNDEFINED = "the metric is undefined here"
@@ -69,22 +68,15 @@ def metric_run_create(
             metrics=[metric.name for metric in chosen],
             n_total=conversations_lacking_count(study=study, run=run, versions=versions),
             created_by=created_by,
+            inline=not enqueue,
         )
-        if enqueue:
-            from webapp.runs.tasks import enqueue as send
-
-            transaction.on_commit(lambda: send(made))
+        queue.send_on_commit(made)
     return made
 
 
-def metric_run_languages_add(*, job: MetricRun, conversations: Sequence[Values]) -> None:
-    """Count in which languages conversations are, beside those counted before."""
-    from evaluation.languages import language_of
-
-    found = Counter(job.languages)
-    found.update(code for one in conversations if (code := language_of(one.texts)) is not None)
-    job.languages = dict(found)
-    job.save(update_fields=["languages"])
+def metric_run_languages_store(*, job: MetricRun, languages: Mapping[str, int]) -> None:
+    """Store in how many conversations each language was found."""
+    MetricRun.objects.filter(pk=job.pk).update(languages=dict(languages))
 
 
 def metric_results_store(

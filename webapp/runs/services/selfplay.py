@@ -17,9 +17,10 @@ from webapp.bots.selectors import bot_entry, bot_find
 from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
+from webapp.runs import queue
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.metrics import metrics_find
-from webapp.runs.selectors.selfplay import PAIRS, Pair, plan_pairs, selfplay_missing
+from webapp.runs.selectors.selfplay import PAIRS, Pair, plan_pairs
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -96,11 +97,9 @@ def run_create(
             plan=plan,
             n_total=len(plan_pairs(plan)) * n_conversations,
             created_by=created_by,
+            inline=not enqueue,
         )
-        if enqueue:
-            from webapp.runs.tasks import enqueue as send
-
-            transaction.on_commit(lambda: send(run))
+        queue.send_on_commit(run)
     return run
 
 
@@ -174,12 +173,17 @@ def selfplay_store(
 
 
 def selfplay_give_up(
-    *, run: SelfPlayRun, pair: Pair, version: BotVersion, partner: BotVersion | None, why: str
+    *,
+    run: SelfPlayRun,
+    pair: Pair,
+    version: BotVersion,
+    partner: BotVersion | None,
+    ordinals: Sequence[int],
+    why: str,
 ) -> int:
-    """Store what is left of a pair as failed, untried. Returns how many those are."""
+    """Store conversations of a pair as failed, untried. Returns how many are new."""
     from evaluation.selfplay import SelfPlayed
 
-    ordinals = selfplay_missing(run, pair)
     untried = [
         SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=why)
         for n in ordinals
@@ -193,8 +197,5 @@ def selfplay_forget_failed(*, run: SelfPlayRun) -> int:
     """Delete conversations that ended with an error, so that they are played again."""
     failed = Conversation.objects.filter(selfplay__run=run, state=Conversation.State.FAILED)
     n_failed = failed.count()
-    with transaction.atomic():
-        failed.delete()
-        n_done = SelfPlayConversation.objects.filter(run=run).count()
-        SelfPlayRun.objects.filter(pk=run.pk).update(n_done=n_done)
+    failed.delete()
     return n_failed

@@ -23,7 +23,7 @@ from webapp.dashboard.analysis.study_data import study_data
 from webapp.dashboard.hybrid_view import hybrid_view
 from webapp.ratings.models import Rating
 from webapp.ratings.summary import bot_summary, study_bots
-from webapp.runs import jobs
+from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, SelfPlayConversation, SelfPlayRun
 from webapp.runs.services.metrics import metric_run_create
 from webapp.studies.models import Study
@@ -40,8 +40,7 @@ def words(rng: np.random.Generator, n: float) -> str:
 
 def compute(**where: Any) -> None:
     job = metric_run_create(**where, metrics=["words", "length", "question"], enqueue=False)
-    while jobs.metrics_slice(job.pk):
-        pass
+    job_do(job)
 
 
 @pytest.fixture

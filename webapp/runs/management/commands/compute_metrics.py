@@ -7,7 +7,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand
-from webapp.runs import jobs
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.following import follow, work_inline
 from webapp.runs.management.studies import study_named
@@ -39,7 +38,7 @@ class Command(ConfabCommand):
         )
         what, unit = "Metrics", "conversations"
         if options["inline"]:
-            job = work_inline(job, jobs.metrics_slice, what=what, unit=unit)
+            job = work_inline(job, what=what, unit=unit)
         else:
             job = follow(
                 job,

@@ -12,7 +12,6 @@ from evaluation.hybrid.verdict import FEW_BOTS, INTERCEPT_WORDS
 from evaluation.printing import figure, share, span
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.runs import jobs
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.following import work_inline
 from webapp.runs.management.studies import study_named
@@ -89,7 +88,7 @@ class Command(ConfabCommand):
             kept=kept,
             enqueue=False,
         )
-        fit = work_inline(fit, jobs.fit_do, what="Hybrid metric", unit="steps")
+        fit = work_inline(fit, what="Hybrid metric", unit="steps")
         assert fit.result is not None
         for caution in fit.result.get("cautions", []):
             self.note(caution)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage, whole_number
-from webapp.runs import jobs
+from webapp.runs import queue
 from webapp.runs.management.following import follow, work_inline
 from webapp.runs.models import SelfPlayRun
 from webapp.runs.selectors.selfplay import (
@@ -61,7 +61,7 @@ class Command(ConfabCommand):
         run = self._goes_on(options["run"], inline) if options["run"] else self._new(options)
         what, unit = str(run).capitalize(), "conversations"
         if inline:
-            run = work_inline(run, jobs.selfplay_slice, what=what, unit=unit)
+            run = work_inline(run, what=what, unit=unit)
         elif not options["no_wait"]:
             run = follow(
                 run,
@@ -95,11 +95,9 @@ class Command(ConfabCommand):
     def _goes_on(self, run_id: int, inline: bool) -> SelfPlayRun:
         run = run_by_id(run_id)
         if run.state in (run.State.FAILED, run.State.CANCELLED):
-            run = job_restart(job=run)
-        if not run.is_over and not inline:
-            from webapp.runs.tasks import enqueue
-
-            enqueue(run)
+            run = job_restart(job=run, enqueue=not inline)
+        elif not run.is_over and not inline:
+            queue.send(run)
         return run
 
     def _result(self, run: SelfPlayRun) -> dict[str, Any]:

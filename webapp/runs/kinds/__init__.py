@@ -1,0 +1,1 @@
+"""Kinds of job, one file each; other apps have folders of the same name."""

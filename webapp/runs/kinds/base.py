@@ -1,0 +1,144 @@
+"""The contract of a kind of job, and its registry.
+
+A kind says what may be asked (`Payload`), into which parts the work falls (`plan`), does one of them (`slice`) and
+makes the result of all (`finish`). Claiming, signs of life, progress, stopping and going on are the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from chatbots.registry import C, Registry
+from webapp.runs.models import Job, JobBase
+
+Queue = Literal["gpu", "default"]
+
+
+class Payload(BaseModel):
+    """What is asked of a job: a mistyped name or value is refused before there is a job."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+P = TypeVar("P", bound=Payload)
+J = TypeVar("J", bound=JobBase)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlan:
+    """A part of the work.
+
+    Attributes:
+        payload: JSON that fixes what is to be done, batches included, so that who does it changes nothing.
+        n_total: how much it is, in the unit that people see.
+        n_done: how much of it is there already; all of it: the shard is done from the start.
+    """
+
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    n_total: int = 1
+    n_done: int = 0
+
+
+@dataclass(slots=True)
+class Work(Generic[J, P]):
+    """What `slice` and `finish` are given.
+
+    Attributes:
+        job: its row.
+        asked: its payload.
+        shard: the part to do, as planned; empty in `finish`.
+        beat: tells how much of the shard is done, and of how much where that was not known before. Call it often:
+            it writes every other second at most, and raises `Stopped` when somebody stopped the job or took
+            the shard over.
+    """
+
+    job: J
+    asked: P
+    shard: Mapping[str, Any]
+    beat: Callable[..., None]
+
+
+class Kind(Generic[J, P]):
+    """One kind of job. Registered by its name, which rows keep: never rename it.
+
+    Attributes:
+        title: a few words for the pages.
+        queue: of the workers that do it: "gpu" where models compute, else "default".
+        Payload: the pydantic model of what may be asked.
+        model: the table of its jobs; `Job` unless rows of its own are pointed to by others.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[Any]
+    queue: ClassVar[Queue] = "default"
+    Payload: ClassVar[type[Payload]] = Payload
+    model: ClassVar[type[JobBase]] = Job
+
+    def job_title(self, job: J) -> str:
+        """Return what pages call this job."""
+        study = getattr(job, "study", None)
+        return f"{self.title}: {study.name}" if study is not None else str(self.title)
+
+    def queue_of(self, job: J) -> Queue:
+        """Return the queue of this job, where it depends on what was asked."""
+        return self.queue
+
+    def check(self, asked: P) -> None:
+        """Refuse what is well-formed but cannot be done, before there is a job.
+
+        Raises:
+            Refused: with what would be right.
+        """
+
+    def plan(self, job: J, asked: P) -> Iterable[ShardPlan]:
+        """Return the parts of the work, in order. One part unless the kind says otherwise."""
+        return [ShardPlan()]
+
+    def slice(self, work: Work[J, P]) -> Any:
+        """Do one shard from its beginning and return its result as JSON, or None.
+
+        It may be done again after a kill, and in rare cases by two processes at once: store so that this
+        doubles nothing (unique constraints, `ignore_conflicts`).
+        """
+        raise NotImplementedError
+
+    def finish(self, work: Work[J, P], results: Sequence[Any]) -> Any:
+        """Make the job's result of its shards' results, in their order. Called once all are done.
+
+        Returns:
+            JSON for `Job.result`; by default the single shard's, or the list of all.
+        """
+        return results[0] if len(results) == 1 else list(results)
+
+    def follow_up(self, job: J) -> None:
+        """Ask for what comes after a job that is done, in the transaction that ends it."""
+
+    def restarted(self, job: J, *, had_failed: bool) -> None:
+        """Prepare to go on with a job that failed or was stopped. Its finished shards stay done."""
+
+
+kinds: Registry[Kind[Any, Any]] = Registry("kind of job", "webapp.runs.kinds")
+
+
+def register_kind(cls: C) -> C:
+    """Class decorator: makes one kind of the class and lists it."""
+    kinds.register(cls)
+    return cls
+
+
+def kind_of(job: JobBase) -> Kind[Any, Any]:
+    """Return the kind of a job.
+
+    Raises:
+        UnknownName: a plug-in that is not installed here made it.
+    """
+    return kinds.get(job.kind)
+
+
+def job_models() -> list[type[JobBase]]:
+    """Return every table of jobs."""
+    return list(dict.fromkeys([Job, *(kind.model for kind in kinds)]))

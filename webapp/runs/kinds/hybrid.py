@@ -1,0 +1,96 @@
+"""Hybrid fits: a leave-bot-out fit against a study's ratings, or one kept before, applied. One shard, the whole of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from webapp.runs.kinds.base import Kind, Payload, Queue, Work, register_kind
+from webapp.runs.models import HybridFit
+from webapp.runs.selectors.fits import fit_encodes_texts
+from webapp.runs.services.fits import fit_store
+
+
+class FitAsked(Payload):
+    """What `fit_create` stores, when names have been looked up."""
+
+    targets: list[str]
+    targets_given: bool = True
+    preset: str = "paper"
+    intercept: str = "common"
+    features: list[str] | None = None
+    exclude_bots: list[str] = []
+    include_synthetic: bool = False
+    seed: int = 0
+    applies_kept_fit: bool = False
+
+
+@register_kind
+class Hybrid(Kind[HybridFit, FitAsked]):
+    """A fit, with its predictions and every identity used."""
+
+    name = "hybrid"
+    title = _("Hybrid metric")
+    Payload = FitAsked
+    model = HybridFit
+
+    def job_title(self, job: HybridFit) -> str:
+        return str(_("Hybrid metric for {name}")).format(name=job.study.name)
+
+    def queue_of(self, job: HybridFit) -> Queue:
+        return "gpu" if fit_encodes_texts(job) else "default"
+
+    def slice(self, work: Work[HybridFit, FitAsked]) -> None:
+        from evaluation.hybrid.embeddings import block_of
+        from evaluation.hybrid.fit import apply_fit, fit_hybrid
+        from evaluation.hybrid.presets import preset_get
+        from evaluation.hybrid.results import KeptFit
+        from evaluation.metrics.shared import Shared
+        from webapp.runs.hybrid_tables import FitTables, bot_keys
+
+        fit, asked = work.job, work.asked
+        shared = Shared(settings.CONFAB_DEVICE)
+        kept = KeptFit.from_json(fit.kept or {}) if asked.applies_kept_fit else None
+        if kept is None:
+            preset = preset_get(asked.preset)
+            features, blocks = asked.features or list(preset.features), list(preset.blocks)
+        else:
+            features = [name for name in kept.shown if name in kept.features]
+            blocks = list(
+                dict.fromkeys(block for name in kept.features if (block := block_of(name)))
+            )
+        tables = FitTables(fit, features, blocks, shared, work.beat)
+        identities: dict[str, Any] = {"metrics": tables.identities}
+        selfplay = tables.selfplay()
+        if fit.run is not None:
+            identities["selfplay_bots"] = fit.run.plan["identities"]
+        if kept is None:
+            table, dimensions, ratings = tables.rated(fit.train_study or fit.study)
+            common = {
+                "features": features,
+                "targets": asked.targets,
+                "preset": asked.preset,
+                "intercept": asked.intercept,
+                "seed": asked.seed,
+                "metric_identities": identities["metrics"],
+                "ratings": ratings,
+            }
+            if fit.train_study is None:
+                result = fit_hybrid(table, selfplay=selfplay, dimensions=dimensions, **common)
+            else:
+                kept = fit_hybrid(table, **common).fit
+        if kept is not None:
+            human, ratings = tables.to_apply_to()
+            result = apply_fit(
+                kept,
+                human=human if len(human) else None,
+                selfplay=selfplay,
+                targets=asked.targets if asked.targets_given else None,
+                seed=asked.seed,
+                ratings=ratings,
+            )
+        work.beat(now=True)
+        identities["bots"] = bot_keys(fit)
+        fit_store(fit=fit, result=result, identities=identities)

@@ -1,0 +1,105 @@
+"""The parts of a job: made once, claimed by any worker, ended by their holder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from webapp.runs.holders import free_rows, holder_new
+from webapp.runs.kinds.base import ShardPlan
+from webapp.runs.models import JobBase, Shard, State
+from webapp.runs.selectors.jobs import rows_of, shard_counts, shards_free
+
+CANDIDATES = 32
+"""So many free shards are looked at before a worker gives up: others claim them at the same time."""
+
+
+def shards_plan(*, job: JobBase, holder: str, parts: Iterable[ShardPlan]) -> bool:
+    """Store the shards of a job, once. False if the job is not the holder's any more."""
+    rows = [
+        Shard(
+            kind=job.kind,
+            job_id=job.pk,
+            number=number,
+            payload=dict(part.payload),
+            n_total=part.n_total,
+            n_done=part.n_done,
+            state=State.DONE if part.n_done >= part.n_total else State.QUEUED,
+        )
+        for number, part in enumerate(parts)
+    ]
+    n_done, n_total = sum(row.n_done for row in rows), sum(row.n_total for row in rows)
+    now = timezone.now()
+    with transaction.atomic():
+        mine = rows_of(job).filter(holder=holder, state=State.RUNNING, planned_at=None)
+        if not mine.update(
+            planned_at=now, n_done=n_done, n_total=n_total, heartbeat_at=now, updated_at=now
+        ):
+            return False
+        Shard.objects.bulk_create(rows, batch_size=200)
+    return True
+
+
+def shard_claim(*, job: JobBase) -> Shard | None:
+    """Become the holder of a job's first shard that nobody alive holds; None where there is none."""
+    for shard in shards_free(job, limit=CANDIDATES):
+        holder, now = holder_new(), timezone.now()
+        free = Shard.objects.filter(free_rows(shard.holder), pk=shard.pk).exclude(state=State.DONE)
+        if free.update(holder=holder, state=State.RUNNING, heartbeat_at=now):
+            # A job that was gone on with waits until somebody is at work on it.
+            rows_of(job).filter(state=State.QUEUED).update(
+                state=State.RUNNING, started_at=Coalesce(F("started_at"), now), updated_at=now
+            )
+            shard.holder, shard.state, shard.heartbeat_at = holder, State.RUNNING, now
+            return shard
+    return None
+
+
+def shard_beat(
+    *, job: JobBase, shard: Shard, n_done: int | None = None, n_total: int | None = None
+) -> bool:
+    """Give a sign of life and, if given, the progress.
+
+    Returns:
+        False if work must stop: somebody stopped the job, or took the shard.
+    """
+    now = timezone.now()
+    counts = {"n_done": n_done, "n_total": n_total}
+    told: dict[str, Any] = {name: n for name, n in counts.items() if n is not None}
+    mine = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
+    if not mine.update(heartbeat_at=now, **told):
+        return False
+    progress: dict[str, Any] = {"heartbeat_at": now, "updated_at": now}
+    if told:
+        progress["n_done"], progress["n_total"], _ = shard_counts(job)
+    return bool(rows_of(job).filter(state=State.RUNNING, cancel_requested=False).update(**progress))
+
+
+def shard_release(*, shard: Shard) -> None:
+    """Leave the shard to whoever begins it anew."""
+    Shard.objects.filter(pk=shard.pk, holder=shard.holder).update(holder="")
+
+
+def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
+    """Put the shard into its end state with its result. False if it was not the holder's any more."""
+    mine = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
+    if not mine.update(state=State.DONE, holder="", n_done=F("n_total"), result=result):
+        return False
+    now = timezone.now()
+    n_done, n_total, _ = shard_counts(job)
+    rows_of(job).filter(state=State.RUNNING).update(
+        heartbeat_at=now, updated_at=now, n_done=n_done, n_total=n_total
+    )
+    return True
+
+
+def shards_forget(*, job: JobBase) -> None:
+    """Drop the plan of a job, so that it is planned anew."""
+    with transaction.atomic():
+        Shard.objects.filter(kind=job.kind, job_id=job.pk).delete()
+        rows_of(job).update(planned_at=None)
