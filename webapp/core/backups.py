@@ -1,0 +1,314 @@
+"""Backups of everything one installation holds: one archive of the database and the small files of the data folder.
+
+An archive has `manifest.json` (what made it, the rows of every table, the digest of every part), the database as SQLite
+file or as `pg_dump` in its custom format, and the files of the data folder that no command can make again: keys and the
+lists of bots and metrics. Large files, such as checkpoints, are named in the manifest and stay where they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+import zipfile
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import IO
+
+from django.apps import apps
+from django.conf import settings
+from django.db import connection
+from django.db.backends.postgresql.client import DatabaseClient
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+from chatbots.release import release
+from webapp.core.errors import Refused
+
+_MANIFEST = "manifest.json"
+_FILES = "files/"
+_DISPOSABLE = {"backups", "broker", "cache", "static"}
+"""Folders of the data folder that Confab makes again, or that hold backups themselves."""
+_DATABASE_FILES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What an archive holds, as its manifest says.
+
+    Attributes:
+        made_by: version and commit of the Confab that made it.
+        vendor: `sqlite` or `postgresql`; an archive can be restored into the same kind only.
+        migrations: those that had been applied, as `app.name`.
+        tables: rows of every table; on PostgreSQL counted right after the dump, so what came in between is in them.
+        parts: the SHA-256 of every file in the archive, the manifest excepted.
+        elsewhere: files of the data folder that are not in it, with their size in bytes.
+    """
+
+    made_at: str
+    made_by: str
+    vendor: str
+    migrations: tuple[str, ...]
+    tables: dict[str, int]
+    parts: dict[str, str] = field(default_factory=dict)
+    elsewhere: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restoration did: what it read, and where the state before was kept (None: there was none)."""
+
+    backup: Backup
+    kept_before: Path | None
+
+
+def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Path, Backup]:
+    """Write everything into one archive that its owner alone can read, while Confab may go on serving.
+
+    Args:
+        file: where to; without it `LABEL-TIME.zip` in the folder `backups` of the data folder.
+
+    Returns the archive's path and what it holds.
+
+    Raises:
+        Refused: if the file exists already, or the database's own program is missing or fails.
+    """
+    now = datetime.now(UTC)
+    if file is None:
+        folder = Path(settings.DATA_DIR) / "backups"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = folder / f"{label}-{now:%Y%m%d-%H%M%S-%f}.zip"
+    if file.exists():
+        raise Refused("exists", f"{file} exists already; a backup does not replace another file")
+    if not file.resolve().parent.is_dir():
+        raise Refused("no_folder", f"there is no folder {file.resolve().parent}")
+    unfinished = file.with_name(file.name + ".part")
+    with tempfile.TemporaryDirectory(prefix="confab-backup-", dir=file.resolve().parent) as scratch:
+        database = Path(scratch) / _DATABASE_FILES[connection.vendor]
+        _database_write(database)
+        parts = {database.name: database}
+        for name, kept in _kept_files().items():
+            if kept.is_file():
+                parts[_FILES + name] = kept
+        backup = Backup(
+            made_at=now.isoformat(timespec="seconds"),
+            made_by=release(),
+            vendor=connection.vendor,
+            migrations=tuple(migrations_applied()),
+            tables=_rows_of(database) if connection.vendor == "sqlite" else table_counts(),
+            parts={name: _file_digest(part) for name, part in parts.items()},
+            elsewhere=_elsewhere(),
+        )
+        with (
+            open(unfinished, "wb", opener=partial(os.open, mode=0o600)) as handle,
+            zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            archive.writestr(_MANIFEST, json.dumps(asdict(backup), indent=2))
+            for name, part in parts.items():
+                archive.write(part, name)
+    unfinished.rename(file)
+    return file, backup
+
+
+def backup_read(file: Path) -> Backup:
+    """Return what an archive holds, after looking whether it is whole.
+
+    Raises:
+        Refused: if it is no backup of Confab's, or a part of it is not what was written.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            stored = json.loads(archive.read(_MANIFEST))
+            backup = Backup(**{**stored, "migrations": tuple(stored["migrations"])})
+            for name, digest in backup.parts.items():
+                with archive.open(name) as part:
+                    if _digest(part) != digest:
+                        raise Refused("damaged", f"{name} in {file} is not what was backed up")
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise Refused("no_backup", f"{file} is no backup of Confab's ({error})") from error
+    return backup
+
+
+def backup_restore(file: Path) -> Restored:
+    """Put an archive in the place of what is here now, of which a backup is made before.
+
+    Nothing else may use the database meanwhile. Returns what was restored; tables are those of the archive's time until
+    the next migration.
+
+    Raises:
+        Refused: if the archive is damaged, of another kind of database or made by a later Confab.
+    """
+    backup = backup_read(file)
+    if backup.vendor != connection.vendor:
+        raise Refused(
+            "vendor",
+            f"{file} holds a {backup.vendor} database and this one is {connection.vendor}; restore it "
+            f"there, and take it over with `move`",
+        )
+    unknown = sorted(set(backup.migrations) - _migrations_known())
+    if unknown:
+        raise Refused(
+            "later",
+            f"{file} was made by a later version ({backup.made_by}): this one does not know its migration {unknown[0]}",
+        )
+    kept = backup_make(label="before-restore")[0] if database_has_rows() else None
+    data_dir = Path(settings.DATA_DIR)
+    with tempfile.TemporaryDirectory(prefix="confab-restore-", dir=data_dir) as scratch:
+        with zipfile.ZipFile(file) as archive:
+            archive.extractall(scratch, members=list(backup.parts))
+        try:
+            _database_replace(Path(scratch) / _DATABASE_FILES[backup.vendor])
+        except Refused as error:
+            before = f"; what was here before is in {kept}" if kept else ""
+            raise Refused(error.code, f"{error.message}{before}") from error
+        for name, file_here in _kept_files().items():
+            stored = Path(scratch) / _FILES / name
+            if stored.is_file():
+                shutil.copyfile(stored, file_here)
+                file_here.chmod(0o600)
+    return Restored(backup, kept)
+
+
+def table_counts() -> dict[str, int]:
+    """Return the rows of every table, fullest first, whatever version made them."""
+    counts = {}
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT COUNT(*) FROM {connection.ops.quote_name(table)}")  # noqa: S608
+            counts[table] = cursor.fetchone()[0]
+    return _fullest_first(counts)
+
+
+def database_has_rows() -> bool:
+    """Return whether a table of Confab's own apps holds anything; what Django fills by itself does not count."""
+    own = tuple(f"{app.label}_" for app in apps.get_app_configs() if app.name.startswith("webapp."))
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            if table.startswith(own):
+                cursor.execute(f"SELECT 1 FROM {connection.ops.quote_name(table)} LIMIT 1")  # noqa: S608
+                if cursor.fetchone():
+                    return True
+    return False
+
+
+def migrations_applied() -> list[str]:
+    """Return the migrations that the database has, as `app.name`."""
+    return sorted(
+        f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations()
+    )
+
+
+def _migrations_known() -> set[str]:
+    return {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
+
+
+def _database_write(file: Path) -> None:
+    """Write a consistent copy of the database to a new file, whoever writes meanwhile."""
+    if connection.vendor == "sqlite":
+        connection.ensure_connection()
+        with closing(sqlite3.connect(file)) as copy:
+            connection.connection.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
+    else:
+        _program("pg_dump", ["--format=custom", "--no-owner", f"--file={file}"])
+
+
+def _database_replace(file: Path) -> None:
+    """Put the copy in the place of all that the database holds."""
+    if connection.vendor == "sqlite":
+        connection.ensure_connection()
+        with closing(sqlite3.connect(file)) as copy:
+            copy.backup(connection.connection)
+    else:
+        with connection.cursor() as cursor:
+            # Tables that the archive does not know would stay otherwise, and stand in the way of migrations.
+            for table in connection.introspection.table_names():
+                cursor.execute(f"DROP TABLE {connection.ops.quote_name(table)} CASCADE")
+        connection.close()
+        _program(
+            "pg_restore",
+            ["--exit-on-error", "--single-transaction", "--no-owner", str(file), "--dbname"],
+        )
+
+
+def _program(name: str, arguments: list[str]) -> None:
+    """Run one of PostgreSQL's own programs on the database, with its name as the last argument."""
+    client = type("Client", (DatabaseClient,), {"executable_name": name})(connection)
+    try:
+        client.runshell(arguments)
+    except FileNotFoundError:
+        raise Refused(
+            "no_program",
+            f"{name} is not installed here; install PostgreSQL's client programs (Debian: postgresql-client), "
+            "of the server's version or later",
+        ) from None
+    except CalledProcessError as error:
+        raise Refused("program", f"{name} ended with exit code {error.returncode}") from error
+
+
+def _rows_of(file: Path) -> dict[str, int]:
+    """Return the rows of every table of a copy, which nobody writes to any more."""
+    with closing(sqlite3.connect(file)) as copy:
+        names = [
+            name
+            for (name,) in copy.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+            )
+        ]
+        counts = {
+            name: copy.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0]  # noqa: S608
+            for name in names
+        }
+    return _fullest_first(counts)
+
+
+def _fullest_first(counts: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _kept_files() -> dict[str, Path]:
+    """Return the small files that belong in a backup, by their names in it."""
+    return {
+        "secret_key": Path(settings.DATA_DIR) / "secret_key",
+        "bots.yaml": Path(settings.CONFAB_BOTS),
+        "metrics.yaml": Path(settings.CONFAB_METRICS),
+    }
+
+
+def _elsewhere() -> dict[str, int]:
+    """Return the data folder's other files worth keeping, such as checkpoints, with their sizes."""
+    root = Path(settings.DATA_DIR)
+    kept = set(_kept_files().values())
+    found = {}
+    for file in sorted(root.rglob("*")):
+        inside = file.relative_to(root)
+        is_database = inside.name.startswith("confab.sqlite3")
+        if (
+            inside.parts[0] not in _DISPOSABLE
+            and not inside.parts[0].startswith("confab-")
+            and not is_database
+            and file not in kept
+            and file.is_file()
+        ):
+            found[str(inside)] = file.stat().st_size
+    return found
+
+
+def _file_digest(file: Path) -> str:
+    with file.open("rb") as handle:
+        return _digest(handle)
+
+
+def _digest(handle: IO[bytes]) -> str:
+    """Return the SHA-256 of what is left to read."""
+    digest = hashlib.sha256()
+    while piece := handle.read(1 << 20):
+        digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,40 @@
+"""`backup [--output FILE.zip]`: everything this installation holds, in one archive."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from webapp.core.backups import backup_make
+from webapp.core.management.base import ConfabCommand
+
+
+class Command(ConfabCommand):
+    help = "Back up the database, keys and lists of bots into one archive, while Confab may go on serving."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--output",
+            type=Path,
+            metavar="FILE.zip",
+            help="default: a new file in the folder backups of the data folder",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        file, backup = backup_make(options["output"])
+        return {
+            "file": str(file),
+            "bytes": file.stat().st_size,
+            "tables": backup.tables,
+            "files": sorted(name.removeprefix("files/") for name in backup.parts),
+            "not_included": backup.elsewhere,
+        }
+
+    def present(self, result: dict[str, Any]) -> None:
+        for table, n in result["tables"].items():
+            if n:
+                self.stdout.write(f"{n:>8} {table}")
+        for name, size in result["not_included"].items():
+            self.stdout.write(f"not included: {name} ({size:,} bytes)")
+        self.stdout.write(f"Backed up to {result['file']} ({result['bytes']:,} bytes)")

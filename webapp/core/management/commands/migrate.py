@@ -1,0 +1,37 @@
+"""`migrate`: Django's own, after a backup of a database that holds anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.core.management.commands import migrate
+from django.db import DEFAULT_DB_ALIAS
+
+from webapp.core.errors import Refused
+from webapp.core.upgrading import backup_before_migrating, migrations_pending
+
+
+class Command(migrate.Command):
+    help = "Apply the migrations of this version, after a backup of a database that holds anything."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--no-backup", action="store_true", help="change the database without a backup before"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        only_looks = options["plan"] or options["check_unapplied"]
+        is_ours = options["database"] == DEFAULT_DB_ALIAS and not options["no_backup"]
+        if is_ours and not only_looks and (options["app_label"] or migrations_pending()):
+            try:
+                backup = backup_before_migrating()
+            except (Refused, OSError) as error:
+                raise CommandError(
+                    f"no migration without a backup, and none can be made: {error}. With --no-backup the "
+                    "database is changed all the same"
+                ) from error
+            if backup is not None:
+                self.stderr.write(f"Backed up to {backup}")
+        super().handle(*args, **options)

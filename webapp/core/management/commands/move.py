@@ -1,0 +1,34 @@
+"""`move URL`: everything into another database, such as from SQLite to PostgreSQL."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from webapp.core.management.base import ConfabCommand
+from webapp.core.moving import database_move
+
+
+class Command(ConfabCommand):
+    help = (
+        "Copy everything into another, empty database, such as PostgreSQL. Stop the server before."
+    )
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "url",
+            metavar="URL",
+            help="as in DATABASE_URL, e.g. postgres://user:password@host:5432/confab",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        done = database_move(
+            options["url"], lambda table, n: self.note(f"{n:>8} {table}") if n else None
+        )
+        return {"database": done.target, "rows": sum(done.tables.values()), "tables": done.tables}
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(
+            f"Copied {result['rows']:,} rows of {len(result['tables'])} tables into {result['database']}; "
+            "every table has as many as here. Set DATABASE_URL to serve from there; this database is as it was"
+        )

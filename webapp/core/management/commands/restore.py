@@ -1,0 +1,39 @@
+"""`restore FILE.zip`: an archive of `backup` in the place of what is here now."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from webapp.core.backups import backup_restore
+from webapp.core.management.base import ConfabCommand
+from webapp.core.upgrading import migrations_pending
+
+
+class Command(ConfabCommand):
+    help = "Put a backup in the place of what is here now, which is backed up first. Stop the server before."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, metavar="FILE.zip")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        done = backup_restore(options["file"])
+        return {
+            "file": str(options["file"]),
+            "made_at": done.backup.made_at,
+            "made_by": done.backup.made_by,
+            "tables": done.backup.tables,
+            "kept_before": str(done.kept_before) if done.kept_before else None,
+            "migrations_missing": migrations_pending(),
+        }
+
+    def present(self, result: dict[str, Any]) -> None:
+        for table, n in result["tables"].items():
+            if n:
+                self.stdout.write(f"{n:>8} {table}")
+        self.stdout.write(f"Restored the state of {result['made_at']}, Confab {result['made_by']}")
+        if result["kept_before"]:
+            self.stdout.write(f"What was here before is in {result['kept_before']}")
+        if result["migrations_missing"]:
+            self.stdout.write("It is of an earlier version: run `upgrade` before you serve it")

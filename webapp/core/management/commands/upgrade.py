@@ -1,0 +1,34 @@
+"""`upgrade`: a backup, then the migrations of this version, then checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.core.management.base import ConfabCommand
+from webapp.core.upgrading import database_upgrade
+
+
+class Command(ConfabCommand):
+    help = "Bring the database to this version: back up, migrate, check."
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        done = database_upgrade()
+        return {
+            "backup": str(done.backup) if done.backup else None,
+            "migrations": list(done.migrations),
+            "tables": done.tables,
+            "problems": list(done.problems),
+        }
+
+    def present(self, result: dict[str, Any]) -> None:
+        if result["backup"]:
+            self.stdout.write(f"Backed up to {result['backup']}")
+        for migration in result["migrations"]:
+            self.stdout.write(f"applied {migration}")
+        if not result["migrations"]:
+            self.stdout.write("Nothing to apply: the database is of this version")
+        for problem in result["problems"]:
+            self.stdout.write(f"to look at: {problem}")
+        self.stdout.write(
+            f"{sum(result['tables'].values()):,} rows in {len(result['tables'])} tables"
+        )
