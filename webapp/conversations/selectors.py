@@ -14,6 +14,7 @@ from django.utils import timezone
 
 import chatbots
 from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
+from webapp.studies.models import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ def conversation_for(
         .select_related("study__rubric", "participant", "task", "bot")
         .first()
     )
+
+
+def synthetic_count(study: Study) -> int:
+    """Return how many chats of the study belong to scripted participants."""
+    return Conversation.objects.filter(study=study, is_synthetic=True).count()
 
 
 def can_rate(conversation: Conversation) -> bool:

@@ -34,6 +34,8 @@ from django.utils.translation import gettext as _
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
 from webapp.ratings.summary import DimensionInfo
+from webapp.runs.models import SelfPlayRun
+from webapp.studies.models import Study
 
 PAGE = 50
 _OPENING = 120
@@ -42,6 +44,25 @@ _BEFORE_HIT = 40
 OLDEST = "oldest"
 LONGEST, SHORTEST = "longest", "shortest"
 _HIGH, _LOW = "high:", "low:"
+
+
+def of_study(study: Study) -> QuerySet[Conversation]:
+    """Return all conversations of a study, scripted and failed ones too, without its bots' self-play."""
+    return Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
+
+
+def of_run(run: SelfPlayRun) -> QuerySet[Conversation]:
+    """Return the conversations of a self-play run."""
+    return Conversation.objects.filter(selfplay__run=run).select_related("selfplay")
+
+
+def beside(conversation: Conversation) -> QuerySet[Conversation]:
+    """Return the conversations among which this one is read: its study's, its run's, or itself alone."""
+    if conversation.study is not None:
+        return of_study(conversation.study)
+    if hasattr(conversation, "selfplay"):
+        return of_run(conversation.selfplay.run)
+    return Conversation.objects.filter(pk=conversation.pk)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from evaluation.metrics.registry import metric_list
@@ -80,6 +81,13 @@ class Reading:
     ratings: list[RatingView]
     metrics: str
     chosen: int
+
+
+def conversations_to_read() -> QuerySet[Conversation]:
+    """Return all conversations, each with what the reader's page says of it in the same query."""
+    return Conversation.objects.select_related(
+        "bot", "study__rubric", "selfplay__run", "selfplay__partner"
+    )
 
 
 def read_conversation(

@@ -12,11 +12,12 @@ from django.views.decorators.http import require_safe
 from evaluation.plots.lettering import plain
 from evaluation.plots.scale import rating_ticks
 from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard import conversation_list, reader
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.ratings.summary import DimensionInfo, study_bots, study_dimensions
+from webapp.ratings.summary import study_bots, study_dimensions
 from webapp.runs.models import SelfPlayRun
 
 
@@ -28,7 +29,7 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     filters = conversation_list.Filters.of(request.GET)
     dimensions = study_dimensions(study)
     leading = dimensions[0] if dimensions else None
-    rows = Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
+    rows = conversation_list.of_study(study)
     bots = study_bots(study)
     steps = rating_ticks(leading.low, leading.high, 11) if leading else []
     listing = filters.apply(rows, dimensions)
@@ -37,7 +38,7 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     found = conversation_list.page_of(
         listing, shown, words=filters.words, after=request.GET.get("after", "")
     )
-    n_synthetic = rows.filter(is_synthetic=True).count()
+    n_synthetic = synthetic_count(study)
     n_all = rows.count() - (0 if filters.synthetic else n_synthetic)
     return study_page(
         request,
@@ -66,7 +67,7 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     """A self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
     filters = conversation_list.Filters.of(request.GET)
-    rows = Conversation.objects.filter(selfplay__run=run).select_related("selfplay")
+    rows = conversation_list.of_run(run)
     found = conversation_list.page_of(
         filters.apply(rows, []), words=filters.words, after=request.GET.get("after", "")
     )
@@ -99,25 +100,12 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
 @staff_only
 def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """The reader: turns beside their metrics."""
-    row = get_object_or_404(
-        Conversation.objects.select_related(
-            "bot", "study__rubric", "selfplay__run", "selfplay__partner"
-        ),
-        pk=conversation_id,
-    )
+    row = get_object_or_404(reader.conversations_to_read(), pk=conversation_id)
     filters = conversation_list.Filters.of(request.GET)
     run = row.selfplay.run if hasattr(row, "selfplay") else None
-    dimensions: list[DimensionInfo] = []
-    if row.study is not None:
-        dimensions = study_dimensions(row.study)
-        rows = Conversation.objects.filter(study=row.study).exclude(
-            source=Conversation.Source.SELFPLAY
-        )
-    elif run is not None:
-        rows = Conversation.objects.filter(selfplay__run=run)
-    else:
-        rows = Conversation.objects.filter(pk=row.pk)
-    before, following = conversation_list.neighbours(filters.apply(rows, dimensions), row)
+    dimensions = study_dimensions(row.study) if row.study is not None else []
+    listing = filters.apply(conversation_list.beside(row), dimensions)
+    before, following = conversation_list.neighbours(listing, row)
     read = reader.read_conversation(row, request.GET.getlist("track"), request.GET.get("turn", ""))
     query = filters.query()
 

@@ -11,22 +11,18 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
-from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right, may
 from webapp.dashboard.access import refusal, staff_only
 from webapp.dashboard.forms import ExportForm
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.ratings.models import Rating
-from webapp.runs.models import MetricResult
-from webapp.studies.models import ConsentText, Study
+from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     Exporter,
     ExportOptions,
+    exporter_counts,
     exporter_get,
     exporter_list,
-    included,
 )
-from webapp.transfer.exporters.participants import participants_included
 from webapp.transfer.writers import CONTENT_TYPES, Format, stream
 
 _ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "consent_texts"]
@@ -34,20 +30,7 @@ _ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "co
 
 def _tables(study: Study) -> list[tuple[Exporter, int | None]]:
     """Exporters, the main ones first, with how many rows of the database each reads."""
-    options = ExportOptions()
-    inside = included(study, options, prefix="conversation__")
-    counts = {
-        "ratings": Rating.objects.filter(inside).count(),
-        "conversations": Conversation.objects.filter(included(study, options)).count(),
-        "messages": Turn.objects.filter(inside).count(),
-        "metrics": MetricResult.objects.filter(inside).count(),
-        "participants": participants_included(study, options).count(),
-        "consent_texts": ConsentText.objects.filter(
-            participants__in=participants_included(study, options)
-        )
-        .distinct()
-        .count(),
-    }
+    counts = exporter_counts(study, ExportOptions())
     known = {name: i for i, name in enumerate(_ORDER)}
     exporters = sorted(exporter_list(), key=lambda e: (known.get(e.name, len(known)), e.name))
     return [(exporter, counts.get(exporter.name)) for exporter in exporters]
@@ -75,8 +58,8 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         "export.html",
         study,
         "export",
-        tables=[(e, n) for e, n in tables if e.name in _ORDER],
-        others=[e for e, _n in tables if e.name not in _ORDER],
+        tables=[(e, n) for e, n in tables if n is not None],
+        others=[e for e, n in tables if n is None],
         form=form,
         command=f"manage.py export --study {shlex.quote(study.key)} --what ratings --format csv "
         "--output ratings.csv",

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from chatbots.registry import title_of
+from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard import agreement as agreement_of
 from webapp.dashboard import counts, selectors
 from webapp.dashboard.access import staff_only
@@ -107,7 +108,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         most=max((bot.n_completed for bot in progress), default=0),
         protocol=title_of(protocols, study.protocol),
         rule=title_of(rules, study.rule),
-        n_synthetic=study.conversations.filter(is_synthetic=True).count(),
+        n_synthetic=synthetic_count(study),
         dimensions=list(study.rubric.dimensions.all()),
         links=recruiting_links(study, participant_link(request, study)),
     )
@@ -172,7 +173,7 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
         found=found,
         spread=spread,
         heat=heat,
-        n_synthetic=study.conversations.filter(is_synthetic=True).count(),
+        n_synthetic=synthetic_count(study),
     )
 
 

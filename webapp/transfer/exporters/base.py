@@ -50,7 +50,9 @@ class ExportOptions:
 class Exporter(Protocol):
     """One exported table.
 
-    A table that asks for more than the right to read on the dashboard has it as `right`.
+    Two things are left out by most tables: `right`, for one that asks for more than the right to read on
+    the dashboard, and `count(study, options)`, the number of rows (of results, where a row is computed from
+    several), for one that stands among the main tables of the export page.
     """
 
     name: str
@@ -87,6 +89,15 @@ def exporter_get(name: str) -> Exporter:
         UnknownName: with the nearest names.
     """
     return exporters.get(name)
+
+
+def exporter_counts(study: Study, options: ExportOptions) -> dict[str, int]:
+    """Return the number of rows of every main table, by its name."""
+    return {
+        exporter.name: exporter.count(study, options)
+        for exporter in exporters
+        if hasattr(exporter, "count")
+    }
 
 
 def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:

@@ -32,6 +32,13 @@ class ConsentTexts:
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
+    def count(self, study: Study, options: ExportOptions) -> int:
+        return (
+            ConsentText.objects.filter(participants__in=participants_included(study, options))
+            .distinct()
+            .count()
+        )
+
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         people = participants_included(study, options)
         versions = (

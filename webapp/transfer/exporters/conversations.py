@@ -52,6 +52,9 @@ class Conversations:
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
+    def count(self, study: Study, options: ExportOptions) -> int:
+        return conversations_included(study, options).count()
+
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         found = conversations_included(study, options).prefetch_related(
             Prefetch("turns", Turn.objects.order_by("index")),

@@ -59,6 +59,9 @@ class Messages:
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
+    def count(self, study: Study, options: ExportOptions) -> int:
+        return Turn.objects.filter(included(study, options, prefix="conversation__")).count()
+
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         turns = Turn.objects.filter(included(study, options, prefix="conversation__"))
         for conversation_id, state, bot, is_synthetic, *rest in (

@@ -14,6 +14,7 @@ from webapp.transfer.exporters.base import (
     ExportColumn,
     ExportOptions,
     conversations_included,
+    included,
     register_exporter,
 )
 
@@ -36,6 +37,11 @@ class Metrics:
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         found = [column for _, columns in measured(study, "conversation") for column in columns]
         return [*_BEFORE, *found]
+
+    def count(self, study: Study, options: ExportOptions) -> int:
+        return MetricResult.objects.filter(
+            included(study, options, prefix="conversation__")
+        ).count()
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         chosen = measured(study, "conversation")

@@ -63,6 +63,9 @@ class Participants:
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return [*_COLUMNS, *(_PRIVATE if options.include_private else ())]
 
+    def count(self, study: Study, options: ExportOptions) -> int:
+        return participants_included(study, options).count()
+
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         chats = Task.objects.select_related("conversation").order_by("created_at", "pk")
         people = (

@@ -54,6 +54,9 @@ class Ratings:
         dimensions = [column for _, column in self._dimensions(study)]
         return [*_BEFORE, *dimensions, *_AFTER, *(_PRIVATE if options.include_private else ())]
 
+    def count(self, study: Study, options: ExportOptions) -> int:
+        return Rating.objects.filter(included(study, options, prefix="conversation__")).count()
+
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
         ratings = Rating.objects.filter(included(study, options, prefix="conversation__"))
