@@ -6,8 +6,8 @@ import csv
 import io
 import math
 
+from evaluation.formats.spreadsheet import escaped
 from webapp.dashboard.plots.figure import Cell, Table
-from webapp.transfer.spreadsheet import escaped
 
 
 def table_csv(table: Table) -> str:

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 import chatbots
 from chatbots import derive_seed
+from evaluation.formats.base import Record, RecordRating, Skipped
 from webapp.bots.models import BotVersion
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
@@ -25,7 +26,6 @@ from webapp.ratings.models import Rating
 from webapp.studies.models import AGREED_BY_PEOPLE, Dimension, Participant, Rubric, Study
 from webapp.studies.services import rubric_create, rubric_freeze, study_create
 from webapp.studies.terms import changes_refused
-from webapp.transfer.formats.base import Record, RecordRating, Skipped
 
 PLATFORM = "import"
 Scale = tuple[float, float]

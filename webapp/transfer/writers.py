@@ -16,8 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
+from evaluation.formats.spreadsheet import escaped
 from webapp.transfer.exporters.base import ExportColumn
-from webapp.transfer.spreadsheet import escaped
 
 Format = Literal["csv", "jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from evaluation.formats.spreadsheet import unescaped
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import conversation_withdraw, vote_set
@@ -19,7 +20,6 @@ from webapp.studies.models import Dimension, Study
 from webapp.studies.services import rubric_create
 from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
 from webapp.transfer.jobs import import_conversations
-from webapp.transfer.spreadsheet import unescaped
 from webapp.transfer.writers import write_file
 
 pytestmark = pytest.mark.django_db

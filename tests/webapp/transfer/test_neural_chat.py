@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from chatbots import Turn
+from evaluation.formats.base import Record, Skipped, format_for
+from evaluation.formats.layout2019 import RATING_HEADER, RECORD_HEADER
+from evaluation.formats.neural_chat import _without_emoji
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
-from webapp.transfer.formats.base import Record, Skipped, format_for
-from webapp.transfer.formats.neural_chat import _without_emoji
 from webapp.transfer.jobs import import_conversations
-from webapp.transfer.layout2019 import RATING_HEADER, RECORD_HEADER
 
 
 def row(

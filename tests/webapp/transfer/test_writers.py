@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from evaluation.formats.spreadsheet import escaped, unescaped
 from webapp.transfer.exporters.base import ExportColumn
-from webapp.transfer.spreadsheet import escaped, unescaped
 from webapp.transfer.writers import stream, write_file
 
 COLUMNS = [

@@ -10,13 +10,13 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from evaluation.formats.base import formats
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
 from webapp.dashboard.selectors import imported_studies
-from webapp.transfer.formats.base import formats
 from webapp.transfer.jobs import ImportReport, import_conversations
 
 _ENDINGS = (".jsonl.gz", ".jsonl", ".csv")

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Prefetch
 
+from evaluation.formats.layout2019 import RATING_DIMENSIONS, RATING_HEADER
 from webapp.conversations.models import Turn
 from webapp.ratings.models import Rating
 from webapp.studies.models import Study
@@ -18,7 +19,6 @@ from webapp.transfer.exporters.base import (
     register_exporter,
 )
 from webapp.transfer.exporters.chatrecords import datetime_text, exchanges_of
-from webapp.transfer.layout2019 import RATING_DIMENSIONS, RATING_HEADER
 
 _DESCRIPTIONS = {
     "ID": "Number of the rating.",

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db.models import Prefetch
 
+from evaluation.formats.layout2019 import BOT_INPUT_WINDOW, RECORD_DIMENSIONS, RECORD_HEADER
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
 from webapp.studies.models import Study
@@ -24,7 +25,6 @@ from webapp.transfer.exporters.base import (
     dialogue_id,
     register_exporter,
 )
-from webapp.transfer.layout2019 import BOT_INPUT_WINDOW, RECORD_DIMENSIONS, RECORD_HEADER
 
 _DESCRIPTIONS = {
     "ID": "Number of the row.",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots import Turn
-from webapp.transfer.formats.base import (
+from evaluation.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
     BadRecord,
@@ -31,14 +31,14 @@ from webapp.transfer.formats.base import (
     register_format,
     text_problem,
 )
-from webapp.transfer.formats.lines import MAX_LINE_BYTES, byte_lines
-from webapp.transfer.layout2019 import (
+from evaluation.formats.layout2019 import (
     RATING_DIMENSIONS,
     RATING_HEADER,
     RECORD_DIMENSIONS,
     RECORD_HEADER,
 )
-from webapp.transfer.spreadsheet import unescaped
+from evaluation.formats.lines import MAX_LINE_BYTES, byte_lines
+from evaluation.formats.spreadsheet import unescaped
 
 _NEEDED_FOR_RECORDS = {"Chat ID", "Datetime", "Chatbot ID", "Message", "Response"}
 _NEEDED_FOR_RATINGS = {"Chat ID", "Datetime", "Quality"}

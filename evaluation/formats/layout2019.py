@@ -1,7 +1,7 @@
 """The two CSV layouts of the 2019 Neural Chat server: their headers, exact and ordered.
 
-Selfplay fact sheet, section 8.3. Written by `exporters/chatrecords.py` and `chat_ratings.py`, read by
-`formats/neural_chat.py`.
+Selfplay fact sheet, section 8.3. Written by `webapp/transfer/exporters/chatrecords.py` and `chat_ratings.py`, read by
+`neural_chat.py`.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class FileFormat(Protocol):
         ...
 
 
-formats: Registry[FileFormat] = Registry("file format", "webapp.transfer.formats")
+formats: Registry[FileFormat] = Registry("file format", "evaluation.formats")
 
 
 def register_format(cls: C) -> C:
@@ -98,7 +98,7 @@ def format_for(path: Path) -> FileFormat:
         OSError: if it cannot be opened.
         ValueError: if no format recognises it.
     """
-    from webapp.transfer.formats.lines import head_of
+    from evaluation.formats.lines import head_of
 
     head = head_of(path)
     if not head:

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatbots import Turn
-from webapp.transfer.formats.base import BadRecord, Record, Skipped, format_for
-from webapp.transfer.formats.jsonl import JsonLines, record_of
+from evaluation.formats.base import BadRecord, Record, Skipped, format_for
+from evaluation.formats.jsonl import JsonLines, record_of
 
 GOOD: dict[str, Any] = {
     "dialogue_id": "d1",

@@ -20,7 +20,7 @@ from typing import Any
 
 from chatbots import Turn
 from chatbots.storable import storable
-from webapp.transfer.formats.base import (
+from evaluation.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
     BadRecord,
@@ -30,7 +30,7 @@ from webapp.transfer.formats.base import (
     register_format,
     text_problem,
 )
-from webapp.transfer.formats.lines import text_lines
+from evaluation.formats.lines import text_lines
 
 MAX_DIMENSION_CHARS = 50
 _DIMENSION = re.compile(r"[a-z][a-z0-9_]*\Z")
