@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.hybrid.bot_level import INTERCEPTS, BotLevel
 from evaluation.hybrid.cautions import cautions_of, extrapolations_of, unused
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.frame import (
@@ -30,15 +31,7 @@ from evaluation.hybrid.levels import (
     pairs_of,
     unseen_interval,
 )
-from evaluation.hybrid.results import (
-    INTERCEPTS,
-    BotLevel,
-    BotResult,
-    Fold,
-    HybridResult,
-    KeptFit,
-    SelfPlay,
-)
+from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlay
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.stats.correlation import (
     METHODS,

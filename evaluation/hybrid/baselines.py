@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evaluation.hybrid.bot_level import BotLevel, Intercept
 from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
 from evaluation.hybrid.levels import bot_levels, refit_null
-from evaluation.hybrid.results import BotLevel, Intercept
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,9 +1,10 @@
-"""What a reader must know before believing a fit, in plain words."""
+"""What a reader must know before believing a fit: codes and numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from evaluation.analysis.findings import Finding, finding
 from evaluation.hybrid.embeddings import block_of
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.leastsquares import Line
@@ -11,50 +12,48 @@ from evaluation.hybrid.levels import features_by_bot
 from evaluation.hybrid.presets import METRICS
 from evaluation.hybrid.results import KeptFit
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.wording import counted
 
 FAR = 3
 """Standard deviations from which on a bot's mean feature is called far from the fit's conversations."""
+COLLINEAR = 30
+"""From such a condition number on single weights mean little (Belsley, Kuh and Welsch 1980)."""
 
 
-def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[str, ...]:
-    """What the numbers of this fit call for; `n_rated`: bots with ratings."""
+def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Finding, ...]:
+    """Find what the numbers of this fit call for.
+
+    `few_bots`; `fold_intercept`: each fold's own carries the left-out bot's mean with a minus sign, so that
+    features that say nothing correlate at nearly −1; `constant_features`: dropped in at least one fold;
+    `collinear`; `partly_rated`: conversations counted as unrated for lack of one target dimension;
+    `undefined_features`: conversations left out.
+
+    Args:
+        n_rated: bots with ratings.
+    """
     found = []
     if n_rated < FEW_BOTS:
-        found.append(
-            f"Only {counted(n_rated, 'bot')} rated: too few for a correlation over bots to mean much."
-        )
+        found.append(finding("few_bots", n_bots=n_rated))
     if fit.intercept == "fold":
-        found.append(
-            "Each fold has its own intercept, which carries the left-out bot's mean with a minus sign: "
-            "features that say nothing correlate at nearly −1. Compare with the common intercept."
-        )
+        found.append(finding("fold_intercept"))
     alone = [name for name in fit.shown if name in fit.features]
     dropped = [
         name for name in alone if any(name in unused(fit, fold) for fold in fit.folds.values())
     ]
     if dropped:
-        found.append(f"Constant in at least one fold and dropped there: {', '.join(dropped)}.")
+        found.append(finding("constant_features", features=dropped))
     worst = max((line.condition or 0.0 for line in fit.folds.values()), default=0.0)
-    if worst > 30:
-        found.append(
-            f"Features are nearly collinear (condition number up to {worst:.0f}): single weights mean "
-            "little."
-        )
+    if worst > COLLINEAR:
+        # JSON has no infinity: None where one feature is a sum of others.
+        found.append(finding("collinear", condition=worst if np.isfinite(worst) else None))
     if design is not None and design.n_partly_rated:
-        found.append(
-            "Counted as unrated, for lack of a rating of one of the target dimensions: "
-            f"{counted(design.n_partly_rated, 'conversation')}."
-        )
+        found.append(finding("partly_rated", n_conversations=design.n_partly_rated))
     if design is not None and design.n_dropped:
-        found.append(
-            f"Left out of the fit for an undefined feature: {counted(design.n_dropped, 'conversation')}."
-        )
+        found.append(finding("undefined_features", n_conversations=design.n_dropped))
     return tuple(found)
 
 
-def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[str]:
-    """Bots whose conversations lie far from all the fit has seen: a line says little out there.
+def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[Finding]:
+    """Find the bots whose conversations lie far from all the fit has seen: a line says little out there.
 
     A bot that repeats its partner, for one, has similarities no real conversation has, and a high score.
     """
@@ -72,14 +71,13 @@ def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[str]:
             if names:
                 far.setdefault(bot, {}).update(dict.fromkeys(names))
     return [
-        f"The prediction of {bot} is an extrapolation: its mean {', '.join(names)} is more than {FAR} standard "
-        "deviations from the conversations of the fit."
+        finding("extrapolation", bot=bot, features=list(names), deviations=FAR)
         for bot, names in sorted(far.items())
     ]
 
 
 def unused(fit: KeptFit, line: Line) -> tuple[str, ...]:
-    """Features by themselves that this fold dropped as constant."""
+    """Return the features by themselves that this fold dropped as constant."""
     return tuple(
         name
         for name, used in zip(fit.features, line.used, strict=True)

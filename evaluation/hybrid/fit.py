@@ -19,12 +19,13 @@ import numpy as np
 
 from evaluation.hybrid.assess import assess
 from evaluation.hybrid.baselines import BASELINES, GROUP, MIN_BOTS, baselines_of, with_indicators
+from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept
 from evaluation.hybrid.features import HybridError, design_of
 from evaluation.hybrid.fitting import blocks_in, fit_least_squares, fit_ridge
 from evaluation.hybrid.levels import refit_null, ridge_null
 from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.ratings import told_apart
-from evaluation.hybrid.results import INTERCEPTS, HybridResult, Intercept, KeptFit
+from evaluation.hybrid.results import HybridResult, KeptFit
 from evaluation.wording import counted
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def fit_hybrid(
     features: Sequence[str] | None = None,
     targets: Sequence[str] = ("quality",),
     preset: str = "paper",
-    intercept: Intercept = "common",
+    intercept: Intercept = PREFERRED_INTERCEPT,
     selfplay: pd.DataFrame | None = None,
     seed: int = 0,
     dimensions: Sequence[str] = (),

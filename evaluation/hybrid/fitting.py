@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chatbots import Identity
+from evaluation.hybrid.bot_level import Intercept
 from evaluation.hybrid.embeddings import block_columns, block_of, shown_names
 from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
 from evaluation.hybrid.levels import bootstrap_draws
 from evaluation.hybrid.presets import METRICS, Preset
 from evaluation.hybrid.ratings import Ratings
-from evaluation.hybrid.results import Intercept, KeptFit
+from evaluation.hybrid.results import KeptFit
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
 
 if TYPE_CHECKING:

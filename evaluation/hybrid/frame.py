@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from evaluation.hybrid.bot_level import BotLevel, Pairs
 from evaluation.stats.correlation import Correlation, rowwise, within_groups
 from evaluation.wording import counted
-
-if TYPE_CHECKING:
-    from evaluation.hybrid.results import BotLevel, Pairs
 
 N_SPLITS = 400
 N_DRAWS = 2000

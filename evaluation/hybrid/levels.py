@@ -7,10 +7,11 @@ from itertools import combinations
 
 import numpy as np
 
+from evaluation.hybrid.bot_level import BotLevel, Pairs
 from evaluation.hybrid.embeddings import block_of
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.leastsquares import Factors, Line
-from evaluation.hybrid.results import BotLevel, Coefficient, Pairs
+from evaluation.hybrid.results import Coefficient
 from evaluation.hybrid.ridge import RidgeFolds
 from evaluation.stats.bootstrap import mean_interval
 from evaluation.stats.correlation import (

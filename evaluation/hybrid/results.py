@@ -12,16 +12,27 @@ from typing import Any, Literal
 import numpy as np
 
 from chatbots import Identity
+from evaluation.analysis.findings import Finding
+from evaluation.hybrid.bot_level import (
+    INTERCEPT_NAMES,
+    INTERCEPTS,
+    BotLevel,
+    Intercept,
+    Pairs,
+    with_reason,
+)
 from evaluation.hybrid.embeddings import shown_names
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.frame import Frame
 from evaluation.hybrid.leastsquares import Line
 from evaluation.hybrid.plotting import predictions_plot, weights_plot
+from evaluation.hybrid.summary import summary_of
+from evaluation.hybrid.verdict import Verdict
 from evaluation.plots.plot import Plot
+from evaluation.printing import share
 from evaluation.stats.correlation import Correlation
+from evaluation.wording import counted
 
-Intercept = Literal["fold", "common"]
-INTERCEPTS: tuple[Intercept, ...] = ("fold", "common")
 FORMAT = "confab-hybrid-fit-1"
 
 
@@ -51,7 +62,7 @@ class Coefficient:
             "scaled_mean": self.scaled_mean,
             "scaled_ci90": _pair(self.scaled_low, self.scaled_high),
         }
-        return _with_reason(found, self.reason)
+        return with_reason(found, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,7 @@ class BotResult:
             "predicted_ci90": _list(self.predicted_interval),
             "predicted_selfplay_ci90": _list(self.selfplay_interval),
         }
-        return _with_reason(found, self.reason)
+        return with_reason(found, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,43 +125,7 @@ class Fold:
         if self.penalty is not None:
             found |= {"penalty": self.penalty, "blocks": list(self.blocks)}
         why = "a feature is a sum of others: the condition number is infinite"
-        return _with_reason(found, why if infinite else None)
-
-
-@dataclass(frozen=True, slots=True)
-class BotLevel:
-    """Correlation over bots, with the coefficient that chance passes in one case of twenty."""
-
-    correlation: Correlation
-    null95: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        found = self.correlation.to_json()
-        reason = found.pop("reason", None)
-        found["null95"] = self.null95
-        return _with_reason(found, reason)
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """How many pairs of bots the predictions put in the order of the human means.
-
-    Resolvable pairs are those that people can tell apart: their ratings differ by the test that bots are
-    compared with, corrected for the number of pairs (`evaluation.hybrid.ratings.told_apart`).
-    """
-
-    all: int
-    ordered: int
-    resolvable: int
-    resolvable_ordered: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "all": self.all,
-            "ordered": self.ordered,
-            "resolvable": self.resolvable,
-            "resolvable_ordered": self.resolvable_ordered,
-        }
+        return with_reason(found, why if infinite else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +260,7 @@ class KeptFit:
             raise HybridError(f"{path} cannot be read as a kept hybrid fit: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class HybridResult:
     """A fit and how well it predicts bots it has not seen.
 
@@ -310,11 +285,23 @@ class HybridResult:
     dimensions_conversation_level: dict[str, dict[str, Correlation]]
     n_dropped: int
     dropped: dict[str, int]
-    cautions: tuple[str, ...]
+    cautions: tuple[Finding, ...]
     frame: Frame
-    verdict: str
+    verdict: Verdict
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
+
+    def summary(self) -> str:
+        """Return the numbers, the cautions and what they support as lines of text, for a terminal or a notebook."""
+        return summary_of(self.to_json())
+
+    def __repr__(self) -> str:
+        r = share(self.bot_level["pearson"].correlation.r)
+        return (
+            f"HybridResult({self.fit.preset}, target {','.join(self.fit.targets)}: "
+            f"{counted(self.n_conversations, 'conversation')} of {counted(self.n_bots, 'bot')}, "
+            f"r over bots {r}, {INTERCEPT_NAMES[self.fit.intercept]})"
+        )
 
     def plot(self, source: Literal["conversations", "selfplay"] = "conversations") -> Plot:
         """Draw predicted against human means over bots; a notebook shows what comes back.
@@ -357,9 +344,9 @@ class HybridResult:
                 name: _counted(found) for name, found in self.dimensions_conversation_level.items()
             },
             "dropped": {"conversations": self.n_dropped, "undefined": dict(self.dropped)},
-            "cautions": list(self.cautions),
+            "cautions": [found.to_json() for found in self.cautions],
             **self.frame.to_json(),
-            "verdict": self.verdict,
+            "verdict": self.verdict.to_json(),
             "identity": self.fit.identity.as_dict(),
         }
 
@@ -374,10 +361,6 @@ def _baselines(found: Mapping[str, Mapping[str, BotLevel]]) -> dict[str, Any]:
 
 def _counted(found: Mapping[str, Correlation]) -> dict[str, Any]:
     return {method: {**value.to_json(), "n": value.n} for method, value in found.items()}
-
-
-def _with_reason(found: dict[str, Any], reason: str | None) -> dict[str, Any]:
-    return found if reason is None else {**found, "reason": reason}
 
 
 def _pair(low: float | None, high: float | None) -> list[float] | None:

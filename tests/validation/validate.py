@@ -24,6 +24,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from evaluation.analysis.findings import findings_printed
+from evaluation.hybrid.summary import STANDINGS
 from evaluation.printing import share, span
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,7 +184,11 @@ def notes_of(name: str, fit: dict[str, Any]) -> str:
     chosen = Counter(fold.get("penalty") for fold in fit["folds"])
     penalties = ", ".join(f"{penalty:g} in {n}" for penalty, n in sorted(chosen.items()))
     best = fit["ceiling"]["best_r"]
-    return f"{name}: penalties {penalties} folds; ceiling {share(best)}. {fit['verdict']}"
+    supports = STANDINGS[fit["verdict"]["standing"]]
+    found = "; ".join(findings_printed(fit["verdict"]["findings"]))
+    return (
+        f"{name}: penalties {penalties} folds; ceiling {share(best)}. Supports {supports}. {found}"
+    )
 
 
 HEADINGS = [

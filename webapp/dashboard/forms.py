@@ -10,6 +10,7 @@ from django.conf import settings
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
+from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
 from webapp.ratings.summary import study_dimensions
 from webapp.runs.models import SelfPlayRun
@@ -89,6 +90,7 @@ class FitForm(forms.Form):
     intercept = forms.ChoiceField(
         label=_("Intercept"),
         choices=[("common", _("common to all folds")), ("fold", _("of each fold, as the paper"))],
+        initial=PREFERRED_INTERCEPT,
     )
     run = forms.ModelChoiceField(
         label=_("Predict self-play run"),

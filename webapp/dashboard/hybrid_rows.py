@@ -15,14 +15,11 @@ from evaluation.printing import share, span
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
 from webapp.dashboard.wording.sections import NamedTable, share_cell, span_cell
 from webapp.ratings.summary import BotInfo
 
 METHODS = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendall τ"}
-INTERCEPTS = {
-    "common": gettext_lazy("one intercept for all folds"),
-    "fold": gettext_lazy("an intercept for each fold"),
-}
 _BASELINES = {
     "mean_of_the_other_bots": gettext_lazy("Mean of the other bots"),
     "words_per_human_turn": gettext_lazy("Words per message"),

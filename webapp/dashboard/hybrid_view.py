@@ -34,6 +34,7 @@ from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure
 from webapp.dashboard.plots.scatter import scatter_figure
 from webapp.dashboard.plots.weights import weights_figure
+from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.summary import BotInfo
 
@@ -93,7 +94,7 @@ def hybrid_view(
         intercept=intercept_in_words(result),
         caution_lead=lead,
         caution=caution,
-        notes=list(result.get("cautions", [])),
+        notes=caution_sentences(result.get("cautions", [])),
         scatter=scatter_figure(
             _points(result, bots, link, "predicted"),
             id="scatter",
@@ -129,7 +130,7 @@ def hybrid_view(
             n_bots,
         )
         % {"n": n_bots, "few": FEW_BOTS},
-        verdict=result.get("verdict", ""),
+        verdict=verdict_text(result.get("verdict")),
         checks=checks_of(result, bots) if enough else choices_of(result),
     )
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from evaluation.analysis.findings import finding
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
 from evaluation.hybrid.results import KeptFit
-from evaluation.printing import share
 from evaluation.stats.compare import pairwise
 
 FEATURES = ["f", "g", "h"]
@@ -214,16 +214,15 @@ def test_undefined_features_and_constant_ones_are_reported_not_fitted():
     assert all(fold["dropped"] == ["flat"] for fold in document["folds"])
     assert found.n_conversations == 118
     assert found.bots["bot0"].n == 20  # its human mean is that of all its ratings
-    assert any("flat" in caution for caution in found.cautions)
+    assert finding("constant_features", features=["flat"]) in found.cautions
 
 
 def test_a_bot_far_from_what_the_fit_has_seen_is_called_an_extrapolation():
     played = selfplay()
     played.loc[played["bot"] == "bot7", "g"] += 40.0
     found = fit_hybrid(study(), features=FEATURES, selfplay=played)
-    (caution,) = [c for c in found.cautions if "extrapolation" in c]
-    assert "bot7" in caution
-    assert "its mean g is" in caution
+    (caution,) = [c for c in found.cautions if c.code == "extrapolation"]
+    assert caution.values == {"bot": "bot7", "features": ["g"], "deviations": 3}
 
 
 def test_uninformative_features_and_the_two_intercepts():
@@ -234,7 +233,7 @@ def test_uninformative_features_and_the_two_intercepts():
     fold = fit_hybrid(human, features=["noise"], intercept="fold")
     assert fold.bot_level["pearson"].correlation.r < -0.9
     assert fold.bot_level["pearson"].null95 < 0
-    assert any("minus sign" in caution for caution in fold.cautions)
+    assert finding("fold_intercept") in fold.cautions
     trivial = fold.baselines["mean_of_the_other_bots"]["pearson"].correlation
     assert trivial.r == pytest.approx(-1.0)
     common = fit_hybrid(human, features=["noise"], intercept="common")
@@ -341,7 +340,9 @@ def test_self_play_is_held_against_trivial_predictors_applied_to_it(intercept):
     document = found.to_json()
     told = document["baselines_selfplay"]["number_of_turns"]["bot_level"]["pearson"]
     assert told["r"] == level.correlation.r
-    assert "From self-play, the same fits over 6 bots" in document["verdict"]
+    played = document["verdict"]["findings_selfplay"][0]
+    assert (played["code"], played["n_bots"]) == ("correlation", 6)
+    assert played["r"] == document["bot_level_selfplay"]["pearson"]["r"]
 
 
 def test_every_dimension_is_told_with_the_target_as_it_stands_elsewhere():
@@ -479,8 +480,13 @@ def test_both_intercepts_are_told_whichever_is_asked_for():
         assert inside["pairs"] == document["pairs"]
     # A verdict argues from the fit's own intercept and names the one that it quotes.
     common = told["fold"]["intercepts"]["common"]["bot_level"]["pearson"]["r"]
-    assert f"With one intercept for all folds r is {share(common)}" in told["fold"]["verdict"]
-    assert f"with one intercept for all folds, r is {share(common)}" in told["common"]["verdict"]
+    named = {
+        kind: {found["code"]: found for found in document["verdict"]["findings"]}
+        for kind, document in told.items()
+    }
+    assert named["fold"]["common_intercept"]["r"] == common
+    assert named["common"]["correlation"]["r"] == common
+    assert "common_intercept" not in named["common"]
 
 
 def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():
@@ -488,6 +494,4 @@ def test_a_conversation_that_lacks_a_target_dimension_is_counted_and_left_out():
     human.loc[[0, 1], "fluency"] = np.nan
     found = fit_hybrid(human, features=FEATURES, targets=["quality", "fluency"])
     assert found.n_conversations == 38
-    assert any(
-        caution.endswith("target dimensions: 2 conversations.") for caution in found.cautions
-    )
+    assert finding("partly_rated", n_conversations=2) in found.cautions

@@ -1,4 +1,4 @@
-"""Ceiling, influence and intervals against what they estimate, and the paragraph made of them."""
+"""Ceiling, influence and intervals against what they estimate."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 
 from evaluation.hybrid.frame import (
-    Ceiling,
-    Frame,
     ceiling_of,
     influence_of,
     interval_over_conversations,
-    most_influential,
     within_groups_of,
 )
-from evaluation.hybrid.results import BotLevel, Pairs
-from evaluation.hybrid.verdict import Evidence, verdict_of
-from evaluation.printing import share
-from evaluation.stats.correlation import Correlation
 
 
 def test_the_ceiling_is_the_reliability_of_the_means():
@@ -72,103 +65,3 @@ def test_a_difference_between_groups_alone_vanishes_within_them():
     assert np.corrcoef(list(predicted.values()), list(human.values()))[0, 1] > 0.99
     assert within_groups_of(predicted, human, groups).r < -0.9
     assert within_groups_of(predicted, human, {}) is None
-
-
-def level(r, null95=0.5):
-    return BotLevel(Correlation(r, 0.01, r - 0.2, r + 0.05, 8), null95)
-
-
-def frame(r, **changed):
-    found = {
-        "intercepts": {
-            "fold": (level(r - 0.3), Pairs(28, 20, 10, 8)),
-            "common": (level(r), Pairs(28, 24, 10, 9)),
-        },
-        "ceiling": Ceiling(0.81, 0.5, 0.9, 0.9),
-        "influence": {},
-        "over_conversations": (r - 0.1, r + 0.02),
-        "within_group": None,
-    }
-    return Frame(**{**found, **changed})
-
-
-def evidence(r, rival=0.1, *, null95=0.5, pairs=(28, 24, 10, 9), influence=None):
-    return Evidence(
-        level(r, null95),
-        Pairs(*pairs),
-        {"number_of_turns": {"pearson": level(rival)}},
-        influence or {"a": -0.3, "b": 0.01},
-    )
-
-
-def verdict(found, n_bots=8, *, r=0.9, intercept="common", **played):
-    return verdict_of(frame(r), found, n_bots, intercept=intercept, **played)
-
-
-@pytest.mark.parametrize(
-    ("r", "rival", "says", "ends"),
-    [
-        (0.9, 0.4, "so this is more than chance", "support ranking further bots"),
-        (0.3, 0.1, "so this could be chance", "do not support using"),
-        (0.8, 0.93, "the fit adds nothing to it", "no more than the simple count"),
-    ],
-)
-def test_the_verdict_follows_the_numbers(r, rival, says, ends):
-    said = verdict(evidence(r, rival), r=r)
-    assert says in said
-    assert ends in said
-    assert f"with one intercept for all folds, r is {share(r)} (" in said
-    assert f"the number of turns alone gives {share(rival)}" in said
-    assert f"Much hangs on one bot: without a, r is {share(r - 0.3)}" in said
-    assert (
-        "Of 10 pairs of bots that people can tell apart (p < .10 by Holm’s correction), 9" in said
-    )
-    assert "self-play" not in said
-
-
-def test_a_verdict_by_the_folds_intercepts_names_them_and_tells_the_other_one_too():
-    said = verdict(evidence(0.38), r=0.56, intercept="fold")
-    assert "with an intercept for each fold, as in the paper, r is .38 (" in said
-    assert "With one intercept for all folds r is .56 and chance passes .50." in said
-
-
-def test_much_hangs_on_the_bot_whose_leaving_changes_r_most_whichever_way():
-    influence = {"vhred": -0.2, "retrieval": 0.4, "c": None}
-    assert most_influential(influence) == "retrieval"
-    said = verdict(evidence(0.5, influence=influence))
-    assert "without retrieval, r is .90" in said
-    assert "vhred" not in said
-    assert "Much hangs" not in verdict(evidence(0.5, influence={"a": 0.05, "b": -0.01}))
-    assert most_influential({"a": None}) is None
-
-
-@pytest.mark.parametrize(
-    ("left_out", "played", "ends"),
-    [
-        (evidence(0.9), evidence(0.84), "from conversations with people and from self-play; they"),
-        (evidence(0.9), evidence(0.3), "with people but not from self-play; they do not"),
-        (evidence(0.9), evidence(0.6, 0.7), "self-play supports no more than a simple count; they"),
-        (evidence(0.2), evidence(0.3), "from self-play either, in place of people’s ratings."),
-        (evidence(-0.59), evidence(0.84), "fail on the conversations they were made from."),
-        (evidence(0.6, 0.8), evidence(0.84), "than the simple count does, from self-play either."),
-    ],
-)
-def test_the_verdict_speaks_of_self_play(left_out, played, ends):
-    said = verdict(left_out, selfplay=played, n_selfplay=8)
-    assert f"From self-play, the same fits over 8 bots, r is {share(played.r)} (" in said
-    assert said.count("Ratings dealt out to the bots at random pass .50") == 2
-    assert said.count("Predicting from the number of turns alone gives") == 2
-    assert ends in said
-
-
-def test_self_play_of_few_bots_is_named_and_not_judged():
-    said = verdict(evidence(0.9), selfplay=evidence(0.99), n_selfplay=4)
-    assert "4 rated bots have self-play, too few to judge that by" in said
-    assert ".99" not in said
-    assert "and from self-play" not in said
-
-
-def test_the_verdict_on_few_bots_and_without_a_correlation():
-    assert "Only 4 bots rated" in verdict(evidence(0.9), 4)
-    none = BotLevel(Correlation(None, None, None, None, 2, reason="only 2 of 3"), None)
-    assert "only 2 of 3" in verdict(Evidence(none, Pairs(1, 0, 0, 0), {}, {}))

@@ -9,6 +9,7 @@ import pytest
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.printing import share
 from webapp.dashboard.hybrid_view import hybrid_view, target_in_words
+from webapp.dashboard.wording.hybrid_verdict import verdict_text
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def result() -> dict:
 
 def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
     view = hybrid_view(result, {}, lambda bot: "")
-    assert view.verdict == result["verdict"]
+    assert view.verdict == verdict_text(result["verdict"])
     assert "more than chance" in view.verdict
     rows = {row.title: row for row in view.checks}
     common = result["intercepts"]["common"]["bot_level"]["pearson"]

@@ -67,7 +67,8 @@ def test_a_fit_is_held_against_the_groups(rated_study: Callable[..., Study]) -> 
     found = json.loads(out.getvalue())
     assert "group" in found["baselines"]
     assert found["within_group"]["r"] is not None
-    assert "Within groups of bots r is" in found["verdict"]
+    codes = {one["code"]: one for one in found["verdict"]["findings"]}
+    assert codes["within_groups"]["r"] == found["within_group"]["r"]
 
 
 def read(table: str, study: Study) -> BotColumns:

@@ -15,6 +15,7 @@ from django.core.management import CommandError, call_command
 
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.presets import preset_get
+from evaluation.hybrid.summary import STANDINGS, summary_of
 from webapp.ratings.models import Rating
 from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, MetricResult
@@ -183,16 +184,18 @@ def test_a_mistyped_argument_is_named_and_leaves_no_fit(
     assert not HybridFit.objects.exists()
 
 
-def test_for_people_the_command_ends_with_the_verdict(rated_study: Callable[..., Study]) -> None:
+def test_for_people_the_command_prints_the_summary(rated_study: Callable[..., Study]) -> None:
     study = rated_study("k")
     compute(study=study)
     out = StringIO()
     call_command(
         "fit_hybrid", "--study", "k", "--features", FEATURES, stdout=out, stderr=StringIO()
     )
-    verdict = HybridFit.objects.get().result["verdict"]
-    assert verdict
-    assert " ".join(out.getvalue().split()).endswith(verdict)
+    result = HybridFit.objects.get().result
+    assert result is not None
+    assert out.getvalue().strip() == summary_of(result)
+    standing = STANDINGS[result["verdict"]["standing"]]
+    assert f"Supports, from conversations with people: {standing}" in out.getvalue()
 
 
 def test_strong_reads_embeddings_and_is_kept_without_them(
@@ -206,7 +209,7 @@ def test_strong_reads_embeddings_and_is_kept_without_them(
     assert found["coefficients"]["embedding_user"]["mean"] is None
     assert {fold["penalty"] for fold in found["folds"]} <= set(preset_get("strong").penalties)
     assert set(found["intercepts"]) == {"fold", "common"}
-    assert found["verdict"]
+    assert found["verdict"]["findings"]
     again = fit("--study", "s", "--fit", str(kept))
     for bot, result in found["bots"].items():
         assert again["bots"][bot]["predicted"] == pytest.approx(result["predicted"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
+from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.ratings.summary import study_whole
 from webapp.runs import queue
 from webapp.runs.models import HybridFit, SelfPlayRun
@@ -23,7 +24,7 @@ def fit_create(
     study: Study,
     targets: Sequence[str] | None = None,
     preset: str = "paper",
-    intercept: str = "common",
+    intercept: str = PREFERRED_INTERCEPT,
     run: SelfPlayRun | None = None,
     train_study: Study | None = None,
     features: Sequence[str] | None = None,

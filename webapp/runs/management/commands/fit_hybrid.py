@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
-from evaluation.hybrid.verdict import FEW_BOTS, INTERCEPT_WORDS
-from evaluation.printing import figure, share, span
+from evaluation.analysis.findings import findings_printed
+from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT
+from evaluation.hybrid.summary import summary_of
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.runs.management.commands.selfplay import names
@@ -18,12 +18,6 @@ from webapp.runs.management.studies import study_named
 from webapp.runs.selectors.fit_arguments import fit_arguments_check
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.runs.services.fits import fit_create
-
-_LEVELS = {
-    "conversation_level": "over conversations",
-    "bot_level": "over bots",
-    "bot_level_selfplay": "over bots, from self-play",
-}
 
 
 class Command(ConfabCommand):
@@ -40,8 +34,8 @@ class Command(ConfabCommand):
         parser.add_argument("--preset", default="paper", help="paper or strong (default: paper)")
         parser.add_argument(
             "--intercept",
-            choices=["common", "fold"],
-            default="common",
+            choices=sorted(INTERCEPTS),
+            default=PREFERRED_INTERCEPT,
             help="common to all folds (default), or of each fold, as the paper has it",
         )
         parser.add_argument("--train-study", metavar="KEY2", help="fit on that study instead")
@@ -90,37 +84,15 @@ class Command(ConfabCommand):
         )
         fit = work_inline(fit, what="Hybrid metric", unit="steps")
         assert fit.result is not None
-        for caution in fit.result.get("cautions", []):
-            self.note(caution)
+        if options["json"]:  # for people they stand in the summary
+            for caution in findings_printed(fit.result["cautions"]):
+                self.note(f"caution: {caution}")
         if output is not None:
             output.write_text(json.dumps(fit.kept, allow_nan=False) + "\n", encoding="utf-8")
         return fit.result
 
     def present(self, result: dict[str, Any]) -> None:
-        self.stdout.write(
-            f"{result['preset']}, target {result['target']}: {result['n_conversations']} "
-            f"conversations of {result['n_bots']} bots, {INTERCEPT_WORDS[result['intercept']]}"
-        )
-        for level, title in _LEVELS.items():
-            pearson = (result.get(level) or {}).get("pearson") or {}
-            # Over fewer bots any order can look like a line; the verdict says so.
-            told = level == "conversation_level" or result["n_bots"] >= FEW_BOTS
-            if told and pearson.get("r") is not None:
-                ends = span(*(pearson.get("ci95") or (None, None)), shares=True)
-                chance = ""
-                if pearson.get("null95") is not None:
-                    chance = f", chance passes {share(pearson['null95'])} once in twenty"
-                self.stdout.write(f"  {title}: r = {share(pearson['r'])} {ends}{chance}")
-        self.stdout.write(f"  {'bot':24} {'human':>8} {'predicted':>10} {'self-play':>10}")
-        for bot, found in result["bots"].items():
-            cells = [found["human_mean"], found["predicted"], found["predicted_selfplay"]]
-            told = " ".join(
-                f"{figure(value):>{width}}" for value, width in zip(cells, (8, 10, 10), strict=True)
-            )
-            ends = found.get("predicted_selfplay_ci90")
-            self.stdout.write(f"  {bot:24} {told}{f' {span(*ends)}' if ends else ''}")
-        if result.get("verdict"):
-            self.stdout.write("\n" + fill(result["verdict"], width=100))
+        self.stdout.write(summary_of(result))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""One result for each question: numbers, codes of findings, `to_json()` and `summary()`; no prose."""

@@ -1,0 +1,64 @@
+"""What a correlation over bots is made of: the intercept it is by, the coefficient with its null, pairs in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evaluation.stats.correlation import Correlation
+
+Intercept = Literal["fold", "common"]
+"""Which intercept the predictions of left-out bots have: of their own fold, or one common to all."""
+INTERCEPTS: tuple[Intercept, ...] = ("fold", "common")
+PREFERRED_INTERCEPT: Intercept = "common"
+"""Taken unless another one is asked for, by every command, form and function.
+
+With each fold's own, as the paper has it, a prediction starts from the mean of the *other* bots, which is low
+exactly when the left-out bot is good: features that say nothing correlate at nearly −1. With one for all folds
+they correlate at about 0.
+"""
+INTERCEPT_NAMES: dict[str, str] = {
+    "common": "one intercept for all folds",
+    "fold": "an intercept for each fold",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BotLevel:
+    """Correlation over bots, with the coefficient that chance passes in one case of twenty."""
+
+    correlation: Correlation
+    null95: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        found = self.correlation.to_json()
+        reason = found.pop("reason", None)
+        found["null95"] = self.null95
+        return with_reason(found, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """How many pairs of bots the predictions put in the order of the human means.
+
+    Resolvable pairs are those that people can tell apart: their ratings differ by the test that bots are
+    compared with, corrected for the number of pairs (`evaluation.hybrid.ratings.told_apart`).
+    """
+
+    all: int
+    ordered: int
+    resolvable: int
+    resolvable_ordered: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "all": self.all,
+            "ordered": self.ordered,
+            "resolvable": self.resolvable,
+            "resolvable_ordered": self.resolvable_ordered,
+        }
+
+
+def with_reason(found: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    """Return the object with the reason beside it, if there is one."""
+    return found if reason is None else {**found, "reason": reason}

@@ -1,0 +1,88 @@
+"""A fit in lines of text, in the manner of statsmodels' `summary()`: for the terminal and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evaluation.analysis.findings import findings_printed
+from evaluation.hybrid.bot_level import INTERCEPT_NAMES
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.printing import figure, share, span
+from evaluation.wording import counted
+
+LEVELS = {
+    "conversation_level": "over conversations",
+    "bot_level": "over bots",
+    "bot_level_selfplay": "over bots, from self-play",
+}
+STANDINGS = {
+    "undefined": "nothing: there is no correlation over bots",
+    "few_bots": "nothing: too few bots",
+    "chance": "nothing: not above chance",
+    "baseline": "no more than a trivial predictor",
+    "ranking": "ranking further bots of the same kind, task and participants",
+}
+
+
+def summary_of(result: Mapping[str, Any]) -> str:
+    """Return the numbers of a fit, its cautions, its findings and what they support, line by line.
+
+    Args:
+        result: the document of a fit (`HybridResult.to_json`).
+    """
+    lines = [
+        f"Hybrid metric, preset {result['preset']}, target {result['target']}: "
+        f"{counted(result['n_conversations'], 'conversation')} of {counted(result['n_bots'], 'bot')}, "
+        f"{INTERCEPT_NAMES[result['intercept']]}",
+        "",
+        f"  {'':28} {'r':>6} {'95 %':>14} {'chance':>7}",
+        *_levels(result),
+        "",
+        f"  {'bot':24} {'human':>8} {'predicted':>10} {'self-play':>10}",
+        *_bots(result["bots"]),
+    ]
+    if result["cautions"]:
+        lines += ["", "Cautions", *_indented(findings_printed(result["cautions"]))]
+    verdict = result["verdict"]
+    lines += [
+        "",
+        "Findings, from conversations with people",
+        *_indented(findings_printed(verdict["findings"])),
+    ]
+    if verdict["findings_selfplay"]:
+        lines += ["Findings, from self-play"]
+        lines += _indented(findings_printed(verdict["findings_selfplay"]))
+    lines += ["", f"Supports, from conversations with people: {STANDINGS[verdict['standing']]}"]
+    if verdict["standing_selfplay"]:
+        lines.append(f"Supports, from self-play: {STANDINGS[verdict['standing_selfplay']]}")
+    return "\n".join(lines)
+
+
+def _levels(result: Mapping[str, Any]) -> list[str]:
+    """Return a line for each correlation; over few bots any order can look like a line, so none is told."""
+    lines = []
+    for level, title in LEVELS.items():
+        pearson = (result.get(level) or {}).get("pearson") or {}
+        told = level == "conversation_level" or result["n_bots"] >= FEW_BOTS
+        if told and pearson.get("r") is not None:
+            ends = span(*(pearson.get("ci95") or (None, None)), shares=True)
+            chance = share(pearson.get("null95"))
+            lines.append(f"  {title:28} {share(pearson['r']):>6} {ends:>14} {chance:>7}")
+    return lines
+
+
+def _bots(bots: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for bot, found in bots.items():
+        means = [found["human_mean"], found["predicted"], found["predicted_selfplay"]]
+        cells = " ".join(
+            f"{figure(mean):>{width}}" for mean, width in zip(means, (8, 10, 10), strict=True)
+        )
+        ends = found.get("predicted_selfplay_ci90")
+        lines.append(f"  {bot:24} {cells}{f' {span(*ends)}' if ends else ''}")
+    return lines
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]

@@ -1,0 +1,137 @@
+"""The standing of a fit and its findings follow from the numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluation.hybrid.bot_level import BotLevel, Pairs
+from evaluation.hybrid.frame import Ceiling, Frame, most_influential
+from evaluation.hybrid.verdict import Evidence, verdict_of
+from evaluation.stats.correlation import Correlation
+
+
+def level(r, null95=0.5):
+    return BotLevel(Correlation(r, 0.01, r - 0.2, r + 0.05, 8), null95)
+
+
+def frame(r, **changed):
+    found = {
+        "intercepts": {
+            "fold": (level(r - 0.3), Pairs(28, 20, 10, 8)),
+            "common": (level(r), Pairs(28, 24, 10, 9)),
+        },
+        "ceiling": Ceiling(0.81, 0.5, 0.9, 0.9),
+        "influence": {},
+        "over_conversations": (r - 0.1, r + 0.02),
+        "within_group": None,
+    }
+    return Frame(**{**found, **changed})
+
+
+def evidence(r, rival=0.1, *, null95=0.5, pairs=(28, 24, 10, 9), influence=None):
+    return Evidence(
+        level(r, null95),
+        Pairs(*pairs),
+        {"number_of_turns": {"pearson": level(rival)}},
+        influence or {"a": -0.3, "b": 0.01},
+    )
+
+
+def verdict(found, n_bots=8, *, r=0.9, intercept="common", **played):
+    return verdict_of(frame(r), found, n_bots, intercept=intercept, **played)
+
+
+def codes(findings):
+    return {found.code: found.values for found in findings}
+
+
+@pytest.mark.parametrize(
+    ("r", "rival", "above_chance", "above_rival", "standing"),
+    [
+        (0.9, 0.4, True, True, "ranking"),
+        (0.3, 0.1, False, True, "chance"),
+        (-0.4, 0.1, False, False, "chance"),
+        (0.8, 0.93, True, False, "baseline"),
+    ],
+)
+def test_the_standing_follows_from_the_numbers(r, rival, above_chance, above_rival, standing):
+    said = verdict(evidence(r, rival), r=r)
+    found = codes(said.findings)
+    assert said.standing == standing
+    assert found["correlation"] == {
+        "n_bots": 8,
+        "r": r,
+        "ci95": [r - 0.2, r + 0.05],
+        "ci95_over_conversations": [r - 0.1, r + 0.02],
+    }
+    assert found["chance"] == {"null95": 0.5, "passed": above_chance}
+    assert found["baseline"] == {"name": "number_of_turns", "r": rival, "passed": above_rival}
+    assert found["influential_bot"] == {"bot": "a", "r_without": r - 0.3}
+    assert found["pairs"] == {"resolvable": 10, "ordered": 9, "alpha": pytest.approx(0.1)}
+    assert found["ceiling"] == {"best_r": 0.9}
+    assert ("wrong_order" in found) == (r < 0)
+    assert said.selfplay is None
+    assert said.findings_selfplay == ()
+
+
+def test_the_folds_intercept_is_named_and_the_common_one_told_too():
+    said = verdict(evidence(0.38), r=0.56, intercept="fold")
+    assert said.intercept == "fold"
+    assert codes(said.findings)["correlation"]["r"] == 0.38
+    assert codes(said.findings)["common_intercept"] == {"r": 0.56, "null95": 0.5}
+    assert "common_intercept" not in codes(verdict(evidence(0.9)).findings)
+
+
+def test_much_hangs_on_the_bot_whose_leaving_changes_r_most_whichever_way():
+    influence = {"vhred": -0.2, "retrieval": 0.4, "c": None}
+    assert most_influential(influence) == "retrieval"
+    found = codes(verdict(evidence(0.5, influence=influence)).findings)
+    assert found["influential_bot"] == {"bot": "retrieval", "r_without": 0.9}
+    steady = verdict(evidence(0.5, influence={"a": 0.05, "b": -0.01}))
+    assert "influential_bot" not in codes(steady.findings)
+    assert most_influential({"a": None}) is None
+
+
+def test_what_is_left_within_groups_is_compared_with_r():
+    within = Correlation(0.2, 0.5, None, None, 8)
+    found = verdict_of(frame(0.9, within_group=within), evidence(0.9), 8, intercept="common")
+    assert codes(found.findings)["within_groups"] == {"r": 0.2, "mostly_between": True}
+    halves = frame(0.9, ceiling=Ceiling(-0.1, -0.4, 0.2, None))
+    found = verdict_of(halves, evidence(0.9), 8, intercept="common")
+    assert codes(found.findings)["halves_disagree"] == {"reliability": -0.1}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "played", "standings"),
+    [
+        (evidence(0.9), evidence(0.84), ("ranking", "ranking")),
+        (evidence(0.9), evidence(0.3), ("ranking", "chance")),
+        (evidence(0.9), evidence(0.6, 0.7), ("ranking", "baseline")),
+        (evidence(0.2), evidence(0.3), ("chance", "chance")),
+        (evidence(-0.59), evidence(0.84), ("chance", "ranking")),
+        (evidence(0.6, 0.8), evidence(0.84), ("baseline", "ranking")),
+    ],
+)
+def test_self_play_has_a_standing_of_its_own(left_out, played, standings):
+    said = verdict(left_out, selfplay=played, n_selfplay=8)
+    assert (said.standing, said.selfplay) == standings
+    found = codes(said.findings_selfplay)
+    assert found["correlation"]["r"] == played.r
+    assert {"chance", "baseline"} <= found.keys()
+    assert "ceiling" not in found
+
+
+def test_self_play_of_few_bots_is_counted_and_not_judged():
+    said = verdict(evidence(0.9), selfplay=evidence(0.99), n_selfplay=4)
+    assert said.selfplay == "few_bots"
+    assert codes(said.findings_selfplay) == {"no_correlation": {"n_bots": 4, "reason": None}}
+
+
+def test_few_bots_and_no_correlation_end_it():
+    few = verdict(evidence(0.9), 4)
+    assert few.standing == "few_bots"
+    assert codes(few.findings) == {"no_correlation": {"n_bots": 4, "reason": None}}
+    none = BotLevel(Correlation(None, None, None, None, 2, reason="only 2 of 3"), None)
+    said = verdict(Evidence(none, Pairs(1, 0, 0, 0), {}, {}))
+    assert said.standing == "undefined"
+    assert codes(said.findings)["no_correlation"]["reason"] == "only 2 of 3"

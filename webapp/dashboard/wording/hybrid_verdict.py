@@ -1,0 +1,302 @@
+"""What a hybrid fit supports, and what to know before believing it, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.printing import share
+from webapp.dashboard import counts
+from webapp.dashboard.wording.sections import listed
+
+Found = Mapping[str, Any]
+"""A finding as `Finding.to_json` wrote it."""
+
+INTERCEPTS = {
+    "common": gettext_lazy("one intercept for all folds"),
+    "fold": gettext_lazy("an intercept for each fold"),
+}
+RIVALS = {
+    "mean_of_the_other_bots": gettext_lazy("the mean of the other bots"),
+    "words_per_human_turn": gettext_lazy("the number of words people write"),
+    "number_of_turns": gettext_lazy("the number of turns"),
+    "group": gettext_lazy("the group a bot belongs to"),
+}
+
+
+def verdict_text(verdict: Mapping[str, Any] | str | None) -> str:
+    """Return the paragraph about a fit.
+
+    Args:
+        verdict: as `Verdict.to_json` wrote it. A fit of a version before there were codes has the paragraph
+            itself, and one older still has none.
+    """
+    if isinstance(verdict, str):
+        return verdict
+    if not verdict:
+        return ""
+    first = verdict["findings"][0]
+    if verdict["standing"] == "undefined":
+        if not first["reason"]:
+            return _("There is no correlation over bots to judge.")
+        return _("There is no correlation over bots to judge: {why}.").format(why=first["reason"])
+    if verdict["standing"] == "few_bots":
+        return ngettext(
+            "Only {n} bot rated. So few points can lie on a line by chance, whatever r is; nothing about other bots "
+            "follows from this fit.",
+            "Only {n} bots rated. So few points can lie on a line by chance, whatever r is; nothing about other bots "
+            "follows from this fit.",
+            first["n_bots"],
+        ).format(n=first["n_bots"])
+    sentences = [_correlation(first, verdict["intercept"])]
+    sentences += _sentences(verdict["findings"])
+    selfplay = verdict["standing_selfplay"]
+    if selfplay is not None:
+        sentences.append(_correlation_selfplay(verdict["findings_selfplay"][0]))
+        sentences += _sentences(verdict["findings_selfplay"])
+    judged = selfplay if selfplay not in ("undefined", "few_bots") else None
+    sentences.append(_conclusion(verdict["standing"], judged))
+    return " ".join(sentences)
+
+
+def _correlation(found: Found, intercept: str) -> str:
+    """Say the r of a fit, by which intercept, and its intervals."""
+    if not found["ci95"]:
+        by_intercept = {
+            "common": _(
+                "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r is {r}."
+            ),
+            "fold": _(
+                "Over {bots}, each predicted without its own ratings and with an intercept for each fold, as in the "
+                "paper, r is {r}."
+            ),
+        }
+    elif not found["ci95_over_conversations"]:
+        by_intercept = {
+            "common": _(
+                "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r is {r} "
+                "(95 % interval over bots {low} to {high})."
+            ),
+            "fold": _(
+                "Over {bots}, each predicted without its own ratings and with an intercept for each fold, as in the "
+                "paper, r is {r} (95 % interval over bots {low} to {high})."
+            ),
+        }
+    else:
+        by_intercept = {
+            "common": _(
+                "Over {bots}, each predicted without its own ratings and with one intercept for all folds, r is {r} "
+                "(95 % interval over bots {low} to {high}, over conversations {chats_low} to {chats_high})."
+            ),
+            "fold": _(
+                "Over {bots}, each predicted without its own ratings and with an intercept for each fold, as in the "
+                "paper, r is {r} (95 % interval over bots {low} to {high}, over conversations {chats_low} to "
+                "{chats_high})."
+            ),
+        }
+    low, high = found["ci95"] or (None, None)
+    chats_low, chats_high = found["ci95_over_conversations"] or (None, None)
+    return by_intercept[intercept].format(
+        bots=counts.bots(found["n_bots"]),
+        r=share(found["r"]),
+        low=share(low),
+        high=share(high),
+        chats_low=share(chats_low),
+        chats_high=share(chats_high),
+    )
+
+
+def _correlation_selfplay(found: Found) -> str:
+    """Say the r from self-play, or why there is none."""
+    if found["code"] == "no_correlation":
+        if found["n_bots"] < FEW_BOTS:
+            return ngettext(
+                "{n} rated bot has self-play, too few to judge that by.",
+                "{n} rated bots have self-play, too few to judge that by.",
+                found["n_bots"],
+            ).format(n=found["n_bots"])
+        if not found["reason"]:
+            return _("From self-play there is no correlation over bots.")
+        return _("From self-play there is no correlation over bots: {why}.").format(
+            why=found["reason"]
+        )
+    bots = counts.bots(found["n_bots"])
+    if not found["ci95"]:
+        return _("From self-play, the same fits over {bots}, r is {r}.").format(
+            bots=bots, r=share(found["r"])
+        )
+    return _(
+        "From self-play, the same fits over {bots}, r is {r} (95 % interval over bots {low} to {high})."
+    ).format(
+        bots=bots, r=share(found["r"]), low=share(found["ci95"][0]), high=share(found["ci95"][1])
+    )
+
+
+def _sentences(findings: Sequence[Found]) -> list[str]:
+    """Return the sentences of what follows a correlation."""
+    r = findings[0].get("r") or 0.0
+    said = (_sentence(found, r) for found in findings[1:])
+    return [sentence for sentence in said if sentence]
+
+
+def _sentence(found: Found, r: float) -> str:
+    """Say one finding; "" for one that this version does not know."""
+    code = found["code"]
+    if code == "wrong_order":
+        return _("Below 0 it puts the bots in the wrong order.")
+    if code == "chance":
+        chance = share(found["null95"])
+        if found["passed"]:
+            return _(
+                "Ratings dealt out to the bots at random pass {chance} once in twenty times, so this is more than "
+                "chance."
+            ).format(chance=chance)
+        if r >= 0:
+            return _(
+                "Ratings dealt out to the bots at random pass {chance} once in twenty times, so this could be chance."
+            ).format(chance=chance)
+        return _(
+            "Ratings dealt out to the bots at random pass {chance} once in twenty times."
+        ).format(chance=chance)
+    if code == "baseline":
+        rival = str(RIVALS.get(found["name"], found["name"].replace("_", " ")))
+        if found["passed"]:
+            return _("Predicting from {rival} alone gives {r}, which is less.").format(
+                rival=rival, r=share(found["r"])
+            )
+        return _(
+            "Predicting from {rival} alone gives {r}, which is no less: the fit adds nothing to it."
+        ).format(rival=rival, r=share(found["r"]))
+    if code == "pairs":
+        return _(
+            "Of {pairs} of bots that people can tell apart (p < {alpha} by Holm’s correction), {ordered} are in the "
+            "order people gave."
+        ).format(
+            pairs=counts.pairs(found["resolvable"]),
+            alpha=share(found["alpha"]),
+            ordered=found["ordered"],
+        )
+    if code == "influential_bot":
+        return _("Much hangs on one bot: without {bot}, r is {r}.").format(
+            bot=found["bot"], r=share(found["r_without"])
+        )
+    if code == "common_intercept":
+        return _("With one intercept for all folds r is {r} and chance passes {chance}.").format(
+            r=share(found["r"]), chance=share(found["null95"])
+        )
+    if code == "ceiling":
+        return _(
+            "The human means themselves are so reliable that a perfect prediction would reach about {r}."
+        ).format(r=share(found["best_r"]))
+    if code == "halves_disagree":
+        return _("The human means of two halves of the conversations do not agree.")
+    if code == "within_groups":
+        if found["mostly_between"]:
+            return _(
+                "Within groups of bots r is {r}: most of it is the difference between groups."
+            ).format(r=share(found["r"]))
+        return _("Within groups of bots r is {r}.").format(r=share(found["r"]))
+    return ""
+
+
+def _conclusion(standing: str, selfplay: str | None) -> str:
+    """Say what may be done with the prediction.
+
+    Args:
+        standing: from conversations with people.
+        selfplay: from self-play; None where nothing can be said of it.
+    """
+    by_the_same_fits = _(
+        "The numbers do not support using this prediction, from self-play either, in place of people’s ratings: the r on "
+        "self-play comes from the same fits, which fail on the conversations they were made from."
+    )
+    no_more = _("The numbers support no more than the simple count does, from self-play either.")
+    sentences: dict[tuple[str, str | None], str] = {
+        ("chance", None): _(
+            "The numbers do not support using this prediction in place of people’s ratings."
+        ),
+        ("chance", "chance"): _(
+            "The numbers do not support using this prediction, from self-play either, in place of people’s ratings."
+        ),
+        ("chance", "baseline"): by_the_same_fits,
+        ("chance", "ranking"): by_the_same_fits,
+        ("baseline", None): _("The numbers support no more than the simple count does."),
+        ("baseline", "chance"): no_more,
+        ("baseline", "baseline"): no_more,
+        ("baseline", "ranking"): no_more,
+        ("ranking", None): _(
+            "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
+            "participants; they do not support judging single conversations, other kinds of bots, or bots trained to "
+            "please the metric."
+        ),
+        ("ranking", "chance"): _(
+            "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
+            "participants, from conversations with people but not from self-play; they do not support judging single "
+            "conversations, other kinds of bots, or bots trained to please the metric."
+        ),
+        ("ranking", "baseline"): _(
+            "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
+            "participants, from conversations with people; self-play supports no more than a simple count; they do not "
+            "support judging single conversations, other kinds of bots, or bots trained to please the metric."
+        ),
+        ("ranking", "ranking"): _(
+            "The numbers support ranking further bots of the same kind, with the same task and the same sort of "
+            "participants, from conversations with people and from self-play; they do not support judging single "
+            "conversations, other kinds of bots, or bots trained to please the metric."
+        ),
+    }
+    return sentences[standing, selfplay]
+
+
+def caution_sentences(cautions: Sequence[Found | str]) -> list[str]:
+    """Return a sentence for each caution of a fit; those of versions before there were codes are sentences."""
+    said = (found if isinstance(found, str) else _caution(found) for found in cautions)
+    return [sentence for sentence in said if sentence]
+
+
+def _caution(found: Found) -> str:
+    code = found["code"]
+    if code == "few_bots":
+        return ngettext(
+            "Only {n} bot rated: too few for a correlation over bots to mean much.",
+            "Only {n} bots rated: too few for a correlation over bots to mean much.",
+            found["n_bots"],
+        ).format(n=found["n_bots"])
+    if code == "fold_intercept":
+        return _(
+            "Each fold has its own intercept, which carries the left-out bot’s mean with a minus sign: features that "
+            "say nothing correlate at nearly −1. Compare with the common intercept."
+        )
+    if code == "constant_features":
+        return _("Constant in at least one fold and dropped there: {features}.").format(
+            features=", ".join(found["features"])
+        )
+    if code == "collinear":
+        if found["condition"] is None:
+            return _(
+                "A feature is a sum of others (the condition number is infinite): single weights mean little."
+            )
+        return _(
+            "Features are nearly collinear (condition number up to {condition}): single weights mean little."
+        ).format(condition=f"{found['condition']:.0f}")
+    if code == "partly_rated":
+        return _(
+            "Counted as unrated, for lack of a rating of one of the target dimensions: {conversations}."
+        ).format(conversations=counts.conversations(found["n_conversations"]))
+    if code == "undefined_features":
+        return _("Left out of the fit for an undefined feature: {conversations}.").format(
+            conversations=counts.conversations(found["n_conversations"])
+        )
+    if code == "extrapolation":
+        return ngettext(
+            "The prediction of {bot} is an extrapolation: its mean {features} is more than {n} standard deviations "
+            "from the conversations of the fit.",
+            "The prediction of {bot} is an extrapolation: its means of {features} are more than {n} standard "
+            "deviations from the conversations of the fit.",
+            len(found["features"]),
+        ).format(bot=found["bot"], features=listed(found["features"]), n=found["deviations"])
+    return ""
