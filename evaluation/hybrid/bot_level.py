@@ -42,7 +42,7 @@ class Pairs:
     """How many pairs of bots the predictions put in the order of the human means.
 
     Resolvable pairs are those that people can tell apart: their ratings differ by the test that bots are
-    compared with, corrected for the number of pairs (`evaluation.hybrid.ratings.told_apart`).
+    compared with, corrected for the number of pairs (`evaluation.hybrid.noise.told_apart`).
     """
 
     all: int

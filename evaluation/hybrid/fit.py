@@ -23,9 +23,10 @@ from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Interce
 from evaluation.hybrid.features import HybridError, design_of
 from evaluation.hybrid.fitting import blocks_in, fit_least_squares, fit_ridge
 from evaluation.hybrid.levels import refit_null, ridge_null
+from evaluation.hybrid.noise import told_apart
 from evaluation.hybrid.presets import preset_get
-from evaluation.hybrid.ratings import told_apart
 from evaluation.hybrid.results import HybridResult, KeptFit
+from evaluation.ratings import Ratings
 from evaluation.wording import counted
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def fit_hybrid(
     seed: int = 0,
     dimensions: Sequence[str] = (),
     metric_identities: Mapping[str, Any] | None = None,
-    ratings: pd.DataFrame | None = None,
+    ratings: Ratings | None = None,
 ) -> HybridResult:
     """Fit leave-bot-out, predict, and compare with the human ratings.
 
@@ -61,10 +62,9 @@ def fit_hybrid(
         seed: of bootstrap and permutations.
         dimensions: further rating dimensions to correlate the bot scores with.
         metric_identities: identities of the metrics behind the columns, kept with the fit.
-        ratings: one row per rating, `conversation_id`, `rater` (None where unknown) and the dimensions: what
-            `strong` takes rater effects and rating noise from. Without it every conversation counts alike.
-            With columns `bot` and `participant` (None where nobody is named) it also tells which bots people
-            can tell apart, as comparisons of bots do.
+        ratings: every single rating: what `strong` takes rater effects and rating noise from, and what tells
+            which bots people can tell apart, as comparisons of bots do. Without it every conversation counts as
+            one rating.
 
     Raises:
         HybridError: fewer than three bots with usable ratings, too few conversations, unknown preset or
@@ -123,7 +123,7 @@ def apply_fit(
     selfplay: pd.DataFrame | None = None,
     targets: Sequence[str] | None = None,
     seed: int = 0,
-    ratings: pd.DataFrame | None = None,
+    ratings: Ratings | None = None,
 ) -> HybridResult:
     """Apply a kept fit to conversations it was not fitted on.
 

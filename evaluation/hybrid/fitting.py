@@ -13,10 +13,11 @@ from evaluation.hybrid.embeddings import block_columns, block_of, shown_names
 from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
 from evaluation.hybrid.levels import bootstrap_draws
+from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.presets import METRICS, Preset
-from evaluation.hybrid.ratings import Ratings
 from evaluation.hybrid.results import KeptFit
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
+from evaluation.ratings import Ratings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +61,7 @@ def fit_ridge(
     preset: Preset,
     targets: tuple[str, ...],
     intercept: Intercept,
-    ratings: pd.DataFrame | None,
+    ratings: Ratings | None,
     metric_identities: Mapping[str, Any] | None,
 ) -> tuple[KeptFit, RidgeFolds]:
     codes, names = _codes(rated.bots)
@@ -77,7 +78,7 @@ def fit_ridge(
         names,
         blocks,
         [Candidate(choice, penalty) for choice in choices for penalty in preset.penalties],
-        Ratings.of(ratings, targets, rated.ids, codes, rated.y),
+        RatingNoise.of(ratings, targets, rated.ids, codes, rated.y),
     )
     kept = KeptFit(
         identity=_identity(rated, preset, targets, intercept, metric_identities),

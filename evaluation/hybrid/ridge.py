@@ -19,7 +19,7 @@ from itertools import combinations
 import numpy as np
 
 from evaluation.hybrid.leastsquares import Line
-from evaluation.hybrid.ratings import Ratings
+from evaluation.hybrid.noise import RatingNoise
 
 CONSTANT = 1e-10
 """A column whose variance in a fold is less than this share of that over all bots is constant there."""
@@ -84,7 +84,7 @@ class RidgeFolds:
         names: Sequence[str],
         blocks: Sequence[Block],
         candidates: Sequence[Candidate],
-        ratings: Ratings,
+        ratings: RatingNoise,
     ) -> None:
         self.bots = tuple(names)
         self.candidates = tuple(candidates)

@@ -14,8 +14,8 @@ import time
 import numpy as np
 
 from evaluation.hybrid.leastsquares import Factors
+from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.presets import METRICS, preset_get
-from evaluation.hybrid.ratings import Ratings
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
 from evaluation.stats.bootstrap import mean_interval
 
@@ -93,7 +93,7 @@ def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
             Block(preset.blocks[0], np.arange(11, 11 + p)),
         ],
         [Candidate(choice, penalty) for choice in preset.choices for penalty in preset.penalties],
-        Ratings.of(None, ["quality"], np.arange(len(y)).astype(str), codes, y),
+        RatingNoise.of(None, ["quality"], np.arange(len(y)).astype(str), codes, y),
     )
     print(
         f"nested ridge: {n_bots} bots, {len(y)} conversations, {11 + p} columns: "

@@ -8,17 +8,11 @@ from itertools import combinations
 
 import numpy as np
 
+from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard.plots.likert import Spread
-from webapp.ratings.summary import (
-    BotInfo,
-    DimensionInfo,
-    RatingTable,
-    rating_table,
-    study_bots,
-    study_conversations,
-    study_dimensions,
-)
+from webapp.ratings.bots import BotInfo, study_bots
+from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import Study
 
 _MOST_STEPS = 11
@@ -37,8 +31,8 @@ class Agreement:
             strangers differ; None without shared conversations.
     """
 
-    dimensions: list[DimensionInfo]
-    dimension: DimensionInfo
+    dimensions: list[Dimension]
+    dimension: Dimension
     steps: list[float]
     spreads: list[Spread]
     correlations: dict[tuple[int, int], Correlation]
@@ -56,27 +50,25 @@ def with_link(spread: Spread, href: str) -> Spread:
 
 def study_agreement(study: Study, chosen: str, *, include_synthetic: bool) -> Agreement | None:
     """Everything on the agreement page; None without a rating."""
-    dimensions = study_dimensions(study)
-    conversations = study_conversations(study, include_synthetic=include_synthetic)
-    table = rating_table(study, dimensions, conversations)
-    if not dimensions or not table.bot_ids:
+    ratings = study_ratings(study, include_synthetic=include_synthetic)
+    dimensions = list(ratings.dimensions)
+    if not dimensions or not len(ratings):
         return None
     dimension = next((d for d in dimensions if d.key == chosen), dimensions[0])
-    values = table.answers[dimension.key]
+    values = ratings.values(dimension.key)
     steps = steps_of(dimension, values)
     bots = study_bots(study)
-    of_bot = np.array(table.bot_ids, dtype=object)
-    spreads = [spread_of(bot, values[of_bot == bot_id], steps) for bot_id, bot in bots.items()]
+    spreads = [spread_of(bot, values[ratings.bot == bot_id], steps) for bot_id, bot in bots.items()]
     spreads.sort(key=lambda s: (float("inf") if s.mean is None else -s.mean, s.bot.slot))
-    n_shared, within, between = _pairs(table, values)
+    n_shared, within, between = _pairs(ratings.once(), dimension.key)
     return Agreement(
         dimensions=dimensions,
         dimension=dimension,
         steps=steps,
         spreads=spreads,
-        correlations=dimension_correlations(dimensions, table),
-        n_ratings=len(table.bot_ids),
-        n_conversations=len(set(table.conversations)),
+        correlations=dimension_correlations(ratings),
+        n_ratings=len(ratings),
+        n_conversations=ratings.n_conversations,
         n_shared=n_shared,
         difference=within,
         difference_by_chance=between,
@@ -91,7 +83,7 @@ def spread_of(bot: BotInfo, values: np.ndarray, steps: Sequence[float]) -> Sprea
     return Spread(bot, counts, float(mine.mean()) if len(mine) else None)
 
 
-def steps_of(dimension: DimensionInfo, values: np.ndarray) -> list[float]:
+def steps_of(dimension: Dimension, values: np.ndarray) -> list[float]:
     """Whole steps of the scale; values seen where it has none; else eleven equal bins' middles."""
     if float(dimension.low).is_integer() and dimension.high - dimension.low < _MOST_STEPS:
         n = int(dimension.high - dimension.low)
@@ -102,28 +94,23 @@ def steps_of(dimension: DimensionInfo, values: np.ndarray) -> list[float]:
     return [float(v) for v in np.linspace(dimension.low, dimension.high, _MOST_STEPS).round(2)]
 
 
-def dimension_correlations(
-    dimensions: Sequence[DimensionInfo], table: RatingTable
-) -> dict[tuple[int, int], Correlation]:
+def dimension_correlations(ratings: Ratings) -> dict[tuple[int, int], Correlation]:
     """Spearman by (row, column) over conversations, the ratings of one averaged; Fisher's intervals."""
-    import pandas as pd
-
     from evaluation.stats.correlation import correlate
 
-    columns = {d.key: table.answers[d.key] for d in dimensions}
-    means = pd.DataFrame(columns).groupby(np.array(table.conversations, dtype=object)).mean()
+    means = ratings.per_conversation()
     return {
         (i, j): correlate(
             means[a.key].to_numpy(), means[b.key].to_numpy(), "spearman", interval="fisher"
         )
-        for (i, a), (j, b) in combinations(enumerate(dimensions), 2)
+        for (i, a), (j, b) in combinations(enumerate(ratings.dimensions), 2)
     }
 
 
-def _pairs(table: RatingTable, values: np.ndarray) -> tuple[int, float | None, float | None]:
+def _pairs(ratings: Ratings, key: str) -> tuple[int, float | None, float | None]:
     """Shared conversations; mean absolute difference within them and between any two ratings."""
     groups: dict[str, list[float]] = {}
-    for conversation, value in zip(table.conversations, values.tolist(), strict=True):
+    for conversation, value in zip(ratings.conversation, ratings.values(key).tolist(), strict=True):
         if value == value:
             groups.setdefault(conversation, []).append(value)
     shared = [np.sort(np.array(group)) for group in groups.values() if len(group) > 1]

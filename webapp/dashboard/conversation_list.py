@@ -31,9 +31,9 @@ from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
+from evaluation.ratings import Dimension
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
-from webapp.ratings.summary import DimensionInfo
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Study
 
@@ -130,7 +130,7 @@ class Filters:
         """Whether anything is filtered out; an order alone leaves nothing out."""
         return bool({key for key, _value in self.query_pairs()} - {"sort", "synthetic"})
 
-    def apply(self, rows: QuerySet[Conversation], dimensions: Sequence[DimensionInfo]) -> Listing:
+    def apply(self, rows: QuerySet[Conversation], dimensions: Sequence[Dimension]) -> Listing:
         """Return the rows that pass, in their order.
 
         Args:
@@ -161,9 +161,7 @@ class Filters:
             )
         return self._ordered(rows, dimensions)
 
-    def _ordered(
-        self, rows: QuerySet[Conversation], dimensions: Sequence[DimensionInfo]
-    ) -> Listing:
+    def _ordered(self, rows: QuerySet[Conversation], dimensions: Sequence[Dimension]) -> Listing:
         by_key = {dimension.key: dimension for dimension in dimensions}
         direction, _colon, key = self.sort.partition(":")
         if self.sort in (LONGEST, SHORTEST):
@@ -183,7 +181,7 @@ class Filters:
         return Listing(rows, by_value=False, newest_first=self.sort != OLDEST)
 
 
-def orders(dimensions: Sequence[DimensionInfo]) -> list[tuple[str, str]]:
+def orders(dimensions: Sequence[Dimension]) -> list[tuple[str, str]]:
     """Return the orders that a reader may choose, each as its value in an address and its name."""
     found = [
         ("", _("newest first")),
@@ -214,7 +212,7 @@ class Listing:
     by_value: bool = True
     falling: bool = True
     newest_first: bool = True
-    dimension: DimensionInfo | None = None
+    dimension: Dimension | None = None
 
     def ordered(self, *, backwards: bool = False) -> QuerySet[Conversation]:
         """Return the rows in their order, or in the opposite one."""
@@ -309,7 +307,7 @@ class Page:
 
 def page_of(
     listing: Listing,
-    shown: DimensionInfo | None = None,
+    shown: Dimension | None = None,
     *,
     words: str = "",
     after: str = "",

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
-from webapp.ratings.summary import study_dimensions
+from webapp.ratings.selectors import as_counted, study_dimensions
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
@@ -228,4 +228,4 @@ class PlanForm(forms.Form):
 
 def study_targets(study: Study) -> Choices:
     """The rubric's dimensions as choices, the question about the whole first."""
-    return [(dimension.key, dimension.title) for dimension in study_dimensions(study)]
+    return [(dimension.key, as_counted(dimension).title) for dimension in study_dimensions(study)]

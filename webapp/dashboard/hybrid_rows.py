@@ -17,7 +17,7 @@ from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
 from webapp.dashboard.wording.sections import NamedTable, share_cell, span_cell
-from webapp.ratings.summary import BotInfo
+from webapp.ratings.bots import BotInfo
 
 METHODS = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendall τ"}
 _BASELINES = {

@@ -36,7 +36,7 @@ from webapp.dashboard.plots.scatter import scatter_figure
 from webapp.dashboard.plots.weights import weights_figure
 from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.wording.sections import NamedTable
-from webapp.ratings.summary import BotInfo
+from webapp.ratings.bots import BotInfo
 
 _NUMBERS = ["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"]
 

@@ -23,7 +23,8 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.unfinished import jobs_unfinished
-from webapp.ratings.summary import raters_count, study_bots, study_conversations
+from webapp.ratings.bots import study_bots
+from webapp.ratings.selectors import raters_count, study_conversations
 from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, SelfPlayRun
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import protocols

@@ -1,12 +1,21 @@
-"""Reads of ratings."""
+"""Reads of ratings: one person's, a study's as `Ratings`, and how many people gave them."""
 
 from __future__ import annotations
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.utils.translation import gettext as _
+
+from evaluation.ratings import MEAN_KEY, Dimension, Ratings, headline
 from webapp.conversations.models import Conversation
+from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
-from webapp.studies.models import Participant
+from webapp.studies.models import Participant, Rubric, Study
 
 
 def rating_for(conversation: Conversation, participant: Participant) -> Rating | None:
@@ -14,18 +23,167 @@ def rating_for(conversation: Conversation, participant: Participant) -> Rating |
     return Rating.objects.filter(conversation=conversation, participant=participant).first()
 
 
-def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
-    """All ratings that these people gave, and those of their chats.
+def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
+    """Annotate each rating with `person`, the id of the participant who gave it; None where nobody is named.
 
     Of somebody who rates an imported conversation twice, the second rating knows the name alone.
     """
-    by_name = people.filter(
+    by_name = Participant.objects.filter(
+        ~Q(external_id=""),
         platform="import",
         study=OuterRef("conversation__study"),
         external_id=OuterRef("rater"),
     )
-    return Rating.objects.filter(
-        Q(participant__in=people)
-        | Q(conversation__participant__in=people)
-        | (Q(participant=None) & ~Q(rater="") & Exists(by_name))
+    return ratings.annotate(person=Coalesce("participant_id", Subquery(by_name.values("pk")[:1])))
+
+
+def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
+    """All ratings that these people gave, and those of their chats."""
+    return with_person(Rating.objects.all()).filter(
+        Q(person__in=people.values("pk")) | Q(conversation__participant__in=people)
     )
+
+
+def raters_count(conversations: QuerySet[Conversation]) -> int:
+    """Return how many people rated one of these conversations: `Ratings.n_raters`, counted by the database."""
+    rated = with_person(Rating.objects.filter(conversation__in=conversations))
+    return rated.aggregate(n=Count("person", distinct=True))["n"]
+
+
+def study_conversations(
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False
+) -> QuerySet[Conversation]:
+    """Conversations that count for the study's numbers."""
+    states = [Conversation.State.COMPLETED]
+    if include_failed:
+        states.append(Conversation.State.FAILED)
+    found = Conversation.objects.filter(study=study, state__in=states).exclude(
+        source=Conversation.Source.SELFPLAY
+    )
+    return found if include_synthetic else found.filter(is_synthetic=False)
+
+
+def study_dimensions(study: Study) -> list[Dimension]:
+    """The rubric's questions as they are asked, the one about the whole before all others; the first one leads."""
+    found = _asked(study.rubric)
+    (first, *_rest) = headline(found, ordered=True) or ("",)
+    return sorted(found, key=lambda dimension: dimension.key != first)
+
+
+def _asked(rubric: Rubric) -> list[Dimension]:
+    return [
+        Dimension(
+            dimension.key,
+            dimension.title,
+            *dimension.scale,
+            dimension.low_label,
+            dimension.high_label,
+            reversed=dimension.reversed,
+        )
+        for dimension in rubric.dimensions.all()
+    ]
+
+
+def study_whole(study: Study) -> tuple[str, ...]:
+    """Keys of the questions whose mean bots are ranked by, and that a hybrid metric predicts unless told otherwise."""
+    return headline(study_dimensions(study), ordered=not study.is_imported)
+
+
+def as_counted(dimension: Dimension) -> Dimension:
+    """Return a question as analyses show it: one that counts the other way says so, and its ends change places."""
+    if not dimension.reversed:
+        return dimension
+    return replace(
+        dimension,
+        title=_("{title}, reversed").format(title=dimension.title),
+        low_label=dimension.high_label,
+        high_label=dimension.low_label,
+    )
+
+
+def dimensions_led(dimensions: Sequence[Dimension], whole: Sequence[str]) -> list[Dimension]:
+    """Return what bots are ranked by, with a title for people, and then the other questions.
+
+    Args:
+        whole: keys of the questions whose mean bots are ranked by.
+    """
+    asked = [dimension for dimension in dimensions if dimension.key in whole]
+    if len(asked) < 2:
+        return [*asked, *(dimension for dimension in dimensions if dimension not in asked)]
+    title = _("Mean of all dimensions")
+    return [Dimension(MEAN_KEY, title, asked[0].low, asked[0].high), *dimensions]
+
+
+def study_ratings(
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    exclude_bots: Collection[str] = (),
+    earlier_questions: bool = False,
+) -> Ratings:
+    """Read all ratings of a study's conversations.
+
+    Args:
+        include_synthetic: also those of scripted participants.
+        include_failed: also those of chats whose bot failed.
+        exclude_bots: bots to leave out.
+        earlier_questions: also questions that only earlier versions of the rubric asked, if anybody answered.
+    """
+    conversations = study_conversations(
+        study, include_synthetic=include_synthetic, include_failed=include_failed
+    )
+    ratings = Rating.objects.filter(conversation__in=conversations)
+    if exclude_bots:
+        ratings = ratings.exclude(conversation__bot__bot_id__in=list(exclude_bots))
+    rows = list(
+        with_person(ratings)
+        .order_by("pk")
+        .values_list("conversation_id", "conversation__bot__bot_id", "person", "answers")  # type: ignore[misc]
+    )
+    dimensions = study_dimensions(study)
+    if earlier_questions:
+        dimensions += _earlier(ratings, {dimension.key for dimension in dimensions})
+        answered = {key for *_ids, answers in rows for key in answers}
+        dimensions = [dimension for dimension in dimensions if dimension.key in answered]
+    answers = {
+        dimension.key: np.array([_number(row[3].get(dimension.key)) for row in rows], dtype=float)
+        for dimension in dimensions
+    }
+    whole = study_whole(study)
+    return Ratings(
+        conversation=np.array([str(row[0]) for row in rows], dtype=object),
+        bot=np.array([row[1] for row in rows], dtype=object),
+        rater=np.array([str(row[2]) if row[2] else None for row in rows], dtype=object),
+        answers=answers,
+        dimensions=tuple(_widened(as_counted(d), answers[d.key]) for d in dimensions),
+        headline=whole if set(whole) <= set(answers) else (),
+        controls=frozenset(bot for bot, info in study_bots(study).items() if info.is_control),
+    )
+
+
+def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[Dimension]:
+    """Questions of the rubrics that these ratings answered, beside the known ones."""
+    rubrics = Rubric.objects.filter(pk__in=ratings.order_by().values("rubric"))
+    found = {
+        dimension.key: dimension
+        for rubric in rubrics.order_by("pk").prefetch_related("dimensions")
+        for dimension in _asked(rubric)
+    }
+    return [found[key] for key in sorted(found.keys() - known)]
+
+
+def _widened(dimension: Dimension, given: np.ndarray) -> Dimension:
+    """Return the question with its scale wide enough for answers that an earlier version allowed."""
+    known = given[np.isfinite(given)]
+    if not len(known):
+        return dimension
+    return replace(
+        dimension,
+        low=min(dimension.low, float(known.min())),
+        high=max(dimension.high, float(known.max())),
+    )
+
+
+def _number(answer: Any) -> float:
+    return float(answer) if isinstance(answer, int | float) else float("nan")

@@ -9,6 +9,7 @@ from evaluation.hybrid.baselines import BASELINES
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.core.errors import Refused
+from webapp.ratings.selectors import study_ratings
 from webapp.runs.models import HybridFit
 from webapp.runs.selectors.bot_facts import bot_groups
 from webapp.runs.selectors.frames import (
@@ -16,7 +17,6 @@ from webapp.runs.selectors.frames import (
     metric_frame,
     metrics_of_columns,
     rated_frame,
-    ratings_frame,
 )
 from webapp.studies.bot_columns import GROUP
 from webapp.studies.models import Study
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from evaluation.metrics.base import Metric
     from evaluation.metrics.shared import Shared
+    from evaluation.ratings import Ratings
 
 CHUNK = 512
 
@@ -74,20 +75,21 @@ class FitTables:
         table = table[~table["bot"].isin(self.fit.request["exclude_bots"])]
         return self._embedded(table, self_play=True)
 
-    def rated(self, study: Study) -> tuple[pd.DataFrame, list[str], pd.DataFrame]:
-        """The study's rated conversations, the names of its rating dimensions, and every single rating.
+    def rated(self, study: Study) -> tuple[pd.DataFrame, Ratings]:
+        """The study's rated conversations, and every single rating.
 
         Length is there too, and the bots' groups where they have some: baselines are made of both.
         """
         asked = self.fit.request
         check_computed(self.metrics, study=study)
-        chosen = {
-            "include_synthetic": asked["include_synthetic"],
-            "exclude_bots": asked["exclude_bots"],
-        }
-        table, dimensions = rated_frame(
-            study=study, metrics=[*self.metrics, *self._lengths()], **chosen
+        ratings = self._ratings(study)
+        table = rated_frame(
+            ratings,
+            study=study,
+            metrics=[*self.metrics, *self._lengths()],
+            include_synthetic=asked["include_synthetic"],
         )
+        dimensions = list(ratings.answers)
         missing = [target for target in asked["targets"] if target not in dimensions]
         if missing:
             known = f"it is rated on {', '.join(dimensions)}" if dimensions else "it has no ratings"
@@ -97,7 +99,15 @@ class FitTables:
         groups = bot_groups(study)
         if groups and GROUP not in table.columns:  # a rating may be called so
             table[GROUP] = table["bot"].map(groups).fillna("")
-        return self._embedded(table), dimensions, ratings_frame(study=study, **chosen)
+        return self._embedded(table), ratings
+
+    def _ratings(self, study: Study) -> Ratings:
+        return study_ratings(
+            study,
+            include_synthetic=self.fit.request["include_synthetic"],
+            exclude_bots=self.fit.request["exclude_bots"],
+            earlier_questions=True,
+        )
 
     def _lengths(self) -> list[Metric]:
         """The metrics beside the fit's own that baselines are made of."""
@@ -108,21 +118,20 @@ class FitTables:
             if metric.name not in names
         ]
 
-    def to_apply_to(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def to_apply_to(self) -> tuple[pd.DataFrame, Ratings]:
         """The conversations a kept fit predicts: the study's rated ones, or all if none is rated; and every rating."""
         asked, study = self.fit.request, self.fit.study
-        chosen = {
-            "include_synthetic": asked["include_synthetic"],
-            "exclude_bots": asked["exclude_bots"],
-        }
         check_computed(self.metrics, study=study)
-        table, dimensions = rated_frame(study=study, metrics=self.metrics, **chosen)
-        if not dimensions:
-            table = metric_frame(
-                study=study, metrics=self.metrics, include_synthetic=asked["include_synthetic"]
+        ratings = self._ratings(study)
+        synthetic = asked["include_synthetic"]
+        if len(ratings):
+            table = rated_frame(
+                ratings, study=study, metrics=self.metrics, include_synthetic=synthetic
             )
+        else:
+            table = metric_frame(study=study, metrics=self.metrics, include_synthetic=synthetic)
             table = table[~table["bot"].isin(asked["exclude_bots"])]
-        return self._embedded(table), ratings_frame(study=study, **chosen)
+        return self._embedded(table), ratings
 
     def _embedded(self, table: pd.DataFrame, *, self_play: bool = False) -> pd.DataFrame:
         """The table with the columns of the blocks."""

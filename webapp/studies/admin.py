@@ -163,8 +163,11 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
 class DimensionInline(ByRights, admin.TabularInline):
     model = Dimension
     extra = 0
-    fields = ("position", "key", "title", "question", "low_label", "high_label", "required")
-    # Seven columns side by side need narrower boxes than the admin's.
+    fields = (
+        *("position", "key", "title", "question"),
+        *("low_label", "high_label", "required", "reversed"),
+    )
+    # Eight columns side by side need narrower boxes than the admin's.
     formfield_overrides = {CharField: {"widget": forms.TextInput(attrs={"size": 16})}}
 
     def _open(self, rubric: Rubric | None) -> bool:
@@ -173,8 +176,11 @@ class DimensionInline(ByRights, admin.TabularInline):
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self._open(obj) and super().has_add_permission(request, obj)
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return self._open(obj) and super().has_change_permission(request, obj)
+    def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
+        """Which way a question counts is no part of what people were asked, so it can be said afterwards."""
+        if self._open(obj):
+            return ()
+        return tuple(field for field in self.fields if field != "reversed")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self._open(obj) and super().has_delete_permission(request, obj)

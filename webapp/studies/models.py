@@ -64,6 +64,12 @@ class Dimension(models.Model):
     low_label = models.CharField(max_length=60, blank=True)
     high_label = models.CharField(max_length=60, blank=True)
     required = models.BooleanField(default=True)
+    reversed = models.BooleanField(
+        default=False,
+        help_text=_(
+            "A high answer is a bad one. Analyses count it the other way round; exports keep it as given."
+        ),
+    )
     position = models.PositiveSmallIntegerField(default=0)
     low = models.FloatField(null=True, blank=True, help_text=_("Own scale, if not the rubric's."))
     high = models.FloatField(null=True, blank=True)

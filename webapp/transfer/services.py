@@ -18,6 +18,7 @@ from django.utils import timezone
 import chatbots
 from chatbots import derive_seed
 from evaluation.formats.base import Record, RecordRating, Skipped
+from evaluation.ratings import rater_named
 from webapp.bots.models import BotVersion
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
@@ -29,8 +30,6 @@ from webapp.studies.terms import changes_refused
 
 PLATFORM = "import"
 Scale = tuple[float, float]
-# Names that tell ratings of one conversation apart but are nobody: no participant is made of them.
-_NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean|none", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,8 @@ def study_for_import(
             _check_stored(study, scale)
         if wanted != scales:
             old = study.rubric
-            study.rubric = _rubric(old.name, wanted, scale, inferred=inferred)
+            turned = old.dimensions.filter(reversed=True).values_list("key", flat=True)
+            study.rubric = _rubric(old.name, wanted, scale, inferred=inferred, reversed=set(turned))
             fields.append("rubric")
             Rating.objects.filter(conversation__study=study, rubric=old).update(rubric=study.rubric)
             if old.frozen_at:
@@ -234,7 +234,7 @@ def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUI
         rating.rater
         for record in records
         for rating in record.ratings
-        if rating.rater and not _NOBODY.fullmatch(rating.rater)
+        if rater_named(rating.rater) is not None
     }
     if not names:
         return {}
@@ -266,7 +266,12 @@ def _turns_of(ids: Collection[uuid.UUID]) -> dict[uuid.UUID, tuple[chatbots.Turn
 
 
 def _rubric(
-    name: str, scales: Mapping[str, Scale], scale: Scale | None, *, inferred: bool | None = None
+    name: str,
+    scales: Mapping[str, Scale],
+    scale: Scale | None,
+    *,
+    inferred: bool | None = None,
+    reversed: Collection[str] = (),
 ) -> Rubric:
     """A rubric with a question per dimension; each on its own scale where they differ."""
     low, high = scale or (
@@ -286,6 +291,7 @@ def _rubric(
                 title=title,
                 question=title,
                 required=False,
+                reversed=key in reversed,
                 low=own_low if own else None,
                 high=own_high if own else None,
             )

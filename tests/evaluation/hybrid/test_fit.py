@@ -11,6 +11,7 @@ from evaluation.analysis.findings import finding
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
 from evaluation.hybrid.results import KeptFit
+from evaluation.ratings import Ratings
 from evaluation.stats.compare import pairwise
 
 FEATURES = ["f", "g", "h"]
@@ -264,14 +265,15 @@ def test_pairs_that_people_can_tell_apart_are_those_of_the_comparison_of_bots():
     human = study(n=40)
     rng = np.random.default_rng(5)
     ratings = human.loc[human.index.repeat(2), ["conversation_id", "bot", "quality"]].assign(
-        participant=[f"w{i}" for i in rng.integers(0, 25, 2 * len(human))], rater="?"
+        rater=[f"w{i}" for i in rng.integers(0, 25, 2 * len(human))]
     )
+    ratings = ratings.rename(columns={"conversation_id": "conversation"})
     ratings["quality"] += rng.normal(size=len(ratings))
-    found = fit_hybrid(human, features=FEATURES, ratings=ratings)
+    found = fit_hybrid(human, features=FEATURES, ratings=Ratings.from_frame(ratings, ["quality"]))
     compared = pairwise(
         ratings["quality"],
         ratings["bot"].tolist(),
-        [f"p {p}" for p in ratings["participant"]],
+        [f"p {rater}" for rater in ratings["rater"]],
         level=0.90,
     )
     apart = [pair for pair in compared if pair.ordered]

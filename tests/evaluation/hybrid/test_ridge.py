@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.hybrid.ratings import Ratings
+from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
+from evaluation.ratings import Ratings
 
 PENALTIES = (0.03, 0.3, 3.0)
 CHOICES = (("metrics",), ("metrics", "embedding"))
@@ -24,7 +25,8 @@ def study(seed=0, n_bots=5, n=14, p_embedding=6, raters=9):
     rows = np.repeat(np.arange(len(codes)), rng.integers(1, 4, len(codes)))
     rater = rng.integers(0, raters, len(rows))
     value = true[rows] + rng.normal(size=raters)[rater] * 2 + rng.normal(size=len(rows))
-    table = pd.DataFrame({"conversation_id": rows.astype(str), "rater": rater, "quality": value})
+    table = pd.DataFrame({"conversation": rows.astype(str), "rater": rater, "quality": value})
+    table["bot"] = codes[rows]
     y = table.groupby(rows)["quality"].mean().to_numpy()
     return x, y, codes, table
 
@@ -36,7 +38,8 @@ def engine_of(x, y, codes, table):
     ]
     candidates = [Candidate(b, a) for b, a in product(CHOICES, PENALTIES)]
     ids = np.arange(len(y)).astype(str)
-    ratings = Ratings.of(table, ["quality"], ids, codes, y)
+    rated = None if table is None else Ratings.from_frame(table, ["quality"])
+    ratings = RatingNoise.of(rated, ["quality"], ids, codes, y)
     names = [f"bot{k}" for k in range(codes.max() + 1)]
     return RidgeFolds(x, y, codes, names, blocks, candidates, ratings), ratings
 
@@ -156,9 +159,9 @@ def test_a_feature_that_is_constant_in_a_fold_takes_no_part_there():
 def test_a_bots_own_ratings_change_nothing_that_is_learned_to_predict_it():
     x, y, codes, table = study()
     changed = table.copy()
-    mine = codes[changed["conversation_id"].astype(int)] == 2
+    mine = codes[changed["conversation"].astype(int)] == 2
     changed.loc[mine, "quality"] = 30 - 4 * changed.loc[mine, "quality"]
-    moved = changed.groupby(changed["conversation_id"].astype(int))["quality"].mean().to_numpy()
+    moved = changed.groupby(changed["conversation"].astype(int))["quality"].mean().to_numpy()
     one, _ = engine_of(x, y, codes, table)
     two, _ = engine_of(x, moved, codes, changed)
     np.testing.assert_allclose(one.line(2).slopes, two.line(2).slopes, rtol=1e-8, atol=1e-10)

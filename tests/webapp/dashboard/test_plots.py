@@ -14,6 +14,7 @@ from evaluation.plots.lettering import shorten
 from evaluation.plots.marks import bot_shape
 from evaluation.plots.scatter import Point
 from evaluation.plots.weights import Weight
+from evaluation.ratings import Dimension
 from evaluation.stats.bootstrap import Interval
 from evaluation.stats.compare import Comparison
 from evaluation.stats.correlation import Correlation
@@ -25,12 +26,13 @@ from webapp.dashboard.plots.likert import Spread, spread_figure, step_class
 from webapp.dashboard.plots.scatter import scatter_figure
 from webapp.dashboard.plots.tracks import track
 from webapp.dashboard.plots.weights import weights_figure
-from webapp.ratings.summary import BotInfo, BotSummary, DimensionInfo, StudySummary
+from webapp.ratings.bots import BotInfo
+from webapp.ratings.summary import BotSummary, StudySummary
 
 ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = '"><script>alert(1)</script>\x07 & \u202e'
-QUALITY = DimensionInfo("quality", "Quality", 1, 7)
-FLUENCY = DimensionInfo("fluency", "Fluency", 1, 7)
+QUALITY = Dimension("quality", "Quality", 1, 7)
+FLUENCY = Dimension("fluency", "Fluency", 1, 7)
 
 
 def summary(titles: list[str], n_dimensions: int = 2) -> StudySummary:
@@ -68,7 +70,7 @@ def all_figures(name: str) -> list[Figure]:
             note=name,
         ),
         weights_figure([Weight(name, 0.1, -0.1, 0.3)], title=name, method=""),
-        spread_figure([Spread(info, [1, 2, 0], 2.0)], DimensionInfo("q", name, 1, 3), [1, 2, 3]),
+        spread_figure([Spread(info, [1, 2, 0], 2.0)], Dimension("q", name, 1, 3), [1, 2, 3]),
         heatmap_figure(
             [name, name], {(0, 1): Correlation(0.5, 0.1, 0.2, 0.7, 9)}, title="", method=""
         ),
@@ -148,7 +150,7 @@ def test_the_note_names_what_cannot_be_ordered() -> None:
 
 
 def test_many_dimensions_go_into_further_blocks() -> None:
-    dimensions = [DimensionInfo(f"d{i}", f"Dim {i}", 1, 5) for i in range(11)]
+    dimensions = [Dimension(f"d{i}", f"Dim {i}", 1, 5) for i in range(11)]
     bot = BotSummary(
         BotInfo("b", "B", 1, False),
         1,
@@ -242,7 +244,7 @@ def test_weights_are_hollow_where_zero_is_inside() -> None:
 
 def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
     info = BotInfo("b", "Bot", 1, False)
-    found = spread_figure([Spread(info, [1, 1, 2], 2.25)], DimensionInfo("q", "Q", 1, 3), [1, 2, 3])
+    found = spread_figure([Spread(info, [1, 1, 2], 2.25)], Dimension("q", "Q", 1, 3), [1, 2, 3])
     assert [cell.text for cell in found.table.rows[0]] == [
         "Bot",
         "25 %",

@@ -18,10 +18,11 @@ from evaluation.metrics.base import MetricTable
 from evaluation.metrics.registry import metric_get, metrics
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
+from webapp.ratings.selectors import study_ratings
 from webapp.runs.engine import job_do, job_slice
 from webapp.runs.kinds import metrics as metrics_kind
 from webapp.runs.models import MetricResult, MetricRun
-from webapp.runs.selectors.frames import metric_frame, rated_frame, ratings_frame
+from webapp.runs.selectors.frames import metric_frame, rated_frame
 from webapp.runs.services.metrics import metric_run_create
 from webapp.studies.models import Study
 
@@ -184,19 +185,13 @@ def test_frames_leave_out_what_is_scripted(rated_study: Callable[..., Study]) ->
     assert one is not None
     Conversation.objects.filter(pk=one.pk).update(is_synthetic=True)
     assert len(metric_frame(study=study)) == 5
-    table, dimensions = rated_frame(study=study, exclude_bots=["bot1"])
-    assert dimensions == ["quality", "fun"]
+    ratings = study_ratings(study, exclude_bots=["bot1"])
+    assert list(ratings.answers) == ["quality", "fun"]
+    table = rated_frame(ratings, study=study)
     assert set(table["bot"]) <= {"bot0"}
-    assert len(rated_frame(study=study, include_synthetic=True)[0]) == 6
     assert table["participant"].notna().all()
-    assert list(ratings_frame(study=study).columns) == [
-        "conversation_id",
-        "bot",
-        "rater",
-        "participant",
-        "quality",
-        "fun",
-    ]
+    everything = study_ratings(study, include_synthetic=True)
+    assert len(rated_frame(everything, study=study, include_synthetic=True)) == 6
 
 
 def test_the_command(rated_study: Callable[..., Study]) -> None:

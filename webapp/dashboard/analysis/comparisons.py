@@ -8,6 +8,7 @@ import numpy as np
 from django.utils.translation import gettext as _
 
 from evaluation.printing import figure, share
+from evaluation.ratings import MEAN_KEY
 from evaluation.stats.compare import ORDER_ALPHA
 from evaluation.stats.sample_size import (
     PairPlan,
@@ -33,7 +34,7 @@ from webapp.dashboard.wording.sections import (
     two_digits,
 )
 from webapp.dashboard.wording.verdicts import overall_verdict, pair_verdict, ranking_verdicts
-from webapp.ratings.summary import MEAN_KEY, StudySummary
+from webapp.ratings.summary import StudySummary
 
 POWER = 0.8
 _SHARES = (0.025, 0.05, 0.1, 0.15, 0.2)
@@ -66,7 +67,7 @@ def _distributions(data: StudyData) -> NamedTable:
     for bot in data.rated_bots:
         info = data.bots[bot]
         for dimension in data.all_dimensions:
-            mine = data.table.answers[dimension.key][data.bot == bot]
+            mine = data.ratings.values(dimension.key)[data.bot == bot]
             mine = mine[np.isfinite(mine)]
             name = Cell(info.title, slot=info.slot, hollow=info.is_control)
             if not len(mine):
@@ -157,7 +158,7 @@ def _controls(
 
 def _plans(data: StudyData) -> dict[tuple[str, str], PairPlan]:
     plans = plan_from_ratings(
-        data.values, data.table.bot_ids, data.table.units, power=POWER, alpha=ORDER_ALPHA
+        data.values, data.bot.tolist(), data.ratings.unit.tolist(), power=POWER, alpha=ORDER_ALPHA
     )
     return {(plan.a, plan.b): plan for plan in plans}
 
@@ -294,7 +295,7 @@ def _spread(data: StudyData) -> tuple[float | None, float]:
     free = len(apart) - len(data.rated_bots)
     sd = float(np.sqrt((apart**2).sum() / free)) if free > 0 else 0.0
     rater_share = 0.0
-    units = np.array(data.table.units, dtype=object)[keep]
+    units = data.ratings.unit[keep]
     if len(set(units)) < len(units):
         rater_share = mixed_model(values, bots.tolist(), units.tolist()).rater_share or 0.0
     return (sd if sd > 0 else None), min(rater_share, 0.99)

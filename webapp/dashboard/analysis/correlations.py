@@ -54,7 +54,7 @@ def _among_dimensions(data: StudyData, section: Section) -> None:
         section.missing.append(_("Dimensions among themselves: there is only one."))
         return
     frame = data.per_conversation
-    found = dimension_correlations(data.dimensions, data.table)
+    found = dimension_correlations(data.ratings)
     best = max(found, key=lambda key: -2 if found[key].r is None else found[key].r or 0)
     if found[best].r is not None:
         section.lead.append(
@@ -166,7 +166,7 @@ def _bot_level(
 ) -> None:
     bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
     means = {
-        d.key: {bot: _mean(data.table.answers[d.key][data.bot == bot]) for bot in bots}
+        d.key: {bot: _mean(data.ratings.values(d.key)[data.bot == bot]) for bot in bots}
         for d in data.all_dimensions
     }
     titles = _titles()

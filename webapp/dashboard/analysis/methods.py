@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from evaluation.printing import share
+from evaluation.ratings import MEAN_KEY
 from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
 from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.trajectories import N_EXTREME
@@ -21,7 +22,7 @@ from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.analysis.trajectories import SEED
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.sections import NamedTable, Section
-from webapp.ratings.summary import LEVEL, MEAN_KEY
+from webapp.ratings.summary import LEVEL
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.runs.selectors.metrics import metrics_all, versions_current
 
@@ -42,7 +43,7 @@ def methods_section(data: StudyData) -> Section:
 
 
 def _data_sentence(data: StudyData) -> str:
-    n_raters = data.table.n_raters
+    n_raters = data.ratings.n_raters
     by = (
         _("by {people}").format(people=counts.people(n_raters))
         if n_raters
@@ -61,8 +62,8 @@ def _data_sentence(data: StudyData) -> str:
         ),
         rubric=data.study.rubric.name,
         version=data.study.rubric.version,
-        ratings=counts.ratings(len(data.table.bot_ids)),
-        chats=counts.conversations(len(set(data.table.conversations))),
+        ratings=counts.ratings(len(data.ratings)),
+        chats=counts.conversations(data.ratings.n_conversations),
         bots=counts.bots(len(data.rated_bots)),
         by=by,
         dimensions=counts.dimensions(len(data.dimensions)),

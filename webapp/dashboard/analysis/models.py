@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.printing import figure, probability, share
+from evaluation.ratings import MEAN_KEY
 from evaluation.stats.anova import Anova, anova, sum_of_ratings
 from evaluation.stats.mixed import MixedModel, mixed_model
 from evaluation.stats.ordinal import OrdinalModel, ordinal_model
@@ -24,7 +25,6 @@ from webapp.dashboard.wording.sections import (
     share_cell,
     span_cell,
 )
-from webapp.ratings.summary import MEAN_KEY
 
 LEVEL = 0.90
 MOST_POINTS = 101
@@ -36,8 +36,8 @@ def models_section(data: StudyData) -> Section:
     """What the ratings depend on, by three models that make different assumptions."""
     section = Section("models", _("What the ratings depend on"))
     _anova(data, section)
-    keep = data.ranked & np.isfinite(data.values)
-    bots, units = data.bot[keep].tolist(), np.array(data.table.units, dtype=object)[keep].tolist()
+    keep = data.ratings.ranked & np.isfinite(data.values)
+    bots, units = data.bot[keep].tolist(), data.ratings.unit[keep].tolist()
     if len(set(bots)) < 2:
         section.missing.append(_("Fewer than two bots are rated, so there is nothing to model."))
         return section
@@ -77,10 +77,10 @@ def chosen_factors(data: StudyData) -> tuple[dict[str, dict[str, str]], list[str
 def _anova(data: StudyData, section: Section) -> None:
     factors, why = chosen_factors(data)
     section.missing.extend(why)
-    keep = data.ranked
+    keep = data.ratings.ranked
     what = _("sum of the {n} ratings").format(n=len(data.dimensions))
     scales = {(d.low, d.high) for d in data.dimensions}
-    values = sum_of_ratings(data.answers)[keep]
+    values = sum_of_ratings(data.ratings.table())[keep]
     if len(scales) > 1 or len(data.dimensions) == 1:
         what, values = data.headline.title.lower(), data.values[keep]
     bots = data.bot[keep]
@@ -227,7 +227,7 @@ def _mixed(data: StudyData, section: Section, model: MixedModel, keep: np.ndarra
         )
     )
     # Who is not named stands as a conversation.
-    named = all(rater is not None for rater in np.array(data.raters, dtype=object)[keep])
+    named = data.ratings.named[keep].all()
     raters = _("Raters") if named else _("Raters or chats")
     headers = [Header(_("Bot"))]
     headers += [
@@ -268,14 +268,13 @@ def _mixed(data: StudyData, section: Section, model: MixedModel, keep: np.ndarra
 
 
 def _by_whom(data: StudyData, keep: np.ndarray) -> str:
-    """Who gave these ratings: `RatingTable.n_raters` of them, and conversations that stand for a rater each."""
-    units = {unit for unit, kept in zip(data.table.units, keep, strict=True) if kept}
-    named = {rater for rater in data.raters if rater in units}
+    """Who gave these ratings: `Ratings.n_raters` of them, and conversations that stand for a rater each."""
+    kept = data.ratings.where(keep)
     parts = []
-    if named:
-        parts.append(counts.raters(len(named)))
-    if units - named:
-        n = len(units - named)
+    if kept.n_raters:
+        parts.append(counts.raters(kept.n_raters))
+    if not kept.named.all():
+        n = len(set(kept.unit[~kept.named]))
         parts.append(
             ngettext(
                 "nobody named in %(n)s conversation, which counts as a rater",

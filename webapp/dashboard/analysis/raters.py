@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from evaluation.printing import share, span
+from evaluation.ratings import Dimension
 from evaluation.stats.agreement import (
     Agreement,
     cohen_kappa,
@@ -36,7 +37,6 @@ from webapp.dashboard.wording.sections import (
     share_cell,
     span_cell,
 )
-from webapp.ratings.summary import DimensionInfo
 
 MOST_CATEGORIES = 11
 """Kappas treat every answer as a category of its own; a slider has too many."""
@@ -142,7 +142,7 @@ def reliability_of_bots(data: StudyData) -> Agreement:
     return _icc(_by_bot(data, data.headline), "icc1_k")
 
 
-def _coefficients(data: StudyData, dimension: DimensionInfo) -> Any:
+def _coefficients(data: StudyData, dimension: Dimension) -> Any:
     """(name, about what, value) of each."""
     chat, bot = _("the same conversation"), _("the same bot")
     table = _by_conversation(data, dimension)
@@ -169,22 +169,20 @@ def _coefficients(data: StudyData, dimension: DimensionInfo) -> Any:
     yield _("ICC(k), their mean"), bot, _icc(by_bot, "icc1_k")
 
 
-def _kappas(data: StudyData, dimension: DimensionInfo, table: np.ndarray, about: str) -> Any:
+def _kappas(data: StudyData, dimension: Dimension, table: np.ndarray, about: str) -> Any:
     used = np.unique(table[np.isfinite(table)])
     if len(used) > MOST_CATEGORIES:
         why = _("{n} different answers: kappas need few categories").format(n=len(used))
         yield _("Fleiss’ κ"), about, Agreement(None, None, None, 0, 0, reason=why)
         return
     yield _("Fleiss’ κ"), about, fleiss_kappa(table)
-    named = np.array([rater is not None for rater in data.raters], dtype=bool)
-    if not named.any():
+    ratings = data.ratings.once()
+    if not ratings.n_raters:
         return
-    values, chats = (
-        data.table.answers[dimension.key][named],
-        np.array(data.table.conversations)[named],
+    ratings = ratings.where(ratings.named)
+    by_name = items_by_raters(
+        ratings.values(dimension.key), ratings.conversation.tolist(), ratings.rater.tolist()
     )
-    raters = [rater for rater in data.raters if rater is not None]
-    by_name = items_by_raters(values, chats.tolist(), raters)
     if by_name.shape[1] == 2:
         yield (
             _("Cohen’s κ, linear weights"),
@@ -203,16 +201,16 @@ def _kappas(data: StudyData, dimension: DimensionInfo, table: np.ndarray, about:
     )
 
 
-def _level(dimension: DimensionInfo, table: np.ndarray) -> str:
+def _level(dimension: Dimension, table: np.ndarray) -> str:
     return _("ordinal") if _is_ordinal(dimension, table) else _("interval")
 
 
-def _is_ordinal(dimension: DimensionInfo, table: np.ndarray) -> bool:
+def _is_ordinal(dimension: Dimension, table: np.ndarray) -> bool:
     """Few points: their order is sure, their distances are not; a slider's distances are taken as they are."""
     return len(np.unique(table[np.isfinite(table)])) <= MOST_CATEGORIES
 
 
-def _alpha(table: np.ndarray, dimension: DimensionInfo) -> Agreement:
+def _alpha(table: np.ndarray, dimension: Dimension) -> Agreement:
     return krippendorff_alpha(table, "ordinal" if _is_ordinal(dimension, table) else "interval")
 
 
@@ -220,21 +218,21 @@ def _icc(table: np.ndarray, form: Any) -> Agreement:
     return icc(table, form)
 
 
-def _by_conversation(data: StudyData, dimension: DimensionInfo) -> np.ndarray:
-    values = data.table.answers[dimension.key]
-    return items_by_raters(values, data.table.conversations)
+def _by_conversation(data: StudyData, dimension: Dimension) -> np.ndarray:
+    ratings = data.ratings.once()
+    return items_by_raters(ratings.values(dimension.key), ratings.conversation.tolist())
 
 
-def _by_bot(data: StudyData, dimension: DimensionInfo) -> np.ndarray:
+def _by_bot(data: StudyData, dimension: Dimension) -> np.ndarray:
     """Bots without controls × raters; a rater's several ratings of a bot count as their mean."""
     import pandas as pd
 
-    keep = data.ranked & np.isfinite(data.table.answers[dimension.key])
+    keep = data.ratings.ranked & np.isfinite(data.ratings.values(dimension.key))
     frame = pd.DataFrame(
         {
             "bot": data.bot[keep],
-            "unit": np.array(data.table.units, dtype=object)[keep],
-            "value": data.table.answers[dimension.key][keep],
+            "unit": data.ratings.unit[keep],
+            "value": data.ratings.values(dimension.key)[keep],
         }
     )
     means = frame.groupby(["bot", "unit"], sort=True)["value"].mean().reset_index()
@@ -242,10 +240,12 @@ def _by_bot(data: StudyData, dimension: DimensionInfo) -> np.ndarray:
 
 
 def _zscores(data: StudyData, section: Section) -> None:
-    scores = rater_zscores(data.answers, data.raters, pooled=_one_scale(data))
+    scores = rater_zscores(
+        data.ratings.table(), data.ratings.rater.tolist(), pooled=_one_scale(data)
+    )
     if not scores.n_used:
         why = _("no rater has {n} ratings").format(n=MIN_RATINGS)
-        if not any(data.raters):
+        if not data.ratings.n_raters:
             why = _("nobody is named in the data")
         section.missing.append(_("Scores on each rater’s own scale: {why}.").format(why=why))
         return
@@ -259,9 +259,7 @@ def _zscores(data: StudyData, section: Section) -> None:
     rows, plain, own = [], [], []
     for bot in data.rated_bots:
         mine = data.bot == bot
-        found = mean_interval(
-            means[mine], [u for u, m in zip(data.table.units, mine, strict=True) if m]
-        )
+        found = mean_interval(means[mine], data.ratings.unit[mine].tolist())
         raw = float(np.nanmean(data.values[mine]))
         info = data.bots[bot]
         rows.append(
@@ -327,15 +325,16 @@ def _one_scale(data: StudyData) -> bool:
 def screened(data: StudyData) -> list[Verdict]:
     """Every named rater by every rule that fits the data; needs one scale for all dimensions."""
     low, high = data.dimensions[0].low, data.dimensions[0].high
-    control = [not ranked for ranked in data.ranked]
+    control = ~data.ratings.ranked
+    turned = [d.reversed or d.key in data.turned for d in data.dimensions]
     return screen_raters(
-        data.answers,
-        data.raters,
+        data.ratings.table(),
+        data.ratings.rater.tolist(),
         scale=(low, high),
-        bots=data.table.bot_ids,
-        control=control if any(control) else None,
+        bots=data.bot.tolist(),
+        control=control.tolist() if control.any() else None,
         seconds=_seconds(data),
-        turned=[d.key in data.turned for d in data.dimensions] if data.turned else None,
+        turned=turned if any(turned) else None,
         rules=None if len(data.dimensions) > 1 else [rule for rule in RULES if rule != "flat"],
     )
 
@@ -350,11 +349,11 @@ def _seconds(data: StudyData) -> np.ndarray | None:
     }
     if not took:
         return None
-    return np.array([took.get(pk, np.nan) for pk in data.table.conversations])
+    return np.array([took.get(pk, np.nan) for pk in data.ratings.conversation])
 
 
 def _filters(data: StudyData, section: Section, names: bool) -> None:
-    if not any(data.raters):
+    if not data.ratings.n_raters:
         section.missing.append(_("Rater filters: nobody is named in the data."))
         return
     if not _one_scale(data):
@@ -421,8 +420,8 @@ def _rules_table(verdicts: Sequence[Verdict]) -> NamedTable:
 def _without(data: StudyData, flagged: set[str]) -> NamedTable:
     """Bot means with and without the flagged raters."""
     digits = digits_for(data.headline.low, data.headline.high)
-    kept = np.array([rater not in flagged for rater in data.raters], dtype=bool)
-    units = np.array(data.table.units, dtype=object)
+    kept = np.array([rater not in flagged for rater in data.ratings.rater], dtype=bool)
+    units = data.ratings.unit
     headers = [Header(_("Bot"))]
     headers += [
         Header(t, numeric=True)
@@ -461,7 +460,7 @@ def _without(data: StudyData, flagged: set[str]) -> NamedTable:
 def _flagged(failed: Sequence[Verdict]) -> NamedTable:
     headers = [Header(_("Rater")), Header(_("Ratings"), numeric=True), Header(_("Why"))]
     rows = [
-        [Cell(verdict.rater[2:10]), count_cell(verdict.n), Cell("; ".join(verdict.reasons))]
+        [Cell(verdict.rater[:8]), count_cell(verdict.n), Cell("; ".join(verdict.reasons))]
         for verdict in failed
     ]
     return NamedTable("flagged", _("Raters who would be flagged"), Table(headers, rows))

@@ -127,14 +127,14 @@ def report_of(data: StudyData, sections: list[Section]) -> Report:
 
 
 def _summary(data: StudyData, summary: StudySummary, sections: list[Section]) -> list[str]:
-    n_people = data.table.n_raters
+    n_people = data.ratings.n_raters
     first = (
         _("{people} rated {chats} with {bots} on {dimensions}.")
         if n_people
         else _("Ratings of {chats} with {bots} on {dimensions}.")
     ).format(
         people=counts.people(n_people),
-        chats=counts.conversations(len(set(data.table.conversations))),
+        chats=counts.conversations(data.ratings.n_conversations),
         bots=counts.bots(len(data.rated_bots)),
         dimensions=counts.dimensions(len(data.dimensions)),
     )
@@ -146,7 +146,7 @@ def _summary(data: StudyData, summary: StudySummary, sections: list[Section]) ->
 def _numbers(data: StudyData) -> list[tuple[str, str]]:
     """Four numbers and what each is."""
     cards = study_cards(data.study, include_synthetic=data.include_synthetic)
-    numbers = [(f"{len(set(data.table.conversations)):,}", _("conversations rated"))]
+    numbers = [(f"{data.ratings.n_conversations:,}", _("conversations rated"))]
     numbers.append(_agreement(data))
     fit = fit_leading(data.study)
     found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
@@ -167,7 +167,7 @@ def _numbers(data: StudyData) -> list[tuple[str, str]]:
     if cards.left_early is not None:
         numbers.append((f"{cards.left_early:.0%}".replace("%", " %"), _("left before rating")))
     else:
-        n = data.table.n_raters
+        n = data.ratings.n_raters
         numbers.append((f"{n:,}" if n else "–", _("raters") if n else _("raters: not named")))
     return numbers
 

@@ -13,10 +13,11 @@ from evaluation.plots.marks import bot_shape, interval_mark, mark_link
 from evaluation.plots.scale import Scale, rating_ticks
 from evaluation.plots.svg import drawing, group, line, rect, text
 from evaluation.printing import figure, share, span
+from evaluation.ratings import Dimension
 from evaluation.stats.compare import ORDER_ALPHA
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.ratings.summary import BotSummary, DimensionInfo, StudySummary
+from webapp.ratings.summary import BotSummary, StudySummary
 
 WIDE = 958.0
 NARROW = 298.0
@@ -33,7 +34,7 @@ Link = Callable[[BotSummary], str]
 class _Panel:
     """Where one dimension is drawn."""
 
-    dimension: DimensionInfo
+    dimension: Dimension
     scale: Scale
     n_ticks: int
     value_x: float | None
@@ -128,7 +129,7 @@ def _listed(names: Sequence[str]) -> str:
     return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1])
 
 
-def _says(bot: BotSummary, dimension: DimensionInfo) -> str:
+def _says(bot: BotSummary, dimension: Dimension) -> str:
     found = bot.intervals[dimension.key]
     if found.mean is None:
         return f"{bot.bot.title}: {dimension.title.lower()} –, {found.reason or _('no rating yet')}"
@@ -199,7 +200,7 @@ def _sentence(summary: StudySummary) -> str:
 
 def _block(
     summary: StudySummary,
-    dimensions: Sequence[DimensionInfo],
+    dimensions: Sequence[Dimension],
     link: Link,
     *,
     top: float,

@@ -15,7 +15,7 @@ from evaluation.printing import figure, probability, span
 from evaluation.stats.compare import Comparison
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.ratings.summary import BotInfo
+from webapp.ratings.bots import BotInfo
 
 Pair = tuple[str, str]
 WIDE, NARROW = 720.0, 298.0

@@ -12,9 +12,10 @@ from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
 from evaluation.plots.marks import bot_shape, mark_link
 from evaluation.plots.svg import drawing, group, line, rect, text
 from evaluation.printing import figure
+from evaluation.ratings import Dimension
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
-from webapp.ratings.summary import BotInfo, DimensionInfo
+from webapp.ratings.bots import BotInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def step_class(i: int, n_steps: int) -> str:
 
 
 def spread_figure(
-    spreads: Sequence[Spread], dimension: DimensionInfo, steps: Sequence[float]
+    spreads: Sequence[Spread], dimension: Dimension, steps: Sequence[float]
 ) -> Figure:
     """One row for each bot; the middle step straddles the centre line."""
     n = sum(spread.n for spread in spreads)
@@ -84,7 +85,7 @@ def spread_figure(
 
 def _draw(
     spreads: Sequence[Spread],
-    dimension: DimensionInfo,
+    dimension: Dimension,
     steps: Sequence[float],
     width: float,
     *,
@@ -146,7 +147,7 @@ def _below(share: Sequence[float]) -> float:
 
 
 def _legend(
-    dimension: DimensionInfo, steps: Sequence[float], left: float, right: float, y: float
+    dimension: Dimension, steps: Sequence[float], left: float, right: float, y: float
 ) -> Markup:
     box = min(31.0, (right - left) * 0.55 / len(steps))
     low_width = text_width(dimension.low_label, 12)

@@ -29,8 +29,10 @@ from webapp.dashboard.analysis.trajectory_points import behind_point
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
 from webapp.dashboard.wording.sections import NamedTable, Section
+from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
-from webapp.ratings.summary import bot_summary, study_bots, study_conversations
+from webapp.ratings.selectors import study_conversations
+from webapp.ratings.summary import bot_summary
 from webapp.runs.models import MetricResult, SelfPlayRun
 from webapp.runs.selectors.fits import fit_leading
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
@@ -64,7 +66,16 @@ def _stamp(study: Study, synthetic: bool) -> str:
     )
     run = SelfPlayRun.objects.aggregate(newest=Max("updated_at"))["newest"]
     fit = fit_leading(study)
-    parts = [study.pk, study.updated_at, *rated.values(), *measured.values(), run, synthetic]
+    turned = study.rubric.dimensions.filter(reversed=True).values_list("key", flat=True)
+    parts = [
+        study.pk,
+        study.updated_at,
+        ",".join(turned),
+        *rated.values(),
+        *measured.values(),
+        run,
+        synthetic,
+    ]
     parts += [fit and fit.pk]
     return ":".join(str(part).replace(" ", "T") for part in parts)
 

@@ -17,7 +17,8 @@ from webapp.dashboard import conversation_list, reader
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.ratings.summary import study_bots, study_dimensions
+from webapp.ratings.bots import study_bots
+from webapp.ratings.selectors import study_dimensions
 from webapp.runs.models import SelfPlayRun
 
 

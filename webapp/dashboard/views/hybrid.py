@@ -21,8 +21,9 @@ from webapp.dashboard.views.study import (
     study_page,
     synthetic_asked,
 )
+from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
-from webapp.ratings.summary import study_bots, study_conversations, study_whole
+from webapp.ratings.selectors import study_conversations, study_whole
 from webapp.runs.models import HybridFit, Job
 from webapp.runs.selectors.fits import fit_is_behind, fit_leading
 from webapp.runs.services.fits import fit_create

@@ -67,7 +67,7 @@ class Hybrid(Kind[HybridFit, FitAsked]):
         if fit.run is not None:
             identities["selfplay_bots"] = fit.run.plan["identities"]
         if kept is None:
-            table, dimensions, ratings = tables.rated(fit.train_study or fit.study)
+            table, ratings = tables.rated(fit.train_study or fit.study)
             common = {
                 "features": features,
                 "targets": asked.targets,
@@ -78,7 +78,9 @@ class Hybrid(Kind[HybridFit, FitAsked]):
                 "ratings": ratings,
             }
             if fit.train_study is None:
-                result = fit_hybrid(table, selfplay=selfplay, dimensions=dimensions, **common)
+                result = fit_hybrid(
+                    table, selfplay=selfplay, dimensions=list(ratings.answers), **common
+                )
             else:
                 kept = fit_hybrid(table, **common).fit
         if kept is not None:

@@ -6,14 +6,13 @@ asked for; open, failed and withdrawn ones always are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.ratings.models import Rating
 from webapp.runs.models import MetricResult, SelfPlayRun
 from webapp.runs.selectors.metrics import measurable, metrics_all, versions_current
 from webapp.studies.models import Study
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from evaluation.metrics.base import Metric
+    from evaluation.ratings import Ratings
 
 CHUNK = 2000
-_IDS = ("conversation_id", "bot", "rater", "participant")
-"""Columns of `ratings_frame` that are no dimensions."""
 
 
 def metric_frame(
@@ -81,84 +79,28 @@ def _own(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> QuerySet[Conv
     return rows if run is None else rows.filter(selfplay__partner_bot_id="")
 
 
-def ratings_frame(
-    *, study: Study, include_synthetic: bool = False, exclude_bots: Collection[str] = ()
-) -> pd.DataFrame:
-    """One row per rating, and a column per dimension answered.
-
-    `rater` is whoever has a name of any kind, `participant` a person (`webapp.ratings.summary.RatingTable`).
-    """
-    import pandas as pd
-
-    ratings = Rating.objects.filter(conversation__in=measurable(study=study, run=None)).exclude(
-        conversation__bot__bot_id__in=list(exclude_bots)
-    )
-    if not include_synthetic:
-        ratings = ratings.filter(conversation__is_synthetic=False)
-    rows = []
-    dimensions: dict[str, None] = {}
-    for conversation_id, bot, participant, rater, answers in (
-        ratings.order_by("pk")
-        .values_list(
-            "conversation_id", "conversation__bot__bot_id", "participant_id", "rater", "answers"
-        )
-        .iterator(chunk_size=CHUNK)
-    ):
-        dimensions.update(dict.fromkeys(answers))
-        rows.append(
-            {
-                # The ids come last: a dimension may be called like one of them.
-                **answers,
-                "conversation_id": str(conversation_id),
-                "bot": bot,
-                "rater": str(participant) if participant else (rater or None),
-                "participant": str(participant) if participant else None,
-            }
-        )
-    # PostgreSQL gives the keys of an answer in an order of its own; the rubric's order is the people's.
-    asked = [
-        dimension.key for dimension in study.rubric.dimensions.all() if dimension.key in dimensions
-    ]
-    names = [name for name in [*asked, *sorted(dimensions.keys() - set(asked))] if name not in _IDS]
-    frame = pd.DataFrame(rows, columns=[*_IDS, *names])
-    frame[names] = frame[names].astype(float)
-    return frame
-
-
 def rated_frame(
+    ratings: Ratings,
     *,
     study: Study,
     metrics: Sequence[Metric] | None = None,
     include_synthetic: bool = False,
-    exclude_bots: Collection[str] = (),
-) -> tuple[pd.DataFrame, list[str]]:
-    """One row per rated conversation: `metric_frame` with the mean of every rating dimension.
-
-    Returns:
-        The table, and the names of the dimensions.
+) -> pd.DataFrame:
+    """One row per rated conversation: `metric_frame` with the mean of every dimension of the ratings.
 
     `participant` is who chatted, or the rater where the conversation has just one. A metric column called
     like a dimension gives way to it.
     """
     metric_table = metric_frame(study=study, metrics=metrics, include_synthetic=include_synthetic)
-    ratings = ratings_frame(
-        study=study, include_synthetic=include_synthetic, exclude_bots=exclude_bots
-    )
-    names = [name for name in ratings.columns if name not in _IDS]
-    grouped = ratings.groupby("conversation_id", sort=False)
-    means = grouped[names].mean()
-    raters = grouped["rater"].agg(_only_one)
+    means = ratings.per_conversation()
+    names = list(ratings.answers)
     clash = [name for name in names if name in metric_table.columns]
     frame = metric_table.drop(columns=clash).merge(
-        means, left_on="conversation_id", right_index=True, how="inner"
+        means[names], left_on="conversation_id", right_index=True, how="inner"
     )
-    alone = frame["conversation_id"].map(raters)
+    alone = frame["conversation_id"].map(means["rater"])
     frame["participant"] = frame["participant"].where(frame["participant"].notna(), alone)
-    return frame, names
-
-
-def _only_one(found: pd.Series) -> Any:
-    return found.iloc[0] if len(found) == 1 else None
+    return frame
 
 
 def column_names(metrics: Iterable[Metric]) -> list[str]:

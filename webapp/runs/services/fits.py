@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
-from webapp.ratings.summary import study_whole
+from webapp.ratings.selectors import study_whole
 from webapp.runs import queue
 from webapp.runs.models import HybridFit, SelfPlayRun
 from webapp.studies.models import Study

@@ -21,8 +21,9 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.study_data import study_data
 from webapp.dashboard.hybrid_view import hybrid_view
+from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
-from webapp.ratings.summary import bot_summary, study_bots
+from webapp.ratings.summary import bot_summary
 from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, SelfPlayConversation, SelfPlayRun
 from webapp.runs.services.metrics import metric_run_create
@@ -152,7 +153,7 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert f"{N_RATERS} people rated" in told
     data = study_data(study)
     assert data is not None
-    assert data.table.n_raters == N_RATERS
+    assert data.ratings.n_raters == N_RATERS
 
     # Pairs that people can tell apart: one test, one correction.
     apart, pairs = summary.n_told_apart, summary.n_pairs

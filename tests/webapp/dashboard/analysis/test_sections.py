@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -162,7 +163,9 @@ def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
 
 
 def test_a_trajectory_without_a_difference_says_that_none_is_shown(data: StudyData) -> None:
-    data.table.answers["quality"][:] = np.random.default_rng(2).normal(4, 1, len(data.values))
+    rng = np.random.default_rng(2)
+    answers = {**data.ratings.answers, "quality": rng.integers(1, 8, len(data.values))}
+    data.ratings = replace(data.ratings, answers=answers)
     (figure,) = [f for f in trajectories_section(data).figures if f.id == "best-worst"]
     assert "no difference shown in" in figure.note_lead
     assert "higher" not in figure.note_lead

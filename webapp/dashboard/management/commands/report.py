@@ -9,7 +9,7 @@ from typing import Any
 from webapp.core.management.base import ConfabCommand
 from webapp.dashboard.analysis.report import report_html, report_of, report_steps
 from webapp.dashboard.analysis.study_data import study_data
-from webapp.ratings.summary import study_bots
+from webapp.ratings.bots import study_bots
 from webapp.runs.management.studies import study_named
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.studies.bot_columns import bot_columns_read

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evaluation.ratings import Ratings
 from evaluation.stats.compare import ORDER_ALPHA, pairwise
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ MOST_RATINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Ratings:
-    """Every single rating of the conversations of a design.
+class RatingNoise:
+    """Every single rating of the conversations of a design, by number.
 
     Attributes:
         value: (R,) the target as this rater gave it.
@@ -45,33 +46,30 @@ class Ratings:
     @classmethod
     def of(
         cls,
-        table: pd.DataFrame | None,
+        ratings: Ratings | None,
         targets: Sequence[str],
         ids: np.ndarray,
         bots: np.ndarray,
         y: np.ndarray,
-    ) -> Ratings:
-        """Read them from a table of one row per rating.
+    ) -> RatingNoise:
+        """Number the ratings by the rows, bots and raters of a design.
 
         Args:
-            table: `conversation_id`, the target dimensions and, if known, `rater`. None: each conversation's
-                target counts as one rating by nobody in particular.
+            ratings: None: each conversation's target counts as one rating by nobody in particular.
+            targets: dimensions whose mean is predicted.
             ids, bots, y: (n,) conversation, bot number and target of the design's rows.
         """
         n_rows, n_bots = len(y), int(bots.max(initial=-1)) + 1
-        if table is None:
+        if ratings is None:
             rows = np.arange(n_rows)
             return cls(y, rows, bots, np.full(n_rows, -1), n_rows, n_bots)
         import pandas as pd
 
         place = pd.Series(np.arange(n_rows), index=ids)
-        row = table["conversation_id"].astype(str).map(place).to_numpy(dtype=float)
-        values = table[list(targets)].apply(pd.to_numeric, errors="coerce")
-        value = values.mean(axis=1, skipna=False).to_numpy(dtype=float)
+        row = pd.Series(ratings.conversation).map(place).to_numpy(dtype=float)
+        value = ratings.values(targets)
         # Numbers by hash are the order of first appearance, −1 where there is no name.
-        rater = (
-            pd.factorize(table["rater"])[0] if "rater" in table.columns else np.full(len(row), -1)
-        )
+        rater = pd.factorize(ratings.rater)[0]
         keep = np.isfinite(row) & np.isfinite(value)
         row = row[keep].astype(int)
         return cls(value[keep], row, bots[row], rater[keep], n_rows, n_bots)
@@ -172,7 +170,7 @@ def _group_means(values: np.ndarray, groups: np.ndarray, n: int) -> np.ndarray:
 
 
 def told_apart(
-    human: pd.DataFrame, targets: Sequence[str], ratings: pd.DataFrame | None
+    human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None
 ) -> set[tuple[str, str]]:
     """Find the pairs of bots whose ratings differ beyond chance, by the test that bots are compared with.
 
@@ -180,16 +178,20 @@ def told_apart(
     resampled, or conversations where nobody is named.
 
     Args:
-        human: as of `fit_hybrid`, where `ratings` is not there or does not say enough.
-        ratings: one row per rating with `conversation_id`, `bot`, `participant` and the targets.
+        human: as of `fit_hybrid`, where `ratings` is not there or lacks a target.
+        targets: dimensions whose mean is compared.
+        ratings: every single rating.
     """
-    needed = {"conversation_id", "bot", "participant", *targets}
-    table = human if ratings is None or needed - set(ratings.columns) else ratings
-    value = table[list(targets)].mean(axis=1, skipna=False).to_numpy(dtype=float)
-    people = table["participant"] if "participant" in table.columns else [None] * len(table)
-    units = [
-        f"c {conversation}" if person is None or person != person else f"p {person}"
-        for conversation, person in zip(table["conversation_id"], people, strict=True)
-    ]
-    found = pairwise(value, table["bot"].astype(str).tolist(), units, level=1 - ORDER_ALPHA)
+    if ratings is None or set(targets) - set(ratings.answers):
+        table = human.rename(columns={"conversation_id": "conversation"})
+        table = table.drop(columns="rater", errors="ignore").rename(
+            columns={"participant": "rater"}
+        )
+        ratings = Ratings.from_frame(table, list(targets))
+    found = pairwise(
+        ratings.values(targets),
+        ratings.bot.tolist(),
+        ratings.unit.tolist(),
+        level=1 - ORDER_ALPHA,
+    )
     return {(pair.a, pair.b) for pair in found if pair.ordered}

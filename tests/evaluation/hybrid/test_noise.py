@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.hybrid.ratings import MOST_RATINGS, Ratings
+from evaluation.hybrid.noise import MOST_RATINGS, RatingNoise
+from evaluation.ratings import Ratings
 
 
 def rated(seed=0, n_bots=4, n=60, raters=12, per=3, habit=2.0, noise=1.0, talk=1.0):
@@ -22,10 +23,15 @@ def rated(seed=0, n_bots=4, n=60, raters=12, per=3, habit=2.0, noise=1.0, talk=1
         + habits[rater]
         + rng.normal(size=len(rows)) * noise
     )
-    table = pd.DataFrame({"conversation_id": rows.astype(str), "rater": rater, "quality": value})
+    table = pd.DataFrame({"conversation": rows.astype(str), "rater": rater, "quality": value})
+    table["bot"] = codes[rows]
     y = table.groupby(rows)["quality"].mean().to_numpy()
     ids = np.arange(len(codes)).astype(str)
-    return Ratings.of(table, ["quality"], ids, codes, y), habits, table, codes, y
+    return RatingNoise.of(ratings_of(table), ["quality"], ids, codes, y), habits, table, codes, y
+
+
+def ratings_of(table):
+    return Ratings.from_frame(table, [key for key in ("quality", "fluency") if key in table])
 
 
 ALL = np.ones(4, dtype=bool)
@@ -34,9 +40,7 @@ ALL = np.ones(4, dtype=bool)
 def test_habits_are_found_and_are_none_of_the_bots_doing():
     ratings, habits, table, codes, y = rated(n=200)
     moved = ratings.rater_effects(ALL)
-    expected = (
-        pd.Series(habits[table["rater"]]).groupby(table["conversation_id"].astype(int)).mean()
-    )
+    expected = pd.Series(habits[table["rater"]]).groupby(table["conversation"].astype(int)).mean()
     assert np.corrcoef(moved, expected)[0, 1] > 0.99
     # Bots five points apart: nothing of that may be ascribed to the raters.
     left = y - moved
@@ -65,10 +69,10 @@ def test_effects_solve_hendersons_equations():
 def test_unknown_raters_and_single_ratings_have_no_effect():
     ratings, _, table, codes, y = rated()
     ids = np.arange(len(codes)).astype(str)
-    nobody = Ratings.of(table.assign(rater=None), ["quality"], ids, codes, y)
+    nobody = RatingNoise.of(ratings_of(table.assign(rater=None)), ["quality"], ids, codes, y)
     assert not nobody.rater_effects(ALL).any()
     once = table.assign(rater=range(len(table)))
-    assert not Ratings.of(once, ["quality"], ids, codes, y).rater_effects(ALL).any()
+    assert not RatingNoise.of(ratings_of(once), ["quality"], ids, codes, y).rater_effects(ALL).any()
     assert ratings.rater_effects(ALL).any()
 
 
@@ -83,7 +87,7 @@ def test_reliability_is_the_share_of_the_conversation():
 
 def test_without_single_ratings_every_conversation_counts_alike():
     y, codes = np.arange(6.0), np.array([0, 0, 1, 1, 2, 2])
-    ratings = Ratings.of(None, ["quality"], np.arange(6).astype(str), codes, y)
+    ratings = RatingNoise.of(None, ["quality"], np.arange(6).astype(str), codes, y)
     assert ratings.counts.tolist() == [1] * 6
     assert ratings.precision(np.ones(3, dtype=bool))[1] == 1.0
 
@@ -91,13 +95,18 @@ def test_without_single_ratings_every_conversation_counts_alike():
 def test_a_rating_that_lacks_a_dimension_tells_nothing_about_noise():
     table = pd.DataFrame(
         {
-            "conversation_id": ["0", "0", "1", "elsewhere"],
+            "conversation": ["0", "0", "1", "elsewhere"],
+            "bot": ["a", "a", "b", "b"],
             "quality": [1.0, 2.0, 3.0, 9.0],
             "fluency": [1.0, np.nan, 5.0, 9.0],
         }
     )
-    ratings = Ratings.of(
-        table, ["quality", "fluency"], np.array(["0", "1"]), np.array([0, 1]), np.array([1.25, 4.0])
+    ratings = RatingNoise.of(
+        ratings_of(table),
+        ["quality", "fluency"],
+        np.array(["0", "1"]),
+        np.array([0, 1]),
+        np.array([1.25, 4.0]),
     )
     assert ratings.value.tolist() == [1.0, 4.0]
     assert ratings.row.tolist() == [0, 1]

@@ -1,0 +1,368 @@
+"""`Ratings`: what people answered, as every analysis reads it.
+
+One row per rating. Nothing else in Confab says who is one rater, what is resampled whole, or which way a question
+counts: pages, tests, models and the hybrid metric all ask this class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chatbots.registry import nearest_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WHOLE = ("quality", "overall", "overall_quality")
+"""Keys by which the question about the whole is known."""
+MEAN_KEY = "mean_of_all"
+"""Stands for the mean of all dimensions, where no question is about the whole."""
+# Names that tell the ratings of one conversation apart and are nobody.
+_NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean|none", re.IGNORECASE)
+
+
+def rater_named(name: Any) -> str | None:
+    """Return who a name stands for, or None where it names nobody.
+
+    The one rule for who is one rater: whoever has the same name is the same person. No name, NaN, and the words that
+    data sets put in place of a name ("slot 1", "unknown", "anonymous", …) are nobody.
+    """
+    if name is None or name != name or name == "":
+        return None
+    return None if _NOBODY.fullmatch(str(name)) else str(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One question that ratings answer.
+
+    Attributes:
+        key: its name in data, e.g. "quality".
+        title: for people.
+        low, high: the ends of its scale.
+        low_label, high_label: the words at the ends.
+        reversed: whether a high answer is a bad one ("repetitive"); analyses then count low + high − answer.
+    """
+
+    key: str
+    title: str
+    low: float
+    high: float
+    low_label: str = ""
+    high_label: str = ""
+    reversed: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(
+                f"the scale of {self.key} is {self.low:g} … {self.high:g}; its lowest value must come first"
+            )
+
+
+def headline(dimensions: Sequence[Dimension], *, ordered: bool) -> tuple[str, ...]:
+    """Return the keys of the questions whose mean bots are ranked by.
+
+    The question about the whole. Without one the first; or all of them, where their order means nothing.
+
+    Args:
+        ordered: whether a researcher put the questions in their order; imported ones have none.
+    """
+    whole = next((dimension.key for dimension in dimensions if dimension.key in WHOLE), None)
+    if whole is not None:
+        return (whole,)
+    one_scale = len({(dimension.low, dimension.high) for dimension in dimensions}) == 1
+    if ordered or not one_scale:
+        return tuple(dimension.key for dimension in dimensions[:1])
+    return tuple(dimension.key for dimension in dimensions)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Ratings as columns of one length, in the order in which they came.
+
+    Attributes:
+        conversation: (k,) which conversation (or item) each rates.
+        bot: (k,) whose it is.
+        rater: (k,) who rated, None where nobody is named (`rater_named`).
+        answers: per dimension (k,) as they were given, NaN where there is none.
+        dimensions: the questions, in order.
+        headline: keys of the questions whose mean bots are ranked by.
+        controls: bots made to be bad; rankings, models and agreement leave them out.
+    """
+
+    conversation: np.ndarray
+    bot: np.ndarray
+    rater: np.ndarray
+    answers: Mapping[str, np.ndarray]
+    dimensions: tuple[Dimension, ...]
+    headline: tuple[str, ...] = ()
+    controls: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "conversation", _names(self.conversation))
+        put(self, "bot", _names(self.bot))
+        put(self, "rater", _column([rater_named(name) for name in self.rater]))
+        put(self, "dimensions", tuple(self.dimensions))
+        put(self, "controls", frozenset(self.controls))
+        answers = {key: np.array(values, dtype=float) for key, values in self.answers.items()}
+        put(self, "answers", answers)
+        put(self, "headline", tuple(self.headline) or headline(self.dimensions, ordered=False))
+        self._check()
+        for values in (self.conversation, self.bot, self.rater, *answers.values()):
+            values.setflags(write=False)
+
+    def _check(self) -> None:
+        k = len(self.conversation)
+        for name, values in {"bot": self.bot, "rater": self.rater, **self.answers}.items():
+            if values.shape != (k,):
+                raise ValueError(
+                    f"{name} has shape {values.shape} for {k} ratings; it must be ({k},)"
+                )
+        keys = [dimension.key for dimension in self.dimensions]
+        twice = next((key for i, key in enumerate(keys) if key in keys[:i]), None)
+        if twice is not None:
+            raise ValueError(f"the dimension {twice!r} stands there twice")
+        if set(keys) != set(self.answers):
+            raise ValueError(
+                f"answers to {', '.join(self.answers) or 'nothing'} for the dimensions "
+                f"{', '.join(keys) or 'none'}; they must be the same"
+            )
+        for key in self.headline:
+            self.dimension(key)
+        for dimension in self.dimensions:
+            given = self.answers[dimension.key]
+            beyond = given[(given < dimension.low) | (given > dimension.high)]
+            if len(beyond):
+                raise ValueError(
+                    f"an answer to {dimension.key} is {beyond[0]:g}; its scale is "
+                    f"{dimension.low:g} … {dimension.high:g}"
+                )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        dimensions: Sequence[Dimension | str] | None = None,
+        *,
+        scale: tuple[float, float] | None = None,
+        reversed: Collection[str] = (),
+        controls: Collection[str] = (),
+    ) -> Ratings:
+        """Read a table of one row per rating.
+
+        Args:
+            frame: `conversation`, `bot`, `rater` (if known) and a column per dimension.
+            dimensions: those to read; None: every other column of numbers. A name alone stands for a question
+                on `scale`, or from the lowest to the highest answer there is.
+            scale: the ends, for all dimensions given by name.
+            reversed: dimensions given by name of which a high answer is a bad one.
+            controls: bots made to be bad.
+        """
+        for name in ("conversation", "bot"):
+            if name not in frame.columns:
+                raise ValueError(
+                    f"the table has no column {name!r}; it has {', '.join(frame.columns)}"
+                )
+        if dimensions is None:
+            numbers = frame.select_dtypes("number").columns
+            dimensions = [key for key in numbers if key not in ("conversation", "bot", "rater")]
+        asked = []
+        for found in dimensions:
+            if isinstance(found, Dimension):
+                asked.append(found)
+                continue
+            if found not in frame.columns:
+                raise ValueError(_no_dimension(found, [str(name) for name in frame.columns]))
+            low, high = scale or _seen(frame[found].to_numpy(dtype=float))
+            asked.append(Dimension(found, found, low, high, reversed=found in reversed))
+        n = len(frame)
+        return cls(
+            conversation=frame["conversation"].to_numpy(),
+            bot=frame["bot"].to_numpy(),
+            rater=frame["rater"].to_numpy(dtype=object)
+            if "rater" in frame.columns
+            else np.full(n, None),
+            answers={dimension.key: frame[dimension.key].to_numpy() for dimension in asked},
+            dimensions=tuple(asked),
+            controls=frozenset(controls),
+        )
+
+    def __len__(self) -> int:
+        return len(self.conversation)
+
+    def __repr__(self) -> str:
+        return (
+            f"Ratings({len(self)} of {self.n_conversations} conversations with {len(self.bots)} bots by "
+            f"{self.n_raters} raters on {', '.join(self.answers)})"
+        )
+
+    def dimension(self, key: str) -> Dimension:
+        """Return the question with this key.
+
+        Raises:
+            ValueError: without one, with the nearest keys.
+        """
+        found = next((d for d in self.dimensions if d.key == key), None)
+        if found is None:
+            raise ValueError(_no_dimension(key, [d.key for d in self.dimensions]))
+        return found
+
+    @property
+    def leading(self) -> Dimension | None:
+        """What bots are ranked by: a question, or the mean of several under `MEAN_KEY`. None without a question."""
+        if not self.headline:
+            return None
+        first = self.dimension(self.headline[0])
+        if len(self.headline) == 1:
+            return first
+        return Dimension(MEAN_KEY, MEAN_KEY, first.low, first.high)
+
+    def values(self, key: str | Sequence[str] | None = None) -> np.ndarray:
+        """Return the answers with higher for better: (k,), NaN where undefined.
+
+        Args:
+            key: a dimension; several for their mean, which is undefined where one is missing, as a mean of fewer
+                questions is another question. None, or the key of `leading`: the headline.
+        """
+        if key is None or key == MEAN_KEY:
+            key = self.headline
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        columns = [self._counted(self.dimension(one)) for one in keys]
+        if not columns:
+            return np.full(len(self), np.nan)
+        return columns[0] if len(columns) == 1 else np.mean(columns, axis=0)
+
+    def _counted(self, dimension: Dimension) -> np.ndarray:
+        given = self.answers[dimension.key]
+        return dimension.low + dimension.high - given if dimension.reversed else given
+
+    def table(self) -> np.ndarray:
+        """Return the values of all dimensions: (k, d)."""
+        columns = [self.values(dimension.key) for dimension in self.dimensions]
+        return np.stack(columns, axis=1) if columns else np.empty((len(self), 0))
+
+    @property
+    def named(self) -> np.ndarray:
+        """(k,) whether it is known who rated."""
+        return np.array([rater is not None for rater in self.rater], dtype=bool)
+
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """(k,) what is resampled whole: the rater, or the conversation where nobody is named."""
+        return _column(
+            [
+                f"c {conversation}" if rater is None else f"p {rater}"
+                for rater, conversation in zip(self.rater, self.conversation, strict=True)
+            ]
+        )
+
+    @property
+    def ranked(self) -> np.ndarray:
+        """(k,) whether the bot is one that rankings count: no control."""
+        return np.array([bot not in self.controls for bot in self.bot], dtype=bool)
+
+    @property
+    def bots(self) -> tuple[str, ...]:
+        """Bots with a rating, in the order of their first."""
+        return tuple(dict.fromkeys(self.bot.tolist()))
+
+    @property
+    def n_raters(self) -> int:
+        """People who gave one of these ratings; who is not named is not counted."""
+        return len(set(self.rater.tolist()) - {None})
+
+    @property
+    def n_conversations(self) -> int:
+        """Conversations (or items) with a rating."""
+        return len(set(self.conversation.tolist()))
+
+    def where(self, keep: np.ndarray) -> Ratings:
+        """Return the ratings of a mask, (k,)."""
+        return replace(
+            self,
+            conversation=self.conversation[keep],
+            bot=self.bot[keep],
+            rater=self.rater[keep],
+            answers={key: values[keep] for key, values in self.answers.items()},
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per rating: `conversation`, `bot`, `rater`, `unit` and the values of every dimension."""
+        import pandas as pd
+
+        values = {dimension.key: self.values(dimension.key) for dimension in self.dimensions}
+        return pd.DataFrame(
+            {
+                **values,
+                # Later, because a dimension may be called like one of them.
+                "conversation": self.conversation,
+                "bot": self.bot,
+                "rater": self.rater,
+                "unit": self.unit,
+            },
+            columns=[
+                *("conversation", "bot", "rater", "unit"),
+                *(key for key in values if key not in ("conversation", "bot", "rater", "unit")),
+            ],
+        )
+
+    def once(self) -> Ratings:
+        """Return them without a person's further ratings of one conversation: two of these are no two raters."""
+        seen: set[tuple[str, str]] = set()
+        keep = np.ones(len(self), dtype=bool)
+        for i, pair in enumerate(zip(self.conversation, self.rater, strict=True)):
+            if pair[1] is not None:
+                keep[i] = pair not in seen
+                seen.add(pair)
+        return self if keep.all() else self.where(keep)
+
+    def per_conversation(self) -> pd.DataFrame:
+        """Return one row per conversation, its id as index: `bot`, `rater` and the mean of every dimension.
+
+        `rater` is who rated it where that was one person, else None. Where bots are ranked by the mean of several
+        questions that mean stands there too, under `MEAN_KEY`.
+        """
+        frame = self.to_frame()
+        keys = [str(column) for column in frame.columns[4:]]
+        if self.leading is not None and self.leading.key not in keys:
+            keys.append(self.leading.key)
+            frame[self.leading.key] = self.values()
+        grouped = frame.groupby("conversation", sort=False)
+        means = grouped[keys].mean()
+        means.insert(0, "bot", grouped["bot"].first())
+        alone = grouped["rater"].first().where(grouped.size() == 1)
+        means.insert(1, "rater", alone.astype(object).where(alone.notna(), None))
+        return means
+
+
+def _no_dimension(key: str, known: Sequence[str]) -> str:
+    near = nearest_names(key, list(known))
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    return f"no dimension {key!r}; {hint}"
+
+
+def _seen(values: np.ndarray) -> tuple[float, float]:
+    """Return the lowest and highest answer, a step apart at least."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = float(known.min()), float(known.max())
+    return low, max(high, low + 1)
+
+
+def _names(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+    return _column([str(value) for value in values])
+
+
+def _column(values: Sequence[Any]) -> np.ndarray:
+    """Return them as an array of objects, whatever they are: (k,)."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column

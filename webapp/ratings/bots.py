@@ -1,0 +1,55 @@
+"""The bots of a study, each with the place that fixes its mark on every page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webapp.conversations.models import Conversation
+from webapp.studies.bot_columns import BotColumns
+from webapp.studies.models import Study
+
+
+@dataclass(frozen=True, slots=True)
+class BotInfo:
+    """A bot of a study with its slot: the place that fixes its mark on every page, from 1."""
+
+    bot_id: str
+    title: str
+    slot: int
+    is_control: bool
+
+
+def study_bots(study: Study) -> dict[str, BotInfo]:
+    """Every bot of the study and of its conversations, with its slot.
+
+    The study's own order comes first; bots met only in the data follow by name. Controls are those
+    registered so and those that the study's own table of bots calls so.
+    """
+    seen = {
+        row["bot__bot_id"]: row
+        for row in Conversation.objects.filter(study=study)
+        .values("bot__bot_id", "bot__title", "bot__is_control")
+        .order_by("bot__bot_id")
+        .distinct()
+    }
+    ids = list(dict.fromkeys([*study.bots, *sorted(seen)]))
+    registered = _registered(set(ids) - set(seen))
+    marked = BotColumns.from_json(study.bot_columns).control
+    bots = {}
+    for slot, bot_id in enumerate(ids, start=1):
+        row = seen.get(bot_id)
+        title, control = registered.get(bot_id, (bot_id, False))
+        if row is not None:
+            title, control = row["bot__title"], row["bot__is_control"]
+        bots[bot_id] = BotInfo(bot_id, title or bot_id, slot, control or bot_id in marked)
+    return bots
+
+
+def _registered(ids: set[str]) -> dict[str, tuple[str, bool]]:
+    if not ids:
+        return {}
+    from chatbots.registry import bots as registry
+    from webapp.bots.selectors import bots_discover
+
+    bots_discover()
+    return {bot.name: (bot.title, bot.is_control) for bot in registry if bot.name in ids}
