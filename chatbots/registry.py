@@ -35,9 +35,15 @@ class Registry(Generic[T]):
 
     def __init__(self, what: str, package: str) -> None:
         self.what = what
-        self.package = package
+        self.packages = [package]
         self._entries: dict[str, T] = {}
         self._searched = False
+
+    def look_into(self, package: str) -> None:
+        """Find entries in another folder too: that of an app which comes later."""
+        if package not in self.packages:
+            self.packages.append(package)
+            self._searched = False
 
     def register(self, make: Callable[[], T]) -> None:
         """Add one entry, called under its `name` attribute."""
@@ -58,12 +64,13 @@ class Registry(Generic[T]):
         self._entries.pop(name, None)
 
     def search(self) -> None:
-        """Import every module of the folder, so that their decorators run."""
+        """Import every module of the folders, so that their decorators run."""
         if self._searched:
             return
-        package = importlib.import_module(self.package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
+        for name in self.packages:
+            package = importlib.import_module(name)
+            for module in pkgutil.iter_modules(package.__path__):
+                importlib.import_module(f"{name}.{module.name}")
         self._searched = True  # only now: a file that cannot be imported must not go unnoticed
 
     def names(self) -> list[str]:

@@ -99,3 +99,26 @@ def test_a_new_table_is_exported_and_a_new_format_imported(extended: ConfabServe
         "export", "--study", "talks", "--what", "lengths", "--format", "csv", "--output", str(out)
     )
     assert sorted(out.read_text().split()) == ["bot,n_exchanges", "shout,1", "shout,2"]
+
+
+def test_a_new_kind_of_job_is_done_by_the_worker_and_has_a_page(extended: ConfabServer) -> None:
+    extended.start_worker()
+    code = """
+import time
+from django.contrib.auth import get_user_model
+from django.test import Client
+from webapp.runs.models import Job
+from webapp.runs.services.jobs import job_create
+
+job = job_create(kind="counting", payload={"words": ["one", "three"]})
+for _ in range(600):
+    job.refresh_from_db()
+    if job.is_over: break
+    time.sleep(.1)
+staff = Client()
+staff.force_login(get_user_model().objects.create_superuser("chief", password="x"), backend="django.contrib.auth.backends.ModelBackend")
+page = staff.get(f"/dashboard/jobs/counting/{job.pk}/", SERVER_NAME="localhost")
+print(job.state, job.n_done, job.result, page.status_code, "Counting" in page.content.decode())
+"""
+    told = extended.shell(code).strip()
+    assert told == "done 8 {'one': 3, 'three': 5} 200 True", told

@@ -25,7 +25,8 @@ from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.unfinished import jobs_unfinished
 from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import raters_count, study_conversations
-from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, SelfPlayRun
+from webapp.runs.kinds.base import job_models
+from webapp.runs.models import MetricResult, SelfPlayRun, State
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import bots_beyond_cap
@@ -35,13 +36,6 @@ _PILLS = {
     Study.State.COLLECTING: "good",
     Study.State.PAUSED: "warn",
     Study.State.ENDED: "info",
-}
-JOB_PILLS = {
-    Job.State.QUEUED: "",
-    Job.State.RUNNING: "info",
-    Job.State.DONE: "good",
-    Job.State.CANCELLED: "warn",
-    Job.State.FAILED: "bad",
 }
 _DURATIONS = 2000
 """The median time is that of so many newest conversations."""
@@ -188,8 +182,8 @@ def needs() -> list[Need]:
     ]
     since = timezone.now() - timedelta(days=2)
     n_failed = sum(
-        model.objects.filter(state=Job.State.FAILED, ended_at__gte=since).count()
-        for model in (SelfPlayRun, MetricRun, HybridFit)
+        model._default_manager.filter(state=State.FAILED, ended_at__gte=since).count()
+        for model in job_models()
     )
     if n_failed:
         found.append(

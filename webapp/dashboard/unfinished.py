@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.utils.translation import gettext as _
-
-from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
-from webapp.runs.selectors.jobs import job_is_abandoned
+from webapp.runs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, Standing
+from webapp.runs.selectors import jobs as selectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,59 +15,42 @@ class Running:
     title: str
     n_done: int
     n_total: int
-    state: str
+    standing: Standing
     route: tuple[str, list[object]]
-    is_abandoned: bool
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Return whether nobody is at work on it any more."""
+        return self.standing == Standing.INTERRUPTED
 
 
 def jobs_running() -> list[Running]:
-    """Jobs waiting or under way, oldest first."""
+    """Return the jobs waiting or under way, oldest first."""
     return [job for job in jobs_unfinished() if not job.is_abandoned]
 
 
 def jobs_unfinished() -> list[Running]:
-    """Jobs that are not over, those without a process too."""
-    live = (Job.State.QUEUED, Job.State.RUNNING)
-    found = [
+    """Return the jobs that are not over, those without a process too."""
+    return [
         Running(
-            run.name or _("Self-play {n}").format(n=run.pk),
-            run.n_done,
-            run.n_total,
-            run.get_state_display(),
-            ("dashboard:run", [run.pk]),
-            job_is_abandoned(run),
+            selectors.job_title(job),
+            job.n_done,
+            job.n_total,
+            selectors.job_standing(job),
+            route_of(job),
         )
-        for run in SelfPlayRun.objects.filter(state__in=live).order_by("pk")
+        for job in selectors.jobs_unfinished()
     ]
-    for metric_run in (
-        MetricRun.objects.filter(state__in=live).select_related("study", "run").order_by("pk")
-    ):
-        study, run = metric_run.study, metric_run.run
-        route: tuple[str, list[object]] = ("dashboard:metrics", [])
-        name = str(metric_run)
-        if study is not None:
-            name, route = study.name, ("dashboard:study_metrics", [study.key])
-        elif run is not None:
-            name, route = str(run), ("dashboard:run", [run.pk])
-        found.append(
-            Running(
-                _("Metrics for {name}").format(name=name),
-                metric_run.n_done,
-                metric_run.n_total,
-                metric_run.get_state_display(),
-                route,
-                job_is_abandoned(metric_run),
-            )
-        )
-    found += [
-        Running(
-            _("Hybrid metric for {name}").format(name=fit.study.name),
-            fit.n_done,
-            fit.n_total,
-            fit.get_state_display(),
-            ("dashboard:study_hybrid", [fit.study.key]),
-            job_is_abandoned(fit),
-        )
-        for fit in HybridFit.objects.filter(state__in=live).select_related("study").order_by("pk")
-    ]
-    return found
+
+
+def route_of(job: JobBase) -> tuple[str, list[object]]:
+    """Return the page that shows a job: that of its study or run where it has one."""
+    if isinstance(job, SelfPlayRun):
+        return "dashboard:run", [job.pk]
+    if isinstance(job, MetricRun) and job.study is not None:
+        return "dashboard:study_metrics", [job.study.key]
+    if isinstance(job, MetricRun) and job.run is not None:
+        return "dashboard:run", [job.run.pk]
+    if isinstance(job, HybridFit):
+        return "dashboard:study_hybrid", [job.study.key]
+    return "dashboard:job", [job.kind, job.pk]

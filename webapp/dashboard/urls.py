@@ -60,6 +60,7 @@ urlpatterns = [
         conversations.run_conversations,
         name="run_conversations",
     ),
+    path("jobs/<slug:kind>/<int:pk>/", jobs.job, name="job"),
     path("jobs/<slug:kind>/<int:pk>/live/", jobs.job_live, name="job_live"),
     path("jobs/<slug:kind>/<int:pk>/stop/", jobs.job_stop, name="job_stop"),
     path("jobs/<slug:kind>/<int:pk>/go-on/", jobs.job_go_on, name="job_go_on"),

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from webapp.core.rights import Right
 from webapp.core.rights_admin import ReadOnly
-from webapp.runs.models import HybridFit, MetricRun, MetricVersion, SelfPlayRun
+from webapp.runs.models import HybridFit, Job, MetricRun, MetricVersion, SelfPlayRun
 
 
 class JobAdmin(ReadOnly, admin.ModelAdmin):
@@ -50,6 +50,15 @@ class HybridFitAdmin(JobAdmin):
     list_select_related = ("study", "run", "created_by")
     search_fields = ("study__key", "error")
     exclude = ("kept", "predictions")
+
+
+@admin.register(Job)
+class OtherJobAdmin(JobAdmin):
+    list_display = ("id", "kind", "study", "state", "created_by", "created_at", "ended_at")
+    list_filter = ("kind", "state")
+    list_select_related = ("study", "created_by")
+    search_fields = ("kind", "study__key", "error")
+    exclude = ("result",)
 
 
 @admin.register(MetricVersion)

@@ -24,6 +24,18 @@ class State(models.TextChoices):
     FAILED = "failed", _("Failed")
 
 
+class Standing(models.TextChoices):
+    """How a job stands for whoever looks at it: its state, and whether anybody is at work on it."""
+
+    WAITING = "waiting", _("Waiting")
+    RUNNING = "running", _("Running")
+    STOPPING = "stopping", _("Stopping")
+    INTERRUPTED = "interrupted", _("Interrupted")
+    DONE = "done", _("Done")
+    CANCELLED = "cancelled", _("Stopped")
+    FAILED = "failed", _("Failed")
+
+
 class Held(models.Model):
     """What a process can be at work on: who holds it, how far it is, and the last sign of life."""
 

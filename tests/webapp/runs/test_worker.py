@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ConfabServer, _own_database
+from tests.conftest import ConfabServer, own_database
 
 pytestmark = pytest.mark.slow
 WAIT_S = 90
@@ -29,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[ConfabServer]:
         "HF_HUB_OFFLINE": "1",
         "PYTHONUNBUFFERED": "1",
     }
-    own = _own_database(env)
+    own = own_database(env)
     next(own)
     server = ConfabServer(data_dir=tmp_path, env=env, port=0)
     try:

@@ -15,6 +15,8 @@ from markupsafe import Markup
 from evaluation.plots.svg import el
 from evaluation.printing import figure, probability, share, span
 from webapp.dashboard.plots.figure import bot_icon
+from webapp.runs.models import JobBase, Standing
+from webapp.runs.selectors.jobs import job_standing
 
 register = template.Library()
 
@@ -35,6 +37,25 @@ def bar(done: int, total: int, label: str = "") -> Markup:
         class_="bar",
         aria_label=label or _("{done} of {total}").format(done=done, total=total),
     )
+
+
+JOB_PILLS = {
+    Standing.WAITING: "",
+    Standing.RUNNING: "info",
+    Standing.STOPPING: "warn",
+    Standing.INTERRUPTED: "bad",
+    Standing.DONE: "good",
+    Standing.CANCELLED: "warn",
+    Standing.FAILED: "bad",
+}
+
+
+@register.simple_tag
+def job_pill(job: JobBase) -> Markup:
+    """Return how a job stands, in a word and a colour."""
+    standing = job_standing(job)
+    colour = f" pill-{JOB_PILLS[standing]}" if JOB_PILLS[standing] else ""
+    return el("span", str(standing.label), class_=f"pill{colour}")
 
 
 @register.filter

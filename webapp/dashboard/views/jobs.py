@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -24,26 +25,23 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import SelfPlayForm
-from webapp.dashboard.selectors import JOB_PILLS
+from webapp.runs.kinds.base import job_models, kinds
 from webapp.runs.models import (
-    HybridFit,
     Job,
     JobBase,
     MetricRun,
     SelfPlayConversation,
     SelfPlayRun,
+    State,
 )
-from webapp.runs.selectors.jobs import job_is_abandoned, job_progress
+from webapp.runs.selectors.jobs import job_is_abandoned, job_progress, job_title
 from webapp.runs.selectors.selfplay import Pair, selfplay_failed_counts, selfplay_failures
 from webapp.runs.services.jobs import job_cancel, job_restart
 from webapp.runs.services.selfplay import run_create
 
-_MODELS: dict[str, type[JobBase]] = {
-    "selfplay": SelfPlayRun,
-    "metrics": MetricRun,
-    "hybrid": HybridFit,
-}
 _LISTED = 100
+_FAILED_LISTED = 5
+_RESULT_MAX = 20_000
 
 
 def job_context(job: JobBase, kind: str) -> dict[str, Any]:
@@ -51,7 +49,7 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
     return {
         "job": job,
         "kind": kind,
-        "pill": JOB_PILLS[Job.State(job.state)],
+        "title": job_title(job),
         "left_s": job_progress(job).remaining_s,
         "abandoned": job_is_abandoned(job),
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
@@ -86,13 +84,11 @@ def runs(request: HttpRequest) -> HttpResponse:
             return redirect("dashboard:run", run.pk)
     listed = list(SelfPlayRun.objects.all()[:_LISTED])
     n_failed = selfplay_failed_counts(listed)
-    failed_jobs: list[tuple[str, JobBase]] = [
-        (_("Metrics"), job)
-        for job in MetricRun.objects.filter(state=Job.State.FAILED).select_related("study")[:5]
-    ]
-    failed_jobs += [
-        (_("Hybrid metric"), job)
-        for job in HybridFit.objects.filter(state=Job.State.FAILED).select_related("study")[:5]
+    failed_jobs = [
+        (job_title(job), job)
+        for model in job_models()
+        if model is not SelfPlayRun
+        for job in model._default_manager.filter(state=State.FAILED)[:_FAILED_LISTED]
     ]
     return page(
         request,
@@ -101,7 +97,6 @@ def runs(request: HttpRequest) -> HttpResponse:
         rows=[
             (
                 run,
-                JOB_PILLS[Job.State(run.state)],
                 run.n_done - n_failed.get(run.pk, 0),
                 n_failed.get(run.pk, 0),
             )
@@ -139,7 +134,7 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
     }
     wanted = run.plan.get("n_conversations", 0)
     names = run.plan.get("bots", [])
-    under_way = run.state == Job.State.RUNNING
+    under_way = run.state == State.RUNNING
     bots = []
     for slot, bot_id in enumerate(names, start=1):
         n, n_failed = counts.get(Pair(bot_id), (0, 0))
@@ -167,7 +162,6 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
         "n_failed": sum(n_failed for _n, n_failed in counts.values()),
         "failures": selfplay_failures(run),
         "metric_run": metric_run,
-        "metric_pill": JOB_PILLS[Job.State(metric_run.state)] if metric_run else "",
         "over": run.is_over and (metric_run is None or metric_run.is_over),
     }
 
@@ -194,9 +188,29 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 
 def _job(kind: str, pk: int) -> JobBase:
-    if kind not in _MODELS:
+    if kind not in kinds:
         raise Http404
-    return get_object_or_404(_MODELS[kind], pk=pk)
+    model = kinds.get(kind).model
+    if issubclass(model, Job):
+        return get_object_or_404(model, pk=pk, kind=kind)
+    return get_object_or_404(model, pk=pk)
+
+
+@require_safe
+@staff_only
+def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """One job of any kind: how it stands, and the result of one that has no page of its own."""
+    found = _job(kind, pk)
+    result = getattr(found, "result", None)
+    return page(
+        request,
+        "job.html",
+        "runs",
+        **job_context(found, kind),
+        over=found.is_over,
+        back=request.path,
+        result=json.dumps(result, indent=2, ensure_ascii=False)[:_RESULT_MAX] if result else "",
+    )
 
 
 @require_safe

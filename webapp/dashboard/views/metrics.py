@@ -20,10 +20,10 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
-from webapp.dashboard.selectors import JOB_PILLS, metrics_progress
+from webapp.dashboard.selectors import metrics_progress
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.runs.models import Job, MetricRun
+from webapp.runs.models import MetricRun
 from webapp.runs.selectors.languages import languages_of, languages_told, study_languages
 from webapp.runs.services.metrics import metric_run_create
 
@@ -112,6 +112,6 @@ def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
             study_languages(study), [metric for metric in metric_list() if metric.name in names]
         ),
         broken=configured_broken(),
-        jobs=[(job, JOB_PILLS[Job.State(job.state)]) for job in jobs],
+        jobs=jobs,
         running=job_context(newest, "metrics") if newest and not newest.is_over else None,
     )

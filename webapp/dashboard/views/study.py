@@ -24,7 +24,6 @@ from webapp.dashboard.plots.likert import spread_figure
 from webapp.dashboard.recruiting import recruiting_links
 from webapp.dashboard.spending import study_spent
 from webapp.ratings.summary import bot_summary
-from webapp.runs.models import Job
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
@@ -187,7 +186,5 @@ def selfplay(request: HttpRequest, key: str) -> HttpResponse:
         "study_selfplay.html",
         study,
         "selfplay",
-        rows=[
-            (run, selectors.JOB_PILLS[Job.State(run.state)]) for run in selectors.study_runs(study)
-        ],
+        rows=selectors.study_runs(study),
     )

@@ -10,21 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
+from chatbots.outside import Values
 from chatbots.registry import C, Registry
 from webapp.runs.models import Job, JobBase
 
 Queue = Literal["gpu", "default"]
 
 
-class Payload(BaseModel):
-    """What is asked of a job: a mistyped name or value is refused before there is a job."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-P = TypeVar("P", bound=Payload)
+P = TypeVar("P", bound=Values)
 J = TypeVar("J", bound=JobBase)
 
 
@@ -68,14 +61,14 @@ class Kind(Generic[J, P]):
     Attributes:
         title: a few words for the pages.
         queue: of the workers that do it: "gpu" where models compute, else "default".
-        Payload: the pydantic model of what may be asked.
+        Payload: the model of what may be asked: a mistyped name or value is refused before there is a job.
         model: the table of its jobs; `Job` unless rows of its own are pointed to by others.
     """
 
     name: ClassVar[str]
     title: ClassVar[Any]
     queue: ClassVar[Queue] = "default"
-    Payload: ClassVar[type[Payload]] = Payload
+    Payload: ClassVar[type[Values]] = Values
     model: ClassVar[type[JobBase]] = Job
 
     def job_title(self, job: J) -> str:

@@ -7,13 +7,14 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from webapp.runs.kinds.base import Kind, Payload, Queue, Work, register_kind
+from chatbots.outside import Values
+from webapp.runs.kinds.base import Kind, Queue, Work, register_kind
 from webapp.runs.models import HybridFit
 from webapp.runs.selectors.fits import fit_encodes_texts
 from webapp.runs.services.fits import fit_store
 
 
-class FitAsked(Payload):
+class FitAsked(Values):
     """What `fit_create` stores, when names have been looked up."""
 
     targets: list[str]

@@ -14,9 +14,10 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from chatbots.outside import Values
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
-from webapp.runs.kinds.base import Kind, Payload, ShardPlan, Work, register_kind
+from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
 from webapp.runs.models import MetricRun
 from webapp.runs.selectors.metrics import conversations_lacking, metrics_find, metrics_lacked
 from webapp.runs.selectors.selfplay import selfplay_alone
@@ -30,7 +31,7 @@ BATCH = 128
 SHARD = 2 * BATCH
 
 
-class MetricsAsked(Payload):
+class MetricsAsked(Values):
     """Names of metrics; services have looked them up."""
 
     metrics: list[str]

@@ -13,10 +13,11 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
+from chatbots.outside import Values
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_version_record
 from webapp.core.errors import Refused
-from webapp.runs.kinds.base import Kind, Payload, ShardPlan, Work, register_kind
+from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
 from webapp.runs.models import MetricRun, SelfPlayRun
 from webapp.runs.selectors.selfplay import (
     Pair,
@@ -41,7 +42,7 @@ SHARD = 32
 """A shard has so many conversations at least, in whole batches: few minutes' work for a slow bot."""
 
 
-class SelfPlayPlan(Payload):
+class SelfPlayPlan(Values):
     """The plan of a run; services make it, so that everything in it is checked and frozen."""
 
     bots: list[str] = Field(min_length=1)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from chatbots.registry import UnknownName
 from webapp.runs.holders import is_alive
 from webapp.runs.kinds.base import job_models, kind_of
-from webapp.runs.models import JobBase, Shard, State
+from webapp.runs.models import JobBase, Shard, Standing, State
 
 NO_WORKER_AFTER = timedelta(seconds=15)
 UNFINISHED = (State.QUEUED, State.RUNNING)
@@ -61,7 +61,8 @@ def job_progress(job: JobBase) -> JobProgress:
         n_total=job.n_total,
         fraction=fraction,
         remaining_s=remaining_s,
-        waits_for_worker=job.state == State.QUEUED and now - job.updated_at > NO_WORKER_AFTER,
+        waits_for_worker=job_standing(job) == Standing.WAITING
+        and now - job.updated_at > NO_WORKER_AFTER,
         stopping=job.cancel_requested and not job.is_over,
         is_over=job.is_over,
         error=job.error,
@@ -87,6 +88,29 @@ def job_is_abandoned(job: JobBase) -> bool:
         Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="").exists()
     )
     return bool(was_held) and not job_is_held(job)
+
+
+def job_standing(job: JobBase) -> Standing:
+    """Return how the job stands: waiting and running are told apart by who is at work, not by the row alone."""
+    if job.is_over:
+        return Standing(job.state)
+    if job_is_abandoned(job):
+        return Standing.INTERRUPTED
+    if job.cancel_requested:
+        return Standing.STOPPING
+    if job.state == State.QUEUED:
+        return Standing.WAITING
+    # Between two slices nobody holds it for a moment.
+    told = job.heartbeat_at is not None and timezone.now() - job.heartbeat_at < NO_WORKER_AFTER
+    return Standing.RUNNING if told or job_is_held(job) else Standing.WAITING
+
+
+def job_title(job: JobBase) -> str:
+    """Return what pages call the job."""
+    try:
+        return kind_of(job).job_title(job)
+    except UnknownName:  # of a plug-in that is not installed here
+        return str(job)
 
 
 def job_read(job: J) -> J:

@@ -11,6 +11,7 @@ from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.ratings.selectors import study_whole
 from webapp.runs import queue
 from webapp.runs.models import HybridFit, SelfPlayRun
+from webapp.runs.selectors.fit_arguments import fit_arguments_check
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -46,7 +47,18 @@ def fit_create(
         exclude_bots: bots to leave out, deliberately degraded controls say.
         kept: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
         enqueue: False for a caller that does the work itself.
+
+    Raises:
+        Refused: `unknown_name` for a name that is none, with the nearest right ones.
     """
+    if kept is None:
+        fit_arguments_check(
+            study=train_study or study,
+            preset=preset,
+            targets=targets or (),
+            features=features or (),
+            exclude_bots=exclude_bots,
+        )
     whole = (kept or {}).get("targets") or study_whole(train_study or study) or ["quality"]
     with transaction.atomic():
         fit = HybridFit.objects.create(

@@ -14,15 +14,14 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
-from pydantic import ValidationError
 
 from chatbots.identity import Identity
-from chatbots.registry import nearest_names
+from chatbots.outside import Values, ValuesError, values_read
 from chatbots.storable import storable
 from webapp.core.errors import Refused
 from webapp.runs import queue
 from webapp.runs.holders import free_rows, holder_new
-from webapp.runs.kinds.base import Kind, Payload, kind_of, kinds
+from webapp.runs.kinds.base import Kind, kind_of, kinds
 from webapp.runs.models import Job, JobBase, Shard, State
 from webapp.runs.selectors.jobs import job_is_abandoned, job_is_held, rows_of, shard_counts
 from webapp.studies.models import Study
@@ -108,31 +107,21 @@ def job_ask(
     return job
 
 
-def job_key(asked: Payload, state: str) -> str:
+def job_key(asked: Values, state: str) -> str:
     """Return the key of a result that is kept: what was asked, and of which data."""
     return f"{Identity('asked', '1', asked.model_dump(mode='json')).key}:{state}"
 
 
-def payload_read(kind: Kind[Any, Any], payload: Mapping[str, Any]) -> Payload:
+def payload_read(kind: Kind[Any, Any], payload: Mapping[str, Any]) -> Values:
     """Return what is asked as the kind's model.
 
     Raises:
         Refused: `bad_payload`, with every mistake and where it is.
     """
     try:
-        return kind.Payload.model_validate(dict(payload))
-    except ValidationError as error:
-        known = list(kind.Payload.model_fields)
-        told = []
-        for mistake in error.errors(include_url=False):
-            where = ".".join(str(part) for part in mistake["loc"])
-            if mistake["type"] == "extra_forbidden":
-                near = nearest_names(where, known, limit=1)
-                hint = f"did you mean {near[0]}?" if near else f"there is: {', '.join(known)}"
-                told.append(f"there is no {where!r}; {hint}")
-            else:
-                told.append(f"{where} is {mistake['input']!r}: {mistake['msg']}")
-        raise Refused("bad_payload", f"{kind.name}: {'; '.join(told)}") from None
+        return values_read(kind.Payload, dict(payload), what=f"what is asked of {kind.name}")
+    except ValuesError as error:
+        raise Refused("bad_payload", str(error)) from None
 
 
 def job_claim(*, job: JobBase) -> str | None:

@@ -15,7 +15,6 @@ from webapp.core.management.base import ConfabCommand, Usage
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.following import work_inline
 from webapp.runs.management.studies import study_named
-from webapp.runs.selectors.fit_arguments import fit_arguments_check
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.runs.services.fits import fit_create
 
@@ -57,31 +56,23 @@ class Command(ConfabCommand):
         train_study = study_named(options["train_study"]) if options["train_study"] else None
         targets, features = names(options["target"] or ""), names(options["features"] or "")
         exclude_bots = names(options["exclude_bots"])
-        if kept is None:
-            try:
-                fit_arguments_check(
-                    study=train_study or study,
-                    preset=options["preset"],
-                    targets=targets,
-                    features=features,
-                    exclude_bots=exclude_bots,
-                )
-            except Refused as refused:
-                raise Usage(refused.message) from None
-        fit = fit_create(
-            study=study,
-            targets=targets or None,
-            run=run_by_id(options["run"]) if options["run"] is not None else None,
-            preset=options["preset"],
-            intercept=options["intercept"],
-            train_study=train_study,
-            features=features or None,
-            exclude_bots=exclude_bots,
-            include_synthetic=options["include_synthetic"],
-            seed=options["seed"],
-            kept=kept,
-            enqueue=False,
-        )
+        try:
+            fit = fit_create(
+                study=study,
+                targets=targets or None,
+                run=run_by_id(options["run"]) if options["run"] is not None else None,
+                preset=options["preset"],
+                intercept=options["intercept"],
+                train_study=train_study,
+                features=features or None,
+                exclude_bots=exclude_bots,
+                include_synthetic=options["include_synthetic"],
+                seed=options["seed"],
+                kept=kept,
+                enqueue=False,
+            )
+        except Refused as refused:
+            raise Usage(refused.message) from None
         fit = work_inline(fit, what="Hybrid metric", unit="steps")
         assert fit.result is not None
         if options["json"]:  # for people they stand in the summary

@@ -1,0 +1,32 @@
+"""A kind of job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from chatbots.outside import Many, Values
+from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
+from webapp.runs.models import Job
+
+
+class Asked(Values):
+    words: Many[str] = Field(min_length=1)
+
+
+@register_kind
+class Counting(Kind[Job, Asked]):
+    name = "counting"
+    title = "Counting"
+    Payload = Asked
+
+    def plan(self, job: Job, asked: Asked) -> Iterable[ShardPlan]:
+        return [ShardPlan({"word": word}, n_total=len(word)) for word in asked.words]
+
+    def slice(self, work: Work[Job, Asked]) -> int:
+        return len(work.shard["word"])
+
+    def finish(self, work: Work[Job, Asked], results: Sequence[Any]) -> dict[str, int]:
+        return dict(zip(work.asked.words, results, strict=True))
