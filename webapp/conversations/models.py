@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from chatbots.endpoints.metering import ReplyCost
 from webapp.bots.models import BotVersion
 from webapp.core.models import TimeStamped
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models import Participant, Slot, Study, Task
 
 _MOST_TOKENS = 2**31 - 1
 
@@ -49,8 +49,13 @@ class Conversation(TimeStamped):
     participant = models.ForeignKey(
         Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="conversations"
     )
-    task = models.OneToOneField(
-        Task, null=True, blank=True, on_delete=models.SET_NULL, related_name="conversation"
+    slot = models.OneToOneField(
+        Slot,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="chat",
+        help_text=_("The slot of a task that it is made in."),
     )
     external_id = models.CharField(max_length=200, blank=True, help_text=_("Id in its source."))
     seed = models.BigIntegerField(default=0)
@@ -93,6 +98,11 @@ class Conversation(TimeStamped):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def task(self) -> Task | None:
+        """The task it is made in; None for what was imported or is self-play."""
+        return self.slot.task if self.slot else None
 
 
 class Turn(models.Model):

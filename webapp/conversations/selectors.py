@@ -14,7 +14,7 @@ from django.utils import timezone
 
 import chatbots
 from webapp.conversations.models import BotHostHeartbeat, Conversation, Turn
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def conversation_for(
             participant__in=list(participant_ids),
             source=Conversation.Source.CHAT,
         )
-        .select_related("study__rubric", "participant", "task", "bot")
+        .select_related("study__rubric", "participant", "slot__task", "bot")
         .first()
     )
 
@@ -70,6 +70,11 @@ def conversation_for(
 def synthetic_count(study: Study) -> int:
     """Return how many chats of the study belong to scripted participants."""
     return Conversation.objects.filter(study=study, is_synthetic=True).count()
+
+
+def task_chat(task: Task) -> Conversation | None:
+    """Return the first conversation that is made in the task; None if there is none."""
+    return Conversation.objects.filter(slot__task=task).order_by("slot__order").first()
 
 
 def can_rate(conversation: Conversation) -> bool:

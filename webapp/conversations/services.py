@@ -30,12 +30,13 @@ from webapp.conversations.selectors import (
     failure_of,
 )
 from webapp.core.errors import Refused
-from webapp.studies.models import Participant, Task
+from webapp.studies.models import Outcome, Participant, Slot, Task
 from webapp.studies.services import (
     conversation_seed,
     task_close,
     task_complete,
     task_open,
+    task_withdraw,
 )
 
 # A chat in which nothing has been written for this long makes way for another visit.
@@ -66,24 +67,32 @@ def conversation_start(*, participant: Participant, exclude: Collection[str] = (
         Refused: as `task_open`.
     """
     task = task_open(participant=participant, exclude={*exclude, *bots_unavailable_at_hosts()})
-    existing = Conversation.objects.filter(task=task).first()
-    if existing is not None:
-        return existing
+    return task_chats(task=task)[0]
+
+
+def task_chats(*, task: Task) -> list[Conversation]:
+    """Return the conversations that are made in the task, in their order; those missing are opened."""
+    slots = [slot for slot in task.slots.order_by("order") if slot.bot_id]
+    existing = {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots)}
+    return [existing.get(slot.pk) or _chat_open(task.participant, slot) for slot in slots]
+
+
+def _chat_open(participant: Participant, slot: Slot) -> Conversation:
     study = participant.study
     try:
         with transaction.atomic():
             return Conversation.objects.create(
                 source=Conversation.Source.CHAT,
-                bot=bot_version_record(bot=bot_find(task.bot_id)),
+                bot=bot_version_record(bot=bot_find(slot.bot_id)),
                 study=study,
                 participant=participant,
-                task=task,
+                slot=slot,
                 seed=conversation_seed(study=study),
                 is_synthetic=participant.is_synthetic,
             )
     except IntegrityError:
-        # A second click was faster; a task has one conversation.
-        return Conversation.objects.get(task=task)
+        # A second click was faster; a slot has one conversation.
+        return Conversation.objects.get(slot=slot)
 
 
 def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
@@ -99,7 +108,7 @@ def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
     task = participant.tasks.filter(state=Task.State.OPEN).first()
     if task is None or (submission and task.submission == submission):
         return
-    newest = Turn.objects.filter(conversation__task=task).order_by("-index").first()
+    newest = Turn.objects.filter(conversation__slot__task=task).order_by("created_at").last()
     active_at = newest.created_at if newest else task.created_at
     if timezone.now() - active_at < IDLE_AFTER:
         raise Refused("elsewhere", _("You are chatting in another window."))
@@ -384,7 +393,7 @@ def conversation_swap(*, conversation: Conversation) -> Conversation:
     """
     with transaction.atomic():
         task = _failed_close(conversation, Task.State.FAILED)
-        return conversation_start(participant=task.participant, exclude=[task.bot_id])
+        return conversation_start(participant=task.participant, exclude=task.bot_ids)
 
 
 def conversation_finish_failed(*, conversation: Conversation) -> Task:
@@ -398,13 +407,13 @@ def conversation_finish_failed(*, conversation: Conversation) -> Task:
         if task is not None and task.completion_code:
             return task
         task = _failed_close(conversation, None)
-        return task_complete(task=task)
+        return task_complete(task=task, outcome=Outcome.BOT_FAILED)
 
 
 def _failed_close(conversation: Conversation, task_state: str | None) -> Task:
     locked = (
         Conversation.objects.select_for_update(of=("self",))
-        .select_related("study", "task__participant__study")
+        .select_related("study", "slot__task__participant__study")
         .get(pk=conversation.pk)
     )
     if locked.task is None or failure_of(locked) is None:
@@ -423,7 +432,7 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
     with transaction.atomic():
         locked = (
             Conversation.objects.select_for_update(of=("self",))
-            .select_related("task")
+            .select_related("slot__task")
             .get(pk=conversation.pk)
         )
         if locked.state != Conversation.State.OPEN:
@@ -436,7 +445,7 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
         _due_set(locked)
         locked.save()
         if locked.task is not None:
-            task_close(task=locked.task, state=Task.State.WITHDRAWN)
+            task_withdraw(task=locked.task)
 
 
 _NOTHING_DUE: dict[str, Any] = {

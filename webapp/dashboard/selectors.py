@@ -27,7 +27,7 @@ from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import raters_count, study_conversations
 from webapp.runs.kinds.base import job_models
 from webapp.runs.models import MetricResult, SelfPlayRun, State
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models import Participant, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import bots_beyond_cap
 
@@ -276,15 +276,16 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
     studies = list(studies)
     counts: dict[int, dict[str, int]] = {study.pk: {} for study in studies}
     for row in (
-        Task.objects.filter(
-            participant__study__in=studies,
-            participant__is_synthetic=False,
-            state=Task.State.COMPLETED,
+        Slot.objects.filter(
+            task__participant__study__in=studies,
+            task__participant__is_synthetic=False,
+            task__state=Task.State.COMPLETED,
         )
-        .values("participant__study", "bot_id")
+        .order_by()
+        .values("task__participant__study", "bot_id")
         .annotate(n=Count("pk"))
     ):
-        counts[row["participant__study"]][row["bot_id"]] = row["n"]
+        counts[row["task__participant__study"]][row["bot_id"]] = row["n"]
     found = []
     for study in studies:
         of_bots = {bot_id: counts[study.pk].get(bot_id, 0) for bot_id in study.bots}

@@ -29,12 +29,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from webapp.conversations.models import Conversation
-from webapp.conversations.outcomes import ending_of
 from webapp.conversations.selectors import conversation_for
 from webapp.participant.ownership import participant_ids
 from webapp.participant.recruitment import MTURK_FRAMES, recruitment_read, recruitment_unsign
 from webapp.studies.frames import frame_origins
 from webapp.studies.models import Participant, Study
+from webapp.studies.outcomes import ending_of
 from webapp.studies.selectors import participant_from_token, study_by_key
 
 View = Callable[..., HttpResponse]

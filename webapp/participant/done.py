@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from webapp.conversations.outcomes import Ending
+from webapp.conversations.selectors import task_chat
 from webapp.participant.access import Visit, form_action, with_policy
 from webapp.participant.presentation import own_thanks, study_texts, way_at
 from webapp.participant.recruitment import (
@@ -16,7 +16,8 @@ from webapp.participant.recruitment import (
     platform_name,
     recruitment_sign,
 )
-from webapp.studies.completion import Outcome
+from webapp.studies.models import Outcome
+from webapp.studies.outcomes import Ending
 from webapp.studies.selectors import study_refusal
 
 
@@ -40,7 +41,7 @@ def done_page(
     context = {
         **study_texts(study),
         "visit": visit,
-        "conversation": getattr(task, "conversation", None),
+        "conversation": task_chat(task),
         "ending": ending,
         "endings": [e for e in shown if e.task != ending.task],
         "is_rated": ending.outcome == Outcome.RATED,

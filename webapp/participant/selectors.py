@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from webapp.conversations.models import Conversation
-from webapp.conversations.outcomes import Ending, ending_of, endings_of, tasks_with_endings
 from webapp.participant.ownership import session_participant_id
 from webapp.participant.recruitment import Recruitment
 from webapp.studies.models import Participant, Study
+from webapp.studies.outcomes import Ending, ending_of, endings_of, tasks_with_endings
 
 
 def participant_known(

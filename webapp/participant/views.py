@@ -11,7 +11,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from webapp.conversations.entering import conversation_enter
 from webapp.conversations.models import Conversation
-from webapp.conversations.outcomes import ending_of
 from webapp.conversations.selectors import can_rate, history
 from webapp.conversations.services import (
     chat_elsewhere_close,
@@ -60,6 +59,7 @@ from webapp.ratings.services import (
     rating_submit,
 )
 from webapp.studies.models import Participant, Study
+from webapp.studies.outcomes import ending_of
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import (
     participant_token,

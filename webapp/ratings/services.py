@@ -79,7 +79,7 @@ def rating_submit(
     with transaction.atomic():
         conversation = (
             Conversation.objects.select_for_update(of=("self",))
-            .select_related("study__rubric", "task")
+            .select_related("study__rubric", "slot__task")
             .get(pk=conversation.pk)
         )
         study, task = conversation.study, conversation.task

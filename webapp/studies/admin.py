@@ -19,7 +19,15 @@ from webapp.bots.selectors import bot_entry_list
 from webapp.core.rights import Right
 from webapp.core.rights_admin import ByRights, ReadOnly, private_search
 from webapp.studies.erasure import erasure_counts, erasure_kinds, participants_erase
-from webapp.studies.models import ConsentText, Dimension, Participant, Rubric, Study, Task
+from webapp.studies.models import (
+    ConsentText,
+    Dimension,
+    Participant,
+    Rubric,
+    Slot,
+    Study,
+    Task,
+)
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import rubric_is_fixed
@@ -301,30 +309,45 @@ class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
         participants_erase(participants=queryset)
 
 
+class SlotInline(ReadOnly, admin.TabularInline):
+    model = Slot
+    fields = readonly_fields = ("order", "side", "bot_id", "conversation", "item")
+    extra = 0
+
+
 @admin.register(Task)
 class TaskAdmin(ReadOnly, admin.ModelAdmin):
     right_to_view = Right.PAY
     list_display = (
         "id",
         "study",
-        "bot_id",
+        "kind",
+        "bots",
         "state",
+        "outcome",
         "completion_code",
-        "completed_at",
+        "ended_at",
         "created_at",
     )
-    list_filter = ("state", "participant__study", "bot_id")
+    list_filter = ("state", "outcome", "participant__study", "kind", "slots__bot_id")
     list_select_related = ("participant__study",)
-    search_fields = ("completion_code", "participant__id", "bot_id")
-    readonly_fields = (
+    search_fields = ("completion_code", "participant__id", "slots__bot_id")
+    fields = readonly_fields = (
         "participant",
-        "bot_id",
+        "kind",
+        "payload",
+        "drawn_by",
         "state",
+        "outcome",
         "completion_code",
-        "completed_at",
+        "ended_at",
         "created_at",
     )
     date_hierarchy = "created_at"
+    inlines = (SlotInline,)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
+        return super().get_queryset(request).prefetch_related("slots")
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
         """Also by the participant's id on a platform, for those who may see it."""
@@ -332,5 +355,10 @@ class TaskAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.display(description=_("study"), ordering="participant__study")
     def study(self, task: Task) -> Study:
-        """The participant's study."""
+        """Return the participant's study."""
         return task.participant.study
+
+    @admin.display(description=_("bots"))
+    def bots(self, task: Task) -> str:
+        """Return the bots that conversations are made with."""
+        return ", ".join(task.bot_ids)

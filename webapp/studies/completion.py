@@ -9,19 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from django.db import models
-from django.utils.translation import gettext_lazy as _
-
-from webapp.studies.models import Study
+from webapp.studies.models import Outcome, Study
 from webapp.studies.prolific import completion_link, is_prolific, link_code
-
-
-class Outcome(models.TextChoices):
-    """How a person's chat ended."""
-
-    RATED = "rated", _("Rated")
-    BOT_FAILED = "bot_failed", _("Ended early, the chatbot failed")
-    WITHDRAWN = "withdrawn", _("Withdrawn")
 
 
 @dataclass(frozen=True, slots=True)

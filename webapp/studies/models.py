@@ -1,4 +1,4 @@
-"""Studies, their rubrics, the people in them and the bots given to each."""
+"""Studies, their rubrics, the people in them, and the tasks they take on."""
 
 from __future__ import annotations
 
@@ -359,8 +359,16 @@ class Participant(TimeStamped):
         return self.recruitment.get("SESSION_ID") or self.recruitment.get("assignmentId") or ""
 
 
+class Outcome(models.TextChoices):
+    """How a task ended for the person in it."""
+
+    RATED = "rated", _("Rated")
+    BOT_FAILED = "bot_failed", _("Ended early, the chatbot failed")
+    WITHDRAWN = "withdrawn", _("Withdrawn")
+
+
 class Task(TimeStamped):
-    """One bot given to one participant, and the code they earn with it."""
+    """A unit of work that a participant takes on and is paid for; its slots hold what is looked at."""
 
     class State(models.TextChoices):
         OPEN = "open", _("Open")
@@ -370,27 +378,103 @@ class Task(TimeStamped):
         EXPIRED = "expired", _("Left")
 
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="tasks")
-    bot_id = models.CharField(max_length=100)
+    kind = models.CharField(max_length=50, help_text=_("What is done with the slots, e.g. “chat”."))
+    payload = models.JSONField(
+        default=dict, blank=True, help_text=_("What else the protocol drew; it never changes.")
+    )
+    drawn_by = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("Identities of the protocol and the rule; empty where they were not kept yet."),
+    )
     state = models.CharField(max_length=20, choices=State, default=State.OPEN)
+    outcome = models.CharField(
+        max_length=20,
+        choices=Outcome,
+        blank=True,
+        help_text=_("Empty while it is open, and where it ended in nothing (swapped, left)."),
+    )
     submission = models.CharField(
         max_length=200, blank=True, help_text=_("The platform's id of the visit it was given in.")
     )
     completion_code = models.CharField(max_length=20, null=True, blank=True, unique=True)
-    completed_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["bot_id", "state"])]
         constraints = [
             models.UniqueConstraint(
-                fields=["participant"],
-                condition=Q(state="open"),
-                name="task_one_open_each",
+                fields=["participant"], condition=Q(state="open"), name="task_one_open_each"
             ),
             models.CheckConstraint(
-                condition=~Q(state="completed") | Q(completion_code__isnull=False),
+                condition=~Q(state="completed")
+                | Q(completion_code__isnull=False, outcome__in=["rated", "bot_failed"]),
                 name="task_completed_has_code",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="open") | Q(completion_code=None, outcome=""),
+                name="task_open_has_no_outcome",
             ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.bot_id} for {self.participant_id}"
+        return f"{self.kind} for {self.participant_id}"
+
+    @property
+    def bot_ids(self) -> list[str]:
+        """Ids of the bots that conversations are made with in this task, in their order."""
+        return [slot.bot_id for slot in self.slots.all() if slot.bot_id]
+
+
+class Item(TimeStamped):
+    """Something stored that people judge: replies to a context, with or without a reference."""
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="items")
+    key = models.CharField(max_length=200, help_text=_("Its name in the study."))
+    context = models.JSONField(default=list, help_text=_("Utterances, oldest first."))
+    responses = models.JSONField(help_text=_("[{model, text}]"))
+    reference = models.TextField(null=True, blank=True, help_text=_("A reply written by a person."))  # noqa: DJ001  none is not the same as an empty one
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["study", "key"], name="item_key_unique")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Slot(models.Model):
+    """One thing that is looked at in a task: a chat made with a bot, a stored conversation or an item."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="slots")
+    order = models.PositiveSmallIntegerField(default=0)
+    side = models.CharField(max_length=10, blank=True)  # empty if it is shown alone
+    bot_id = models.CharField(max_length=100, blank=True)
+    # By name: the app of conversations comes after this one and points at slots itself.
+    conversation = models.ForeignKey(
+        "conversations.Conversation",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="judged_in",
+    )
+    item = models.ForeignKey(
+        Item, null=True, blank=True, on_delete=models.CASCADE, related_name="slots"
+    )
+
+    class Meta:
+        ordering = ["task", "order"]
+        indexes = [models.Index(fields=["bot_id"], name="slot_bot")]
+        constraints = [
+            models.UniqueConstraint(fields=["task", "order"], name="slot_order_unique"),
+            models.UniqueConstraint(
+                fields=["task", "side"], condition=~Q(side=""), name="slot_side_unique"
+            ),
+            models.CheckConstraint(
+                condition=(~Q(bot_id="") & Q(conversation=None, item=None))
+                | Q(bot_id="", conversation__isnull=False, item=None)
+                | Q(bot_id="", conversation=None, item__isnull=False),
+                name="slot_one_target",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}/{self.order}"

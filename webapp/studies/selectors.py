@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
-from webapp.studies.models import AGREED_BY_PEOPLE, Participant, Rubric, Study, Task
+from webapp.studies.models import AGREED_BY_PEOPLE, Participant, Rubric, Slot, Study, Task
 from webapp.studies.rules.base import Load
 
 _PARTICIPANT_SALT = "confab.participant"
@@ -66,7 +66,8 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
 
 def bots_met(participant: Participant) -> set[str]:
     """Bots this person has had, whether rated, failed or left."""
-    return set(participant.tasks.values_list("bot_id", flat=True))
+    slots = Slot.objects.filter(task__participant=participant).exclude(bot_id="")
+    return set(slots.values_list("bot_id", flat=True))
 
 
 def bots_beyond_cap(study: Study) -> dict[str, str]:
@@ -91,21 +92,26 @@ def task_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool = Fals
         synthetic: of scripted participants alone, who balance among themselves; else of people alone.
     """
     rows = (
-        Task.objects.filter(
-            participant__study=study, participant__is_synthetic=synthetic, bot_id__in=bot_ids
+        Slot.objects.filter(
+            task__participant__study=study,
+            task__participant__is_synthetic=synthetic,
+            bot_id__in=bot_ids,
         )
+        .order_by()
         .values("bot_id")
         .annotate(
-            n_completed=Count("id", filter=Q(state=Task.State.COMPLETED)),
-            n_open=Count("id", filter=_holds_place()),
+            n_completed=Count("id", filter=Q(task__state=Task.State.COMPLETED)),
+            n_open=Count("id", filter=_holds_place("task__")),
         )
     )
     loads = {r["bot_id"]: Load(r["bot_id"], r["n_completed"], r["n_open"]) for r in rows}
     return [loads.get(bot_id, Load(bot_id, 0, 0)) for bot_id in bot_ids]
 
 
-def _holds_place() -> Q:
-    return Q(state=Task.State.OPEN, created_at__gte=timezone.now() - PLACE_HELD_FOR)
+def _holds_place(prefix: str = "") -> Q:
+    """Return the condition that a task holds its place; `prefix`: the way to the task."""
+    since = timezone.now() - PLACE_HELD_FOR
+    return Q(**{f"{prefix}state": Task.State.OPEN, f"{prefix}created_at__gte": since})
 
 
 def participant_token(participant: Participant) -> str:

@@ -16,8 +16,18 @@ from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.drawing import StudyDraw
-from webapp.studies.models import ConsentText, Dimension, Participant, Rubric, Study, Task
+from webapp.studies.models import (
+    ConsentText,
+    Dimension,
+    Outcome,
+    Participant,
+    Rubric,
+    Slot,
+    Study,
+    Task,
+)
 from webapp.studies.protocols.base import protocols
+from webapp.studies.rules.base import rules
 from webapp.studies.selectors import study_refusal
 from webapp.studies.terms import consent_texts, consent_version
 
@@ -246,7 +256,7 @@ def consent_record(*, participant: Participant) -> Participant:
 
 
 def task_open(*, participant: Participant, exclude: Collection[str] = ()) -> Task:
-    """The participant's open task, or a new one with the bot that the study's rule chooses.
+    """Return the participant's open task, or a new one as the study's protocol draws it.
 
     Args:
         exclude: bots not to give now, besides those met before.
@@ -265,24 +275,42 @@ def task_open(*, participant: Participant, exclude: Collection[str] = ()) -> Tas
         refusal = study_refusal(study, participant)
         if refusal is not None:
             raise refusal
-        draw = StudyDraw(study, participant, bot_ids, exclude)
-        plan = protocols.get(study.protocol).next_task(draw)
-        return Task.objects.create(
+        protocol = protocols.get(study.protocol)
+        plan = protocol.next_task(StudyDraw(study, participant, bot_ids, exclude))
+        task = Task.objects.create(
             participant=participant,
-            bot_id=plan.slots[0].bot,
+            kind=plan.kind,
+            payload=dict(plan.payload),
+            drawn_by={
+                "protocol": protocol.identity.as_dict(),
+                "rule": rules.get(study.rule).identity.as_dict(),
+            },
             submission=participant.submission,
         )
+        Slot.objects.bulk_create(
+            Slot(
+                task=task,
+                order=order,
+                side=slot.side,
+                bot_id=slot.bot,
+                conversation_id=slot.conversation or None,
+                item_id=slot.item or None,
+            )
+            for order, slot in enumerate(plan.slots)
+        )
+    return task
 
 
-def task_complete(*, task: Task) -> Task:
-    """Complete with a code; done twice it keeps the first code."""
+def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
+    """Complete the task with a code; done twice it keeps the first code and outcome."""
     for _attempt in range(10):
         try:
             with transaction.atomic():
                 Task.objects.filter(pk=task.pk, completion_code=None).update(
                     state=Task.State.COMPLETED,
+                    outcome=outcome,
                     completion_code=_completion_code(),
-                    completed_at=timezone.now(),
+                    ended_at=timezone.now(),
                 )
             break
         except IntegrityError:
@@ -292,8 +320,21 @@ def task_complete(*, task: Task) -> Task:
 
 
 def task_close(*, task: Task, state: str) -> Task:
-    """Close without a code (failed, withdrawn, left)."""
-    Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(state=state)
+    """Close an open task without a code: the bot failed, or its person left."""
+    Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(
+        state=state, ended_at=timezone.now()
+    )
+    task.refresh_from_db()
+    return task
+
+
+def task_withdraw(*, task: Task) -> Task:
+    """Note that the person withdrew what they did here; one who had left may do so too."""
+    with transaction.atomic():
+        task_close(task=task, state=Task.State.WITHDRAWN)
+        Task.objects.filter(pk=task.pk, outcome="").update(
+            outcome=Outcome.WITHDRAWN, ended_at=timezone.now()
+        )
     task.refresh_from_db()
     return task
 

@@ -14,7 +14,7 @@ from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.core.errors import Refused
 from webapp.studies import services as studies_services
-from webapp.studies.models import Participant, Rubric, Study, Task
+from webapp.studies.models import Participant, Rubric, Slot, Study, Task
 from webapp.studies.selectors import (
     participant_from_token,
     participant_token,
@@ -41,7 +41,7 @@ BOTS = ["eliza", "parrot", "generic"]
 
 def test_balanced_gives_each_bot_the_same_number() -> None:
     study = make_study(bots=BOTS)
-    given = Counter(task_open(participant=make_participant(study)).bot_id for _ in range(30))
+    given = Counter(task_open(participant=make_participant(study)).bot_ids[0] for _ in range(30))
     assert given == dict.fromkeys(BOTS, 10)
 
 
@@ -52,12 +52,12 @@ def test_scripted_participants_balance_among_themselves() -> None:
 
     def give(*, is_synthetic: bool) -> str:
         participant = make_participant(study, is_synthetic=is_synthetic)
-        return task_open(participant=participant).bot_id
+        return task_open(participant=participant).bot_ids[0]
 
     assert Counter(give(is_synthetic=True) for _ in range(12)) == dict.fromkeys(BOTS, 4)
     # People are not moved by them: five and four more are three each.
     given = Counter(
-        Task.objects.filter(participant__is_synthetic=False).values_list("bot_id", flat=True)
+        Slot.objects.filter(task__participant__is_synthetic=False).values_list("bot_id", flat=True)
     )
     given.update(give(is_synthetic=False) for _ in range(4))
     assert given == dict.fromkeys(BOTS, 3)
@@ -67,8 +67,10 @@ def test_people_who_left_do_not_hold_places_for_ever() -> None:
     study = make_study(bots=["eliza", "parrot"])
     for _ in range(4):
         task_open(participant=make_participant(study))
-    Task.objects.filter(bot_id="eliza").update(created_at=timezone.now() - timedelta(hours=3))
-    given = Counter(task_open(participant=make_participant(study)).bot_id for _ in range(2))
+    Task.objects.filter(slots__bot_id="eliza").update(
+        created_at=timezone.now() - timedelta(hours=3)
+    )
+    given = Counter(task_open(participant=make_participant(study)).bot_ids[0] for _ in range(2))
     assert given == {"eliza": 2}
 
 
@@ -78,7 +80,7 @@ def test_a_person_meets_every_bot_once_and_is_then_told() -> None:
     met = set()
     for _ in BOTS:
         task = task_open(participant=participant)
-        met.add(task.bot_id)
+        met.update(task.bot_ids)
         task_complete(task=task)
     assert met == set(BOTS)
     with pytest.raises(Refused) as refused:
@@ -193,9 +195,9 @@ def test_the_papers_demo_study_waits_for_its_bots_and_then_collects() -> None:
         assert demo_paper_study_ensure().state == "draft"
         bots.add(FakeStepBot(name="vhred-demo"))
         assert demo_paper_study_ensure().state == "collecting"
-        assert task_open(participant=make_participant(study_by_key("demo-paper"))).bot_id == (
+        assert task_open(participant=make_participant(study_by_key("demo-paper"))).bot_ids == [
             "vhred-demo"
-        )
+        ]
         assert bots_of_running_studies(None) == []  # it does not hold up the start
         Study.objects.update(state="paused")
         assert demo_paper_study_ensure().state == "paused"

@@ -55,7 +55,7 @@ class ChatRatings:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         ratings = (
             Rating.objects.filter(included(study, options, prefix="conversation__"))
-            .select_related("conversation__bot", "conversation__task", "participant")
+            .select_related("conversation__bot", "conversation__slot__task", "participant")
             .prefetch_related(
                 Prefetch(
                     "conversation__turns",

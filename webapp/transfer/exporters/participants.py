@@ -7,9 +7,9 @@ from typing import Any
 
 from django.db.models import Prefetch
 
-from webapp.conversations.outcomes import ending_of
 from webapp.core.rights import Right
 from webapp.studies.models import Participant, Study, Task
+from webapp.studies.outcomes import ending_of
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
 
 _CHUNK = 500
@@ -67,25 +67,25 @@ class Participants:
         return participants_included(study, options).count()
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        chats = Task.objects.select_related("conversation").order_by("created_at", "pk")
+        tasks = Task.objects.prefetch_related("slots").order_by("created_at", "pk")
         people = (
             participants_included(study, options)
             .select_related("study")
-            .prefetch_related(Prefetch("tasks", chats))
+            .prefetch_related(Prefetch("tasks", tasks))
             .order_by("created_at", "pk")
         )
         for person in people.iterator(chunk_size=_CHUNK):
-            chats_had = list(person.tasks.all())
-            endings = [ending for ending in map(ending_of, chats_had) if ending is not None]
+            tasks_had = list(person.tasks.all())
+            endings = [ending for ending in map(ending_of, tasks_had) if ending is not None]
             over = [ending.ended_at for ending in endings if ending.ended_at is not None]
             row = [
                 str(person.pk),
                 study.key,
-                chats_had[-1].state if chats_had else "none",
+                tasks_had[-1].state if tasks_had else "none",
                 " ".join(ending.outcome for ending in endings),
                 " ".join(ending.code for ending in endings if ending.code),
-                " ".join(chat.bot_id for chat in chats_had),
-                len(chats_had),
+                " ".join(bot_id for task in tasks_had for bot_id in task.bot_ids),
+                sum(len(task.bot_ids) for task in tasks_had),
                 person.created_at,
                 person.consented_at,
                 max(over, default=None),
@@ -93,7 +93,7 @@ class Participants:
                 person.is_synthetic,
             ]
             if options.include_private:
-                submissions = " ".join(chat.submission for chat in chats_had if chat.submission)
+                submissions = " ".join(task.submission for task in tasks_had if task.submission)
                 row += [person.platform, person.external_id, submissions, person.recruitment]
             yield row
 

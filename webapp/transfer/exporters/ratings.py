@@ -8,8 +8,8 @@ from typing import Any
 from django.db.models import Q
 
 from webapp.ratings.models import Rating
-from webapp.studies.completion import Outcome, completion_shown
-from webapp.studies.models import Dimension, Study
+from webapp.studies.completion import completion_shown
+from webapp.studies.models import Dimension, Outcome, Study
 from webapp.transfer.exporters.base import (
     CHUNK,
     STUDY_COLUMNS,
@@ -77,7 +77,7 @@ class Ratings:
             fields += [
                 "participant__platform",
                 "participant__external_id",
-                "conversation__task__completion_code",
+                "conversation__slot__task__completion_code",
             ]
         found = ratings.order_by("id").values_list(*fields)
         for (

@@ -9,13 +9,13 @@ from django.test.utils import CaptureQueriesContext
 from tests.builders import fail_reply, make_conversation, make_rating, make_study
 from webapp.conversations import services
 from webapp.conversations.models import Conversation
-from webapp.conversations.outcomes import (
+from webapp.studies.models import Study, Task
+from webapp.studies.outcomes import (
     Ending,
     ending_of,
     endings_of,
     tasks_with_endings,
 )
-from webapp.studies.models import Study, Task
 
 pytestmark = pytest.mark.django_db
 PROLIFIC = {"platform": "prolific", "external_id": "p1", "recruitment": {"SESSION_ID": "s1"}}
@@ -41,7 +41,7 @@ def withdrawn(study: Study, **who: object) -> Ending:
 
 
 def ended(conversation: Conversation) -> Ending:
-    ending = ending_of(Task.objects.get(conversation=conversation))
+    ending = ending_of(Task.objects.get(slots__chat=conversation))
     assert ending is not None
     return ending
 
@@ -97,7 +97,7 @@ def test_open_swapped_and_left_chats_have_no_ending() -> None:
     fail_reply(conversation)
     other = services.conversation_swap(conversation=conversation)
     assert endings_of(participant) == []
-    Task.objects.filter(conversation=other).update(state=Task.State.EXPIRED)
+    Task.objects.filter(slots__chat=other).update(state=Task.State.EXPIRED)
     assert endings_of(participant) == []
     services.conversation_withdraw(conversation=other)
     assert [ending.outcome for ending in endings_of(participant)] == ["withdrawn"]

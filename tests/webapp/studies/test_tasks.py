@@ -1,0 +1,77 @@
+"""What the database itself refuses of tasks and their slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from tests.builders import make_conversation, make_participant, make_study
+from webapp.studies.models import Item, Participant, Slot, Task
+from webapp.studies.services import task_complete, task_open, task_withdraw
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def task() -> Task:
+    """An open task whose one slot is a chat."""
+    return task_open(participant=make_participant(make_study()))
+
+
+def refused(make: Any) -> bool:
+    """Whether the database refuses it, and nothing else does."""
+    try:
+        with transaction.atomic():
+            make()
+    except IntegrityError:
+        return True
+    return False
+
+
+def test_a_task_keeps_what_drew_it(task: Task) -> None:
+    assert task.kind == "chat"
+    assert task.drawn_by["protocol"]["name"] == "chat"
+    assert task.drawn_by["rule"]["name"] == "balanced"
+    [slot] = task.slots.all()
+    assert (slot.order, slot.side, [slot.bot_id]) == (0, "", task.bot_ids)
+
+
+def test_a_slot_has_exactly_one_target_and_its_own_place(task: Task) -> None:
+    study = task.participant.study
+    item = Item.objects.create(study=study, key="i", context=[], responses=[])
+    chat = make_conversation(study)
+
+    def slot(**fields: Any) -> Any:
+        return lambda: Slot.objects.create(task=task, **{"order": 5, **fields})
+
+    assert refused(slot())
+    assert refused(slot(bot_id="eliza", item=item))
+    assert refused(slot(conversation=chat, item=item))
+    assert refused(slot(order=0, item=item)), "the place is taken"
+    assert not refused(slot(order=1, item=item, side="A"))
+    assert refused(slot(order=2, item=item, side="A")), "the side is taken"
+    assert not refused(slot(order=3, conversation=chat, side="B"))
+    assert refused(lambda: Item.objects.create(study=study, key="i", responses=[]))
+
+
+def test_a_task_is_open_without_or_completed_with_code_and_outcome(task: Task) -> None:
+    mine = Task.objects.filter(pk=task.pk)
+    assert refused(lambda: mine.update(state="completed"))
+    assert refused(lambda: mine.update(state="completed", completion_code="X"))
+    assert refused(lambda: mine.update(state="completed", outcome="rated"))
+    assert refused(lambda: mine.update(outcome="withdrawn"))
+    assert refused(lambda: mine.update(completion_code="X"))
+    assert refused(lambda: Task.objects.create(participant=task.participant, kind="chat"))
+
+
+def test_what_has_ended_in_something_stays_so(task: Task) -> None:
+    done = task_complete(task=task)
+    assert task_withdraw(task=done).outcome == "rated"
+    assert task_complete(task=done, outcome="bot_failed").outcome == "rated"
+
+
+def test_a_person_takes_their_tasks_along(task: Task) -> None:
+    Participant.objects.all().delete()
+    assert not Slot.objects.exists()

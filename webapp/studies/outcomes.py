@@ -1,0 +1,57 @@
+"""How tasks ended for the people in them, and what they were shown to be paid.
+
+One answer for the pages and for exports: outcome, code and link of a task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+
+from webapp.studies.completion import completion_shown
+from webapp.studies.models import Participant, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one task ended.
+
+    Attributes:
+        outcome: a value of `Outcome`.
+        code: the code the participant is shown; empty where there is none.
+        link: where they are sent back to; empty where there is none. Mechanical Turk's people go back by
+            a form instead.
+    """
+
+    task: Task
+    outcome: str
+    code: str
+    link: str
+    ended_at: datetime | None
+
+
+def tasks_with_endings(tasks: QuerySet[Task]) -> QuerySet[Task]:
+    """Return the tasks with all that `ending_of` reads, in the same query."""
+    return tasks.select_related("participant__study")
+
+
+def ending_of(task: Task) -> Ending | None:
+    """Return how the task ended; None while it is open, and where it ended in nothing (swapped, left)."""
+    if not task.outcome:
+        return None
+    participant = task.participant
+    shown = completion_shown(
+        study=participant.study,
+        platform=participant.platform,
+        outcome=task.outcome,
+        own_code=task.completion_code or "",
+    )
+    return Ending(task, task.outcome, shown.code, shown.link, task.ended_at)
+
+
+def endings_of(participant: Participant) -> list[Ending]:
+    """Return the participant's endings, oldest first."""
+    tasks = tasks_with_endings(participant.tasks.order_by("created_at", "pk"))
+    return [ending for ending in map(ending_of, tasks) if ending is not None]
