@@ -111,6 +111,17 @@ def play(
     return [SelfPlayed(*one) for one in zip(conversations, errors, costs, strict=True)]
 
 
+def seed_of_conversation(seed: int, names: Sequence[str], ordinal: int) -> int:
+    """Return the seed of one conversation of a run, wherever that is made: in the web or in a notebook.
+
+    Args:
+        seed: of the run.
+        names: the bot's name; before it the partner's, if there is one.
+        ordinal: the conversation's place among those of the same bots, from 0.
+    """
+    return derive_seed(seed, "selfplay", *names, ordinal)
+
+
 def _opened(title: str, seed: int, openers: Sequence[str]) -> Conversation:
     conversation = Conversation(id=f"{title}:{seed}", seed=seed)
     if not openers:

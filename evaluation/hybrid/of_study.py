@@ -1,0 +1,115 @@
+"""The hybrid metric of a study in a notebook: its tables put together, and fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from evaluation.hybrid.baselines import BASELINES
+from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
+from evaluation.hybrid.embeddings import pooled_embeddings
+from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.presets import preset_get
+from evaluation.hybrid.results import HybridResult
+from evaluation.metrics.base import Metric
+from evaluation.metrics.registry import metric_list
+from evaluation.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def hybrid(
+    study: Study,
+    *,
+    target: str | Sequence[str] | None = None,
+    preset: str = "paper",
+    features: Sequence[str] | None = None,
+    intercept: Intercept = PREFERRED_INTERCEPT,
+    selfplay: Study | None = None,
+    seed: int = 0,
+) -> HybridResult:
+    """Fit the leave-bot-out hybrid metric to a study's ratings; metrics that it needs are computed.
+
+    Args:
+        target: the question to predict, or several for their mean; None: the one about the whole, else the first.
+        preset: "paper" (eleven metrics, least squares) or "strong" (embedded answers, ridge).
+        features: columns of metrics that predict; None: the preset's.
+        intercept: "common", or "fold" as in the paper.
+        selfplay: conversations of the bots with themselves, to be predicted too.
+        seed: of bootstrap and permutations.
+
+    Raises:
+        HybridError: without ratings, with fewer than three rated bots, for an unknown preset, column or question.
+    """
+    chosen = preset_get(preset)
+    targets = _targets(study, target)
+    names = tuple(chosen.features if features is None else features)
+    metrics = metrics_with([*names, *BASELINES.values()])
+    human = _table(study, metrics, chosen.blocks)
+    means = study.ratings.groupby("conversation")[list(study.dimensions)].mean()
+    human = human.drop(columns=[name for name in study.dimensions if name in human])
+    human = human.merge(means, left_on="conversation_id", right_index=True, how="inner")
+    raters = study.ratings.groupby("conversation")["rater"].agg(_only_one)
+    human["participant"] = human["conversation_id"].map(raters)
+    ratings = study.ratings.rename(columns={"conversation": "conversation_id"})
+    played = None if selfplay is None else _table(selfplay, metrics, chosen.blocks)
+    identities = {metric.name: metric.identity.as_dict() for metric in metrics}
+    return fit_hybrid(
+        human,
+        features=features,
+        targets=targets,
+        preset=preset,
+        intercept=intercept,
+        selfplay=played,
+        seed=seed,
+        dimensions=study.dimensions,
+        metric_identities=identities,
+        ratings=ratings.assign(participant=ratings["rater"]),
+    )
+
+
+def _only_one(found: pd.Series) -> Any:
+    return found.iloc[0] if len(found) == 1 else None
+
+
+def metrics_with(columns: Sequence[str]) -> list[Metric]:
+    """Return the metrics that have these conversation-level columns."""
+    wanted = set(columns)
+    return [
+        metric
+        for metric in metric_list()
+        if any(c.level == "conversation" and c.name in wanted for c in metric.columns)
+    ]
+
+
+def _targets(study: Study, target: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the questions to predict."""
+    if not study.dimensions:
+        raise HybridError(f"{study.name} has no ratings, so there is nothing to fit to")
+    whole = ("quality", "overall", "overall_quality")
+    if target is None:
+        return (next((name for name in whole if name in study.dimensions), study.dimensions[0]),)
+    asked = (target,) if isinstance(target, str) else tuple(target)
+    for name in asked:
+        if name not in study.dimensions:
+            raise HybridError(
+                f"{study.name} has no ratings of {name!r}; it is rated on {', '.join(study.dimensions)}"
+            )
+    return asked
+
+
+def _table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str]) -> pd.DataFrame:
+    """Return one row per conversation, with the metrics' columns and the embeddings of the blocks."""
+    table = study.metrics([metric.name for metric in metrics])
+    table = table.rename(columns={"conversation": "conversation_id"})
+    if blocks:
+        vectors = pooled_embeddings(
+            [dialogue.conversation for dialogue in study.dialogues],
+            self_play=study.is_selfplay,
+            shared=study.shared,
+            blocks=blocks,
+        )
+        table = table.merge(vectors, on="conversation_id", how="left")
+    return table

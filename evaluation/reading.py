@@ -1,0 +1,183 @@
+"""`read`: conversations and ratings from the files that Confab and others write.
+
+Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `messages` and `ratings` as CSV or
+Parquet, and a folder or zip that holds one of these (a data package).
+"""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chatbots import Conversation, Turn
+from evaluation.formats.base import Record, RecordRating, Skipped, format_for
+from evaluation.formats.spreadsheet import unescaped
+from evaluation.study import Dialogue, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MESSAGE_COLUMNS = {"conversation", "bot", "turn", "speaker", "text"}
+_NO_DIMENSIONS = {
+    *(
+        "rating",
+        "conversation",
+        "bot",
+        "bot_version",
+        "rater",
+        "n_exchanges",
+        "study",
+        "is_synthetic",
+    ),
+    *("comment", "submitted_at", "platform", "external_id", "completion_code"),
+}
+"""Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
+_TABLE_ENDINGS = (".csv", ".parquet")
+
+
+def read(path: str | Path, ratings: str | Path | None = None, *, device: str = "cpu") -> Study:
+    """Read a study.
+
+    Args:
+        path: a file of conversations, an exported table `messages`, or a folder or zip that holds one of them.
+        ratings: the exported table `ratings` that belongs to it, where it is a file of its own. In a folder or zip it
+            is found by its name.
+        device: where the study's metrics compute ("cpu", "cuda").
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is in no format known here; the message names those that are.
+    """
+    file = Path(path)
+    if file.is_dir():
+        return _of_folder(file, file.name, device)
+    if zipfile.is_zipfile(file):
+        with tempfile.TemporaryDirectory(prefix="confab-") as folder:
+            zipfile.ZipFile(file).extractall(folder)
+            return _of_folder(Path(folder), file.name, device)
+    if file.suffix.lower() in _TABLE_ENDINGS:
+        table = _table(file)
+        if set(table.columns) >= _MESSAGE_COLUMNS:
+            answers = _table(Path(ratings)) if ratings is not None else None
+            return Study(file.name, _of_tables(table, answers), device=device)
+        if set(table.columns) >= {"conversation", "rater"}:
+            raise ValueError(
+                f"{file.name} holds ratings without their conversations; read the table of messages, with "
+                f"ratings={file.name!r}"
+            )
+    return _of_records(file, device)
+
+
+def _of_folder(folder: Path, name: str, device: str) -> Study:
+    """Read the folder's conversations: a file of its own, or the two tables."""
+    whole = sorted(folder.rglob("conversations.jsonl*"))
+    if whole:
+        found = _of_records(whole[0], device)
+        return Study(name, found.dialogues, found.skipped, device=device)
+    messages, ratings = (
+        next(
+            (f for ending in _TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None
+        )
+        for kind in ("messages", "ratings")
+    )
+    if messages is None:
+        held = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
+        raise ValueError(
+            f"{name} holds neither conversations.jsonl nor a table messages.csv or messages.parquet; it holds {held}"
+        )
+    answers = _table(ratings) if ratings is not None else None
+    return Study(name, _of_tables(_table(messages), answers), device=device)
+
+
+def _of_records(file: Path, device: str) -> Study:
+    """Read a file of one of the formats, ratings that stand apart beside their conversations."""
+    records: dict[str, Record] = {}
+    skipped: list[Skipped] = []
+    for item in format_for(file).read(file):
+        if isinstance(item, Skipped):
+            skipped.append(item)
+            continue
+        known = records.get(item.external_id)
+        if known is not None:
+            more = tuple(rating for rating in item.ratings if rating not in known.ratings)
+            records[item.external_id] = replace(known, ratings=(*known.ratings, *more))
+        elif item.ratings_only:
+            skipped.append(
+                Skipped(item.line, f"a rating of {item.dialogue_id}, which is not in the file")
+            )
+        else:
+            records[item.external_id] = item
+    if not records and skipped:
+        first = skipped[0]
+        raise ValueError(
+            f"no conversation could be read from {file.name}; line {first.line}: {first.reason}"
+        )
+    # Two sources may number their dialogues alike; only then an id needs its source before it.
+    is_unique = len({record.dialogue_id for record in records.values()}) == len(records)
+    dialogues = [
+        Dialogue(
+            Conversation(record.dialogue_id if is_unique else record.external_id, record.turns),
+            record.bot,
+            record.source,
+            record.ratings,
+        )
+        for record in records.values()
+    ]
+    return Study(file.name, tuple(dialogues), tuple(skipped), device=device)
+
+
+def _table(file: Path) -> pd.DataFrame:
+    """Return an exported table; texts as they were before they were made safe for spreadsheets."""
+    import pandas as pd
+
+    if file.suffix.lower() == ".parquet":
+        return pd.read_parquet(file)
+    table = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    for name in table.columns:
+        table[name] = table[name].map(unescaped)
+    return table
+
+
+def _of_tables(messages: pd.DataFrame, ratings: pd.DataFrame | None) -> tuple[Dialogue, ...]:
+    """Return the conversations of the two exported tables."""
+    answers: dict[str, list[RecordRating]] = {}
+    if ratings is not None:
+        dimensions = [name for name in ratings.columns if name not in _NO_DIMENSIONS]
+        for row in ratings.to_dict("records"):
+            answers.setdefault(str(row["conversation"]), []).append(_rating(row, dimensions))
+    dialogues = []
+    numbered = messages.assign(turn=messages["turn"].astype(int))
+    for (key, bot), rows in numbered.groupby(["conversation", "bot"], sort=False):
+        turns = tuple(
+            Turn(row["speaker"], str(row["text"]), int(_number(row.get("vote")) or 0))
+            for row in rows.sort_values("turn").to_dict("records")
+        )
+        dialogues.append(
+            Dialogue(
+                Conversation(id=str(key), turns=turns),
+                str(bot),
+                ratings=tuple(answers.get(str(key), ())),
+            )
+        )
+    return tuple(dialogues)
+
+
+def _rating(row: Mapping[Any, Any], dimensions: list[str]) -> RecordRating:
+    given = {name.removeprefix("answer_"): _number(row[name]) for name in dimensions}
+    return RecordRating(
+        {name: value for name, value in given.items() if value is not None},
+        rater="" if _blank(row.get("rater")) else str(row["rater"]),
+        comment="" if _blank(row.get("comment")) else str(row["comment"]),
+    )
+
+
+def _number(cell: Any) -> float | None:
+    return None if _blank(cell) else float(cell)
+
+
+def _blank(cell: Any) -> bool:
+    return cell is None or cell != cell or cell == ""

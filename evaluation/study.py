@@ -1,0 +1,275 @@
+"""A study in a notebook: conversations with their ratings, read from files or played, and what is asked of them.
+
+    study = read("ratings.jsonl.gz")
+    study.metrics(["question", "sentiment"])
+    hybrid(study, target="quality").plot()
+
+The tables have the columns that exports have: `conversation`, `bot`, `rater`, `turn`, and one for each question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from chatbots import Conversation
+from evaluation.formats.base import RecordRating, Skipped
+from evaluation.metrics.registry import metric_defaults, metric_get
+from evaluation.metrics.shared import Shared
+from evaluation.printing import figure
+from evaluation.wording import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evaluation.metrics.base import MetricTable
+
+FIRST_COLUMNS = ("conversation", "bot")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """One conversation of a study: whose it is, where it comes from and what people answered about it."""
+
+    conversation: Conversation
+    bot: str
+    source: str = ""
+    ratings: tuple[RecordRating, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study:
+    """Conversations with their ratings, for analysis.
+
+    Attributes:
+        name: of the file it was read from, or of what was played.
+        dialogues: in the order of the file; every conversation has an id of its own.
+        skipped: records that could not be read: their line and the reason; of self-play, conversations that failed.
+        is_selfplay: whether bots talked with themselves; metrics then describe the bot's next utterance.
+        device: where metrics compute that use torch ("cpu", "cuda").
+    """
+
+    name: str
+    dialogues: tuple[Dialogue, ...]
+    skipped: tuple[Skipped, ...] = ()
+    is_selfplay: bool = False
+    device: str = "cpu"
+    _computed: dict[str, MetricTable] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for dialogue in self.dialogues:
+            if dialogue.conversation.id in seen:
+                raise ValueError(
+                    f"two conversations have the id {dialogue.conversation.id!r}; ids must be unique"
+                )
+            seen.add(dialogue.conversation.id)
+
+    def __len__(self) -> int:
+        return len(self.dialogues)
+
+    def __repr__(self) -> str:
+        said = f"{counted(len(self), 'conversation')} with {counted(len(self.bots), 'bot')}"
+        if self.dimensions:
+            said += f", {counted(len(self.ratings), 'rating')} on {', '.join(self.dimensions)}"
+        if self.skipped:
+            said += f"; {counted(len(self.skipped), 'record')} skipped"
+        return f"Study {self.name}: {said}"
+
+    @cached_property
+    def bots(self) -> tuple[str, ...]:
+        """The bots, by name."""
+        return tuple(sorted({dialogue.bot for dialogue in self.dialogues}))
+
+    @cached_property
+    def dimensions(self) -> tuple[str, ...]:
+        """The questions that ratings answer, in the order in which they first appear."""
+        return tuple(
+            dict.fromkeys(
+                key
+                for dialogue in self.dialogues
+                for rating in dialogue.ratings
+                for key in rating.answers
+            )
+        )
+
+    @cached_property
+    def conversations(self) -> pd.DataFrame:
+        """One row per conversation: `conversation`, `bot`, `source`, `n_turns`, `n_exchanges`, `n_ratings`."""
+        return _frame(
+            [
+                {
+                    **_ids(dialogue),
+                    "source": dialogue.source,
+                    "n_turns": len(dialogue.conversation.turns),
+                    "n_exchanges": dialogue.conversation.n_exchanges,
+                    "n_ratings": len(dialogue.ratings),
+                }
+                for dialogue in self.dialogues
+            ],
+            (*FIRST_COLUMNS, "source", "n_turns", "n_exchanges", "n_ratings"),
+        )
+
+    @cached_property
+    def messages(self) -> pd.DataFrame:
+        """One row per utterance: `conversation`, `bot`, `turn` (from 0), `speaker`, `text`, `vote`."""
+        return _frame(
+            [
+                {
+                    **_ids(dialogue),
+                    "turn": number,
+                    "speaker": turn.speaker,
+                    "text": turn.text,
+                    "vote": turn.vote if turn.speaker == "bot" else None,
+                }
+                for dialogue in self.dialogues
+                for number, turn in enumerate(dialogue.conversation.turns)
+            ],
+            (*FIRST_COLUMNS, "turn", "speaker", "text", "vote"),
+        )
+
+    @cached_property
+    def ratings(self) -> pd.DataFrame:
+        """One row per rating: `conversation`, `bot`, `rater` (None where nobody is named), a column per question."""
+        table = _frame(
+            [
+                {**rating.answers, **_ids(dialogue), "rater": rating.rater or None}
+                for dialogue in self.dialogues
+                for rating in dialogue.ratings
+            ],
+            (*FIRST_COLUMNS, "rater", *self.dimensions),
+        )
+        table[list(self.dimensions)] = table[list(self.dimensions)].astype(float)
+        return table
+
+    def where(self, *, bots: Sequence[str]) -> Study:
+        """Return the conversations of these bots alone.
+
+        Raises:
+            ValueError: for a bot that the study does not have.
+        """
+        unknown = [bot for bot in bots if bot not in self.bots]
+        if unknown:
+            raise ValueError(f"the study has no bot {unknown[0]!r}; it has {', '.join(self.bots)}")
+        kept = tuple(dialogue for dialogue in self.dialogues if dialogue.bot in bots)
+        return Study(self.name, kept, self.skipped, self.is_selfplay, self.device)
+
+    def metrics(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        level: Literal["conversation", "turn"] = "conversation",
+    ) -> pd.DataFrame:
+        """Compute metrics; what was computed before is not computed again.
+
+        Args:
+            names: of metrics (`evaluation/README.md` lists them); None: those that are computed by default.
+            level: a row per conversation, or per turn.
+
+        Returns:
+            `conversation`, `bot` (and `turn`), and a column for each quantity; NaN where it is undefined.
+
+        Raises:
+            UnknownName: for an unknown metric, with the nearest names.
+            MetricUnavailable: for one that cannot be computed here.
+        """
+        import pandas as pd
+
+        from evaluation.metrics.run import compute_all
+
+        chosen = [metric_get(name) for name in names] if names else metric_defaults()
+        missing = [metric for metric in chosen if metric.name not in self._computed]
+        if missing:
+            self._computed.update(
+                compute_all(
+                    [dialogue.conversation for dialogue in self.dialogues],
+                    missing,
+                    self_play=self.is_selfplay,
+                    shared=self.shared,
+                )
+            )
+        tables = [self._computed[metric.name] for metric in chosen]
+        parts = [table.turns if level == "turn" else table.conversations for table in tables]
+        found = pd.concat(parts, axis=1).reset_index()
+        bot_of = {dialogue.conversation.id: dialogue.bot for dialogue in self.dialogues}
+        found.insert(1, "bot", found["conversation"].map(bot_of).astype(object))
+        return found
+
+    @cached_property
+    def shared(self) -> Shared:
+        """What metrics and fits of this study share: no text is encoded twice."""
+        return Shared(self.device)
+
+    def summary(self) -> str:
+        """Return a table of the bots in text: conversations, ratings, and the mean answer to every question."""
+        counts = self.conversations.groupby("bot")["n_ratings"].agg(["size", "sum"])
+        means = self.ratings.groupby("bot")[list(self.dimensions)].mean()
+        width = max(map(len, (*self.bots, "bot")))
+        heads = [f"{name:>6}" for name in self.dimensions]
+        lines = [
+            repr(self),
+            f"{'bot':<{width}} {'chats':>7} {'ratings':>8} {' '.join(heads)}".rstrip(),
+        ]
+        for bot in self.bots:
+            cells = [
+                f"{figure(means[name].get(bot)):>{len(head)}}"
+                for name, head in zip(self.dimensions, heads, strict=True)
+            ]
+            n_chats, n_ratings = counts.loc[bot]
+            lines.append(f"{bot:<{width}} {n_chats:>7,} {n_ratings:>8,} {' '.join(cells)}".rstrip())
+        return "\n".join(lines)
+
+
+def selfplay(
+    bots: str | Sequence[str],
+    *,
+    conversations: int = 100,
+    turns: int = 10,
+    seed: int = 0,
+    openers: Sequence[str] = (),
+    device: str = "cpu",
+) -> Study:
+    """Let bots converse with themselves, as `confab selfplay` does: the same seed gives the same conversations.
+
+    Args:
+        bots: names of bots (`chatbots.registry.bot_list`).
+        conversations: of each bot.
+        turns: of each conversation.
+        openers: first utterances to choose from; without any the bot speaks first.
+
+    Raises:
+        UnknownName: for an unknown bot, with the nearest names.
+        BotError: for one that cannot be loaded here.
+    """
+    from chatbots.registry import bot_load
+    from evaluation.selfplay import play, seed_of_conversation
+
+    names = (bots,) if isinstance(bots, str) else tuple(bots)
+    dialogues: list[Dialogue] = []
+    failed: list[Skipped] = []
+    for name in names:
+        bot = bot_load(name, device)
+        try:
+            seeds = [seed_of_conversation(seed, (name,), number) for number in range(conversations)]
+            played = play(bot, seeds=seeds, n_turns=turns, openers=openers)
+        finally:
+            bot.unload()
+        for number, one in enumerate(played):
+            if one.error is None:
+                dialogues.append(Dialogue(one.conversation, name, "selfplay"))
+            else:
+                failed.append(Skipped(number, f"{name}: {one.error}"))
+    title = f"self-play of {', '.join(names)}"
+    return Study(title, tuple(dialogues), tuple(failed), is_selfplay=True, device=device)
+
+
+def _ids(dialogue: Dialogue) -> dict[str, Any]:
+    return {"conversation": dialogue.conversation.id, "bot": dialogue.bot}
+
+
+def _frame(rows: list[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=list(columns))

@@ -1,0 +1,184 @@
+"""`import confab`: a study from files and from self-play, its tables, metrics and fit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import confab
+from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.fit import fit_hybrid
+from tests.conftest import ROOT
+
+
+def lines(n_bots: int = 4, n_each: int = 6) -> list[dict]:
+    """Rated conversations: the more words a bot's people write, the better they rate it."""
+    rng = np.random.default_rng(3)
+    found = []
+    for bot in range(n_bots):
+        for number in range(n_each):
+            n_words = 1 + bot + int(rng.integers(3))
+            turns = [
+                {"speaker": "human", "text": "word " * n_words + ("?" if number % 2 else ".")},
+                {
+                    "speaker": "bot",
+                    "text": "what do you say?" if number % 3 else "I see.",
+                    "vote": 1,
+                },
+                {"speaker": "human", "text": "well " * (1 + int(rng.integers(2)))},
+                {"speaker": "bot", "text": "fine"},
+            ]
+            rating = {
+                "rater": f"p{bot}{number}",
+                "quality": 1 + bot + int(rng.integers(3)),
+                "fun": 4,
+            }
+            found.append(
+                {
+                    "dialogue_id": f"{bot}-{number}",
+                    "bot": f"bot-{bot}",
+                    "source": "here",
+                    "turns": turns,
+                    "ratings": [rating],
+                }
+            )
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "ratings.jsonl"
+    path.write_text("\n".join([*map(json.dumps, lines()), "not json"]))
+    return path
+
+
+def test_a_file_becomes_tables_with_the_columns_of_exports(file: Path) -> None:
+    study = confab.read(file)
+    assert repr(study) == (
+        "Study ratings.jsonl: 24 conversations with 4 bots, 24 ratings on quality, fun; 1 record skipped"
+    )
+    assert [(s.line, "not JSON" in s.reason) for s in study.skipped] == [(25, True)]
+    assert list(study.conversations.columns[:2]) == ["conversation", "bot"]
+    assert study.conversations["n_exchanges"].tolist() == [2] * 24
+    assert list(study.ratings.columns) == ["conversation", "bot", "rater", "quality", "fun"]
+    first = study.messages.iloc[1]
+    assert (first["conversation"], first["turn"], first["speaker"], first["vote"]) == (
+        *("0-0", 1, "bot", 1.0),
+    )
+    given = [line["ratings"][0]["quality"] for line in lines() if line["bot"] == "bot-2"]
+    assert f"{np.mean(given):.2f}" in study.summary().splitlines()[4]
+    part = study.where(bots=["bot-1"])
+    assert (len(part), part.bots) == (6, ("bot-1",))
+    with pytest.raises(ValueError, match="bot-9"):
+        study.where(bots=["bot-9"])
+
+
+def test_an_id_has_its_source_before_it_where_two_sources_number_alike(tmp_path: Path) -> None:
+    one, two = lines()[:2]
+    both = [one, {**two, "dialogue_id": one["dialogue_id"], "source": "there"}]
+    (tmp_path / "two.jsonl").write_text("\n".join(map(json.dumps, both)))
+    study = confab.read(tmp_path / "two.jsonl")
+    assert study.conversations["conversation"].tolist() == ["here/0-0", "there/0-0"]
+
+
+def test_what_holds_no_conversation_says_why(tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").write_text('{"turns": []}\n')
+    with pytest.raises(ValueError, match="line 1: turns"):
+        confab.read(tmp_path / "none.jsonl")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"neither conversations\.jsonl nor a table"):
+        confab.read(tmp_path / "empty")
+    pd.DataFrame({"conversation": ["a"], "rater": ["b"]}).to_csv(tmp_path / "ratings.csv")
+    with pytest.raises(ValueError, match="without their conversations"):
+        confab.read(tmp_path / "ratings.csv")
+    with pytest.raises(FileNotFoundError):
+        confab.read(tmp_path / "missing.jsonl")
+
+
+def test_a_package_is_read_whole_and_what_leads_outside_is_not_followed(
+    file: Path, tmp_path: Path
+) -> None:
+    packed = tmp_path / "deep" / "package.zip"
+    packed.parent.mkdir()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(file, "study/conversations.jsonl")
+        archive.writestr("../outside.txt", "x")
+    study = confab.read(packed)
+    assert study.ratings.equals(confab.read(file).ratings)
+    assert study.name == "package.zip"
+    assert not list(tmp_path.rglob("outside.txt"))
+
+
+def test_metrics_are_computed_once_and_say_what_they_describe(file: Path) -> None:
+    study = confab.read(file)
+    table = study.metrics(["question", "words"])
+    assert list(table.columns[:2]) == ["conversation", "bot"]
+    asked = [line["turns"][1]["text"].endswith("?") for line in lines()]
+    assert (table["question_bot"] > 0).tolist() == asked
+    turns = study.metrics(["question"], level="turn")
+    assert list(turns.columns[:3]) == ["conversation", "bot", "turn"]
+    assert len(turns) == 4 * 24
+    computed = study._computed["question"]
+    study.metrics(["question"])
+    assert study._computed["question"] is computed
+    with pytest.raises(KeyError, match="question"):
+        study.metrics(["questoin"])
+
+
+def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
+    study = confab.read(file)
+    found = confab.hybrid(study, features=["words_user", "question_bot"])
+    table = study.metrics(["words", "question", "length"]).rename(
+        columns={"conversation": "conversation_id"}
+    )
+    given = [line["ratings"][0] for line in lines()]
+    table = table.assign(
+        quality=[float(r["quality"]) for r in given],
+        fun=4.0,
+        participant=[r["rater"] for r in given],
+    )
+    wanted = fit_hybrid(table, features=["words_user", "question_bot"], targets=["quality"])
+    mine, theirs = found.to_json(), wanted.to_json()
+    assert mine["target"] == "quality"
+    assert mine["coefficients"] == theirs["coefficients"]
+    assert mine["bots"] == theirs["bots"]
+    assert found.plot()._repr_svg_().startswith("<svg")
+    assert "bot-3" in found.summary()
+    assert len(repr(found)) < 300
+    with pytest.raises(HybridError, match="rated on quality, fun"):
+        confab.hybrid(study, target="beauty")
+
+
+def test_self_play_is_a_study_and_the_same_again(file: Path) -> None:
+    played = confab.selfplay(["parrot", "eliza"], conversations=3, turns=4, seed=5)
+    assert repr(played) == "Study self-play of parrot, eliza: 6 conversations with 2 bots"
+    assert played.conversations["n_turns"].tolist() == [4] * 6
+    again = confab.selfplay("eliza", conversations=3, turns=4, seed=5)
+    texts = played.messages.loc[played.messages["bot"] == "eliza", "text"]
+    assert texts.tolist() == again.messages["text"].tolist()
+    assert played.metrics(["question"])["question_user"].notna().any()
+
+
+def test_importing_confab_loads_neither_django_nor_torch_nor_pandas() -> None:
+    code = "import sys, confab; print([m for m in ('django', 'torch', 'pandas', 'statsmodels') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_working_with_a_study_loads_no_django(file: Path) -> None:
+    code = (
+        "import sys, confab\n"
+        f"study = confab.read({str(file)!r})\n"
+        "study.metrics(['question']); study.summary(); study.conversations\n"
+        "confab.hybrid(study, features=['words_user'])\n"
+        "print('django' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr
