@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,13 +39,22 @@ _NO_DIMENSIONS = {
 _TABLE_ENDINGS = (".csv", ".parquet")
 
 
-def read(path: str | Path, ratings: str | Path | None = None, *, device: str = "cpu") -> Study:
+def read(
+    path: str | Path,
+    ratings: str | Path | None = None,
+    *,
+    scale: tuple[float, float] | None = None,
+    reversed: Sequence[str] = (),
+    device: str = "cpu",
+) -> Study:
     """Read a study.
 
     Args:
         path: a file of conversations, an exported table `messages`, or a folder or zip that holds one of them.
         ratings: the exported table `ratings` that belongs to it, where it is a file of its own. In a folder or zip it
             is found by its name.
+        scale: lowest and highest possible answer; None: the smallest and largest there are.
+        reversed: questions of which a high answer is a bad one.
         device: where the study's metrics compute ("cpu", "cuda").
 
     Raises:
@@ -53,31 +62,39 @@ def read(path: str | Path, ratings: str | Path | None = None, *, device: str = "
         ValueError: if it is in no format known here; the message names those that are.
     """
     file = Path(path)
+    found = _read(file, Path(ratings) if ratings is not None else None)
+    unknown = [name for name in reversed if name not in found.dimensions]
+    if unknown:
+        raise ValueError(
+            f"reversed names {unknown[0]!r}; the study is rated on {', '.join(found.dimensions) or 'nothing'}"
+        )
+    return replace(found, scale=scale, reversed=tuple(reversed), device=device)
+
+
+def _read(file: Path, ratings: Path | None) -> Study:
     if file.is_dir():
-        return _of_folder(file, file.name, device)
+        return _of_folder(file, file.name)
     if zipfile.is_zipfile(file):
         with tempfile.TemporaryDirectory(prefix="confab-") as folder:
             zipfile.ZipFile(file).extractall(folder)
-            return _of_folder(Path(folder), file.name, device)
+            return _of_folder(Path(folder), file.name)
     if file.suffix.lower() in _TABLE_ENDINGS:
         table = _table(file)
         if set(table.columns) >= _MESSAGE_COLUMNS:
-            answers = _table(Path(ratings)) if ratings is not None else None
-            return Study(file.name, _of_tables(table, answers), device=device)
+            return Study(file.name, _of_tables(table, None if ratings is None else _table(ratings)))
         if set(table.columns) >= {"conversation", "rater"}:
             raise ValueError(
                 f"{file.name} holds ratings without their conversations; read the table of messages, with "
                 f"ratings={file.name!r}"
             )
-    return _of_records(file, device)
+    return _of_records(file)
 
 
-def _of_folder(folder: Path, name: str, device: str) -> Study:
+def _of_folder(folder: Path, name: str) -> Study:
     """Read the folder's conversations: a file of its own, or the two tables."""
     whole = sorted(folder.rglob("conversations.jsonl*"))
     if whole:
-        found = _of_records(whole[0], device)
-        return Study(name, found.dialogues, found.skipped, device=device)
+        return replace(_of_records(whole[0]), name=name)
     messages, ratings = (
         next(
             (f for ending in _TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None
@@ -90,10 +107,10 @@ def _of_folder(folder: Path, name: str, device: str) -> Study:
             f"{name} holds neither conversations.jsonl nor a table messages.csv or messages.parquet; it holds {held}"
         )
     answers = _table(ratings) if ratings is not None else None
-    return Study(name, _of_tables(_table(messages), answers), device=device)
+    return Study(name, _of_tables(_table(messages), answers))
 
 
-def _of_records(file: Path, device: str) -> Study:
+def _of_records(file: Path) -> Study:
     """Read a file of one of the formats, ratings that stand apart beside their conversations."""
     records: dict[str, Record] = {}
     skipped: list[Skipped] = []
@@ -127,7 +144,7 @@ def _of_records(file: Path, device: str) -> Study:
         )
         for record in records.values()
     ]
-    return Study(file.name, tuple(dialogues), tuple(skipped), device=device)
+    return Study(file.name, tuple(dialogues), tuple(skipped))
 
 
 def _table(file: Path) -> pd.DataFrame:

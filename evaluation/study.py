@@ -10,7 +10,7 @@ The tables have the columns that exports have: `conversation`, `bot`, `rater`, `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,7 @@ from evaluation.formats.base import RecordRating, Skipped
 from evaluation.metrics.registry import metric_defaults, metric_get
 from evaluation.metrics.shared import Shared
 from evaluation.printing import figure
+from evaluation.ratings import Ratings
 from evaluation.wording import counted
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Study:
         skipped: records that could not be read: their line and the reason; of self-play, conversations that failed.
         is_selfplay: whether bots talked with themselves; metrics then describe the bot's next utterance.
         device: where metrics compute that use torch ("cpu", "cuda").
+        scale: lowest and highest possible answer; None: the smallest and largest there are.
+        reversed: questions of which a high answer is a bad one.
     """
 
     name: str
@@ -56,6 +59,8 @@ class Study:
     skipped: tuple[Skipped, ...] = ()
     is_selfplay: bool = False
     device: str = "cpu"
+    scale: tuple[float, float] | None = None
+    reversed: tuple[str, ...] = ()
     _computed: dict[str, MetricTable] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -144,6 +149,13 @@ class Study:
         table[list(self.dimensions)] = table[list(self.dimensions)].astype(float)
         return table
 
+    @cached_property
+    def answers(self) -> Ratings:
+        """The ratings as every analysis reads them: one rule for who is a rater, higher for better."""
+        return Ratings.from_frame(
+            self.ratings, self.dimensions, scale=self.scale, reversed=self.reversed
+        )
+
     def where(self, *, bots: Sequence[str]) -> Study:
         """Return the conversations of these bots alone.
 
@@ -154,7 +166,7 @@ class Study:
         if unknown:
             raise ValueError(f"the study has no bot {unknown[0]!r}; it has {', '.join(self.bots)}")
         kept = tuple(dialogue for dialogue in self.dialogues if dialogue.bot in bots)
-        return Study(self.name, kept, self.skipped, self.is_selfplay, self.device)
+        return replace(self, dialogues=kept)
 
     def metrics(
         self,

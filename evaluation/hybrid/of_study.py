@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evaluation.hybrid.baselines import BASELINES
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
@@ -33,7 +33,8 @@ def hybrid(
     """Fit the leave-bot-out hybrid metric to a study's ratings; metrics that it needs are computed.
 
     Args:
-        target: the question to predict, or several for their mean; None: the one about the whole, else the first.
+        target: the question to predict, or several for their mean; None: what bots are ranked by,
+            the one about the whole if there is one.
         preset: "paper" (eleven metrics, least squares) or "strong" (embedded answers, ridge).
         features: columns of metrics that predict; None: the preset's.
         intercept: "common", or "fold" as in the paper.
@@ -48,12 +49,10 @@ def hybrid(
     names = tuple(chosen.features if features is None else features)
     metrics = metrics_with([*names, *BASELINES.values()])
     human = _table(study, metrics, chosen.blocks)
-    means = study.ratings.groupby("conversation")[list(study.dimensions)].mean()
-    human = human.drop(columns=[name for name in study.dimensions if name in human])
+    means = study.answers.per_conversation().drop(columns="bot")
+    means = means.rename(columns={"rater": "participant"})
+    human = human.drop(columns=[name for name in means.columns if name in human])
     human = human.merge(means, left_on="conversation_id", right_index=True, how="inner")
-    raters = study.ratings.groupby("conversation")["rater"].agg(_only_one)
-    human["participant"] = human["conversation_id"].map(raters)
-    ratings = study.ratings.rename(columns={"conversation": "conversation_id"})
     played = None if selfplay is None else _table(selfplay, metrics, chosen.blocks)
     identities = {metric.name: metric.identity.as_dict() for metric in metrics}
     return fit_hybrid(
@@ -66,12 +65,8 @@ def hybrid(
         seed=seed,
         dimensions=study.dimensions,
         metric_identities=identities,
-        ratings=ratings.assign(participant=ratings["rater"]),
+        ratings=study.answers,
     )
-
-
-def _only_one(found: pd.Series) -> Any:
-    return found.iloc[0] if len(found) == 1 else None
 
 
 def metrics_with(columns: Sequence[str]) -> list[Metric]:
@@ -88,9 +83,8 @@ def _targets(study: Study, target: str | Sequence[str] | None) -> tuple[str, ...
     """Return the questions to predict."""
     if not study.dimensions:
         raise HybridError(f"{study.name} has no ratings, so there is nothing to fit to")
-    whole = ("quality", "overall", "overall_quality")
     if target is None:
-        return (next((name for name in whole if name in study.dimensions), study.dimensions[0]),)
+        return study.answers.headline
     asked = (target,) if isinstance(target, str) else tuple(target)
     for name in asked:
         if name not in study.dimensions:

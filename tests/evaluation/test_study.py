@@ -144,7 +144,13 @@ def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
         fun=4.0,
         participant=[r["rater"] for r in given],
     )
-    wanted = fit_hybrid(table, features=["words_user", "question_bot"], targets=["quality"])
+    wanted = fit_hybrid(
+        table,
+        features=["words_user", "question_bot"],
+        targets=["quality"],
+        dimensions=["fun"],
+        ratings=study.answers,
+    )
     mine, theirs = found.to_json(), wanted.to_json()
     assert mine["target"] == "quality"
     assert mine["coefficients"] == theirs["coefficients"]
@@ -152,6 +158,11 @@ def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
     assert found.plot()._repr_svg_().startswith("<svg")
     assert "bot-3" in found.summary()
     assert len(repr(found)) < 300
+    reversed_too = confab.read(file, scale=(1, 7), reversed=["fun"])
+    assert reversed_too.answers.values("fun").tolist() == [4.0] * 24
+    assert confab.read(file, scale=(1, 9), reversed=["fun"]).answers.values("fun")[0] == 6.0
+    with pytest.raises(ValueError, match="reversed names 'funny'"):
+        confab.read(file, reversed=["funny"])
     with pytest.raises(HybridError, match="rated on quality, fun"):
         confab.hybrid(study, target="beauty")
 
