@@ -157,10 +157,10 @@ class ConfabServer:
         if self.is_distributed:
             self.start("bot_host", "manage.py", "bot_host")
 
-    def start_worker(self) -> None:
-        """A Celery worker for all queues."""
+    def start_worker(self, name: str = "worker") -> None:
+        """A Celery worker for all queues; a second one beside it has another name."""
         self.start(
-            "worker",
+            name,
             "-m",
             "celery",
             "--app",
@@ -170,6 +170,8 @@ class ConfabServer:
             "gpu,default",
             "--concurrency",
             "1",
+            "--hostname",
+            f"{name}@%h",
             "--loglevel",
             "INFO",
             "--without-gossip",

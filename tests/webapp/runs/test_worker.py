@@ -95,26 +95,19 @@ def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer)
     assert "statsmodels" not in libraries_of(parent)
 
 
-def test_a_killed_workers_run_is_finished_by_the_next(server: ConfabServer) -> None:
+def test_a_killed_workers_run_is_finished_by_two_others_as_one_process_would(
+    server: ConfabServer,
+) -> None:
+    plan = ["selfplay", "--bots", "eliza", "--conversations", "1500", "--turns", "8", "--json"]
     server.start_worker()
-    queued = server.manage(
-        "selfplay",
-        "--bots",
-        "eliza",
-        "--conversations",
-        "1500",
-        "--turns",
-        "8",
-        "--no-wait",
-        "--json",
-    )
-    run = json.loads(queued.stdout)["run"]
+    run = json.loads(server.manage(*plan, "--no-wait").stdout)["run"]
     begun = f"from webapp.runs.models import *; print(SelfPlayConversation.objects.filter(run={run}).count() > 0)"
     wait_for(server, begun, "True")
     server.kill("worker")
     state = server.shell("from webapp.runs.models import *; print(SelfPlayRun.objects.get().state)")
     assert state.strip() == "running"  # it was killed in the middle
     server.start_worker()
+    server.start_worker("second")
     summary = f"""
 from webapp.conversations.models import *
 from webapp.runs.models import *
@@ -122,3 +115,15 @@ run = SelfPlayRun.objects.get(pk={run})
 print(run.state, run.conversations.count(), Conversation.objects.count(), Turn.objects.count())
 """
     wait_for(server, summary, "done 1500 1500 12000")
+    server.manage(*plan, "--inline")
+    same = """
+from webapp.conversations.models import *
+from webapp.runs.models import *
+texts = [
+    list(Turn.objects.filter(conversation__selfplay__run=run)
+        .order_by("conversation__selfplay__ordinal", "index").values_list("text", flat=True))
+    for run in SelfPlayRun.objects.all()
+]
+print(len(texts), texts[0] == texts[1])
+"""
+    assert server.shell(same).split() == ["2", "True"]
