@@ -10,6 +10,7 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from evaluation.analysis.trajectories import SEED
 from evaluation.printing import share
 from evaluation.ratings import MEAN_KEY
 from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
@@ -19,7 +20,6 @@ from evaluation.stats.zscores import MIN_RATINGS
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.hybrid import fits_stored
 from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.analysis.trajectories import SEED
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import LEVEL

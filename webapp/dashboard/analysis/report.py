@@ -36,10 +36,10 @@ from webapp.dashboard.analysis.raters import (
     reliability_of_bots,
 )
 from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.analysis.trajectories import trajectories_section
 from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.hybrid_rows import intercept_in_words
 from webapp.dashboard.hybrid_view import target_in_words
+from webapp.dashboard.parts import trajectories_part
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.sections import NamedTable, Section
@@ -112,7 +112,7 @@ def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[St
     yield _("models"), lambda: models_section(data)
     yield _("raters"), lambda: raters_section(data, names=False)
     yield _("hybrid metric"), lambda: hybrid_section(data)
-    yield _("trajectories"), lambda: trajectories_section(data)
+    yield _("trajectories"), lambda: trajectories_part(data)
     yield _("correlations"), lambda: correlations_section(data, run)
     yield _("methods"), lambda: methods_section(data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from io import StringIO
 
@@ -19,12 +20,13 @@ from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
-from webapp.dashboard.analysis.trajectories import VOTES, trajectories_section, turn_values
-from webapp.dashboard.analysis.trajectory_points import behind_point
+from webapp.dashboard.parts import point_part, trajectories_part
 from webapp.dashboard.plots.figure import Table
+from webapp.dashboard.results import study_trajectories
 from webapp.dashboard.wording.sections import Section
 from webapp.ratings.summary import bot_summary
 from webapp.runs.models import HybridFit
+from webapp.runs.selectors.courses import VOTES, turn_values
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 
@@ -130,7 +132,9 @@ def test_agreement_zscores_and_filters(data: StudyData) -> None:
 
 def test_turn_values_are_by_exchange(data: StudyData) -> None:
     chats = data.per_conversation
-    found = turn_values(data, list(chats.index), [VOTES, "words_user", "laughter_user"])
+    found = turn_values(
+        data.conversations, list(chats.index), [VOTES, "words_user", "laughter_user"]
+    )
     assert set(found) == {VOTES, "words_user"}  # nothing is known of laughter
     good = chats.index[chats["quality"] == 7][0]
     assert found["words_user"][good] == [7.0] * 4
@@ -138,7 +142,7 @@ def test_turn_values_are_by_exchange(data: StudyData) -> None:
 
 
 def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
-    section = trajectories_section(data)
+    section = trajectories_part(data)
     by_id = {figure.id: figure for figure in section.figures}
     rows = by_id["best-worst"].table.rows
     assert {row[1].text for row in rows if row[0].text == "Words, participant"} == {
@@ -156,31 +160,53 @@ def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
     assert "not computed yet" in missing[1].why
     assert {row[1].text for row in by_id["by-trait"].table.rows} >= {"plain", "EI"}
     assert any(point.startswith("Words, participant:") for point in section.points)
-    verdict = by_id["best-worst"].note_lead
-    assert verdict.startswith("Best 24 against worst 24: higher in ")
-    assert "“words, participant”" in verdict.split("no difference")[0]
-    assert verdict.endswith("(means of conversations, Welch, p < .10 by Holm’s correction).")
+
+
+def test_the_best_and_the_worst_differ_in_what_they_were_made_to_differ_in(data: StudyData) -> None:
+    found = study_trajectories(data, "best-worst")
+    assert [len(group.conversations) for group in found.grouping.groups] == [24, 24]
+    ratings = data.per_conversation["quality"]
+    best, worst = (ratings.loc[list(group.conversations)] for group in found.grouping.groups)
+    assert best.min() == found.grouping.lowest_best >= found.grouping.highest_worst == worst.max()
+    contrasts = {measure.name: measure.contrast for measure in found.measures}
+    told = contrasts["words_user"]
+    assert told is not None
+    assert told.direction == "higher"
+    assert told.low is None  # the best all write equally much
+    votes = contrasts["votes"]
+    assert votes is not None
+    assert votes.low is not None
+    assert votes.high is not None
+    assert votes.difference is not None
+    assert votes.low < votes.difference < votes.high
+    assert told.p is not None
+    assert told.p_holm is not None
+    assert told.p <= told.p_holm < 0.1
+    assert contrasts["sentiment_user"] is None
+    document = found.to_json()
+    json.dumps(document, allow_nan=False)
+    assert document["measures"]["words_user"]["courses"]["best"]["n"][0] == 24
+    assert "words_user" in found.summary()
 
 
 def test_a_trajectory_without_a_difference_says_that_none_is_shown(data: StudyData) -> None:
     rng = np.random.default_rng(2)
     answers = {**data.ratings.answers, "quality": rng.integers(1, 8, len(data.values))}
     data.ratings = replace(data.ratings, answers=answers)
-    (figure,) = [f for f in trajectories_section(data).figures if f.id == "best-worst"]
-    assert "no difference shown in" in figure.note_lead
-    assert "higher" not in figure.note_lead
+    found = study_trajectories(data, "best-worst")
+    assert {m.contrast.direction for m in found.measures if m.contrast} == {"none"}
 
 
 def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -> None:
     points: list[tuple[str, str, int, int]] = []
     data.point_link = lambda *point: (points.append(point), f"/point/{len(points) - 1}")[1]
-    section = trajectories_section(data)
+    section = trajectories_part(data)
     checked = 0
     for figure in section.figures:
         for row in figure.table.rows:
             if not row[5].href:
                 continue
-            found = behind_point(data, *points[int(row[5].href.rsplit("/", 1)[1])], lambda pk: pk)
+            found = point_part(data, *points[int(row[5].href.rsplit("/", 1)[1])], lambda pk: pk)
             assert found is not None
             values = [line[3].raw[0] for line in found.table.rows]
             assert len(values) == row[5].raw[0]
@@ -189,10 +215,10 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
             checked += 1
         assert '<a href="/point/' in figure.wide
     assert checked > 10
-    assert behind_point(data, "best-worst", "words_user", 0, 99, str) is None
-    assert behind_point(data, "best-worst", "words_user", 2, 1, str) is None
-    assert behind_point(data, "best-worst", "nothing", 0, 1, str) is None
-    assert behind_point(data, "other", "words_user", 0, 1, str) is None
+    assert point_part(data, "best-worst", "words_user", 0, 99, str) is None
+    assert point_part(data, "best-worst", "words_user", 2, 1, str) is None
+    assert point_part(data, "best-worst", "nothing", 0, 1, str) is None
+    assert point_part(data, "other", "words_user", 0, 1, str) is None
 
 
 def test_the_three_matrices(data: StudyData) -> None:

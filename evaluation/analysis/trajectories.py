@@ -1,0 +1,363 @@
+"""How conversations unfold: the best against the worst, or bots that differ in one trait of their making.
+
+Figures 3 and 4 of Ghandeharioun et al. (2019): a course of means by exchange for each group and measure
+(`evaluation.stats.trajectories`), and where two groups are compared the difference of their conversations' means
+by Welch's test, corrected by Holm (1979) over the measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from evaluation.printing import figure, probability, span
+from evaluation.stats.compare import holm
+from evaluation.stats.correlation import is_constant
+from evaluation.stats.trajectories import LEVEL, N_EXTREME, Course, course, extremes
+from evaluation.stats.welch import welch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEED = 2019
+"""Of the draw among conversations with the score at a group's border."""
+MOST_BY_TRAIT = 5000
+"""Of more conversations so many are drawn for the comparison of traits."""
+MOST_LEVELS = 3
+"""So many levels of a trait are drawn beside each other."""
+
+Kind = Literal["best-worst", "by-trait"]
+Rows = Mapping[str, Sequence[float | None]]
+"""Values by exchange, by conversation."""
+Direction = Literal["higher", "lower", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Conversations that are averaged: `best`, `worst` or a level of a trait."""
+
+    name: str
+    conversations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Which conversations are compared with which.
+
+    Attributes:
+        kind: the best with the worst, or the levels of a trait.
+        groups: none where nothing can be compared.
+        trait: the factor whose levels are compared.
+        n_drawn: conversations drawn out of more; None where all are taken.
+        lowest_best, highest_worst: scores at which the groups end.
+        n_tied: how many conversations with these scores were drawn for, best and worst.
+        reason: why there are fewer conversations than asked for, or no groups.
+    """
+
+    kind: Kind
+    groups: tuple[Group, ...] = ()
+    trait: str = ""
+    n_drawn: int | None = None
+    lowest_best: float | None = None
+    highest_worst: float | None = None
+    n_tied: tuple[int, int] = (0, 0)
+    reason: str | None = None
+
+    @property
+    def conversations(self) -> list[str]:
+        """All that are compared."""
+        return [conversation for group in self.groups for conversation in group.conversations]
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """How two groups differ in the mean of a conversation.
+
+    Attributes:
+        first, second: means over the conversations; None without one.
+        low, high: interval of first − second; None where one group does not vary or has fewer than two.
+        p, p_holm: Welch's; None where neither group varies.
+        direction: of the first group; `none` where no difference is shown after Holm's correction.
+        n_apart, n_compared: exchanges at which the intervals do not overlap, of those with both.
+    """
+
+    first: float | None
+    second: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None
+    direction: Direction
+    n_apart: int
+    n_compared: int
+
+    @property
+    def difference(self) -> float | None:
+        """First minus second."""
+        return None if self.first is None or self.second is None else self.first - self.second
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        known = self.low is not None and self.high is not None
+        return {
+            "first": self.first,
+            "second": self.second,
+            "difference": self.difference,
+            "ci": [self.low, self.high] if known else None,
+            "p": self.p,
+            "p_holm": self.p_holm,
+            "direction": self.direction,
+            "n_apart": self.n_apart,
+            "n_compared": self.n_compared,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure by exchange.
+
+    Attributes:
+        name: the column, or `votes`.
+        courses: one for each group; none where nobody has a value.
+        contrast: of two groups.
+    """
+
+    name: str
+    courses: tuple[Course, ...]
+    contrast: Contrast | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TrajectoryResult:
+    """The courses of some measures in some groups of conversations, at one interval level."""
+
+    grouping: Grouping
+    measures: tuple[Measure, ...]
+    level: float = LEVEL
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; undefined is None."""
+        grouping = self.grouping
+        return {
+            "kind": grouping.kind,
+            "trait": grouping.trait or None,
+            "groups": {group.name: len(group.conversations) for group in grouping.groups},
+            "n_drawn": grouping.n_drawn,
+            "lowest_best": grouping.lowest_best,
+            "highest_worst": grouping.highest_worst,
+            "reason": grouping.reason,
+            "level": self.level,
+            "measures": {
+                measure.name: {
+                    "courses": {
+                        group.name: _course_json(found)
+                        for group, found in zip(grouping.groups, measure.courses, strict=False)
+                    },
+                    "contrast": measure.contrast.to_json() if measure.contrast else None,
+                }
+                for measure in self.measures
+            },
+        }
+
+    def summary(self) -> str:
+        """Return the groups and how they differ, as lines of text."""
+        grouping = self.grouping
+        title = grouping.kind if not grouping.trait else f"by {grouping.trait}"
+        sizes = ", ".join(f"{group.name} {len(group.conversations):,}" for group in grouping.groups)
+        lines = [f"Trajectories, {title}: {sizes or grouping.reason}"]
+        for measure in self.measures:
+            found = measure.contrast
+            if not measure.courses:
+                lines.append(f"  {measure.name:36} no value")
+            elif found is not None:
+                lines.append(
+                    f"  {measure.name:36} {figure(found.first)} − {figure(found.second)} = "
+                    f"{figure(found.difference)} {span(found.low, found.high)}, Holm {probability(found.p_holm)}"
+                )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def best_and_worst(
+    per_conversation: pd.DataFrame, headline: str, controls: Sequence[str] = ()
+) -> Grouping:
+    """Group the conversations rated highest and lowest.
+
+    Args:
+        per_conversation: one row each, its id as index: `bot` and the headline.
+        headline: the column of scores.
+        controls: bots made to be bad; their conversations are left out.
+    """
+    frame = per_conversation[~per_conversation["bot"].isin(list(controls))]
+    found = extremes(frame[headline].to_numpy(), N_EXTREME, seed=SEED)
+    if found.lowest_best is None or found.highest_worst is None:
+        return Grouping("best-worst", reason=found.reason)
+    ids = frame.index.to_numpy()
+    return Grouping(
+        "best-worst",
+        (
+            Group("best", tuple(map(str, ids[found.best]))),
+            Group("worst", tuple(map(str, ids[found.worst]))),
+        ),
+        lowest_best=found.lowest_best,
+        highest_worst=found.highest_worst,
+        n_tied=found.n_tied,
+        reason=found.reason,
+    )
+
+
+def by_trait(
+    per_conversation: pd.DataFrame,
+    factors: Mapping[str, Mapping[str, str]],
+    traits: Sequence[str],
+) -> Grouping:
+    """Group rated conversations by what their bots are made of; `plain` stands first.
+
+    Args:
+        per_conversation: as in `best_and_worst`.
+        factors: by name, whatever its case, the level of each bot.
+        traits: factors to look for; the first that the bots carry is taken.
+    """
+    wanted = {trait.lower(): trait for trait in traits}
+    known = {wanted.get(name.lower(), name): levels for name, levels in factors.items()}
+    trait = next((trait for trait in traits if trait in known), "")
+    if not trait:
+        return Grouping("by-trait", reason=f"no bot is known by {' or '.join(traits)}")
+    levels, frame = known[trait], per_conversation
+    drawn = len(frame) > MOST_BY_TRAIT
+    if drawn:
+        frame = frame.sample(MOST_BY_TRAIT, random_state=SEED)
+    bots = list(zip(frame.index, frame["bot"], strict=True))
+    groups = [
+        Group(level, tuple(str(pk) for pk, bot in bots if levels.get(bot) == level))
+        for level in sorted(set(levels.values()), key=lambda level: (level != "plain", level))
+    ]
+    groups = [group for group in groups if group.conversations][:MOST_LEVELS]
+    return Grouping(
+        "by-trait",
+        tuple(groups),
+        trait=trait,
+        n_drawn=MOST_BY_TRAIT if drawn else None,
+        reason=f"only one level of {trait} has rated conversations" if len(groups) < 2 else None,
+    )
+
+
+def trajectories(
+    grouping: Grouping, values: Mapping[str, Rows], measures: Sequence[str]
+) -> TrajectoryResult:
+    """Compute the courses of every measure in every group, and how two groups differ.
+
+    Args:
+        values: by measure and conversation the values by exchange (`by_exchange`).
+        measures: in the order in which they are told.
+    """
+    made = [_measure(name, grouping, values.get(name, {})) for name in measures]
+    corrected = holm([m.contrast.p if m.contrast else None for m in made])
+    return TrajectoryResult(
+        grouping,
+        tuple(_corrected(measure, p) for measure, p in zip(made, corrected, strict=True)),
+    )
+
+
+def _measure(name: str, grouping: Grouping, rows: Rows) -> Measure:
+    if not any(value is not None for row in rows.values() for value in row):
+        return Measure(name, ())
+    courses = tuple(
+        course([rows.get(pk, []) for pk in group.conversations]) for group in grouping.groups
+    )
+    if len(courses) != 2:
+        return Measure(name, courses)
+    x, y = (_means(rows, group.conversations) for group in grouping.groups)
+    enough = min(len(x), len(y)) > 1
+    constant = is_constant(x), is_constant(y)
+    tested = welch(x, y, LEVEL) if enough and not all(constant) else None
+    shown = tested is not None and not any(constant)
+    first, second = courses
+    n = min(len(first.n), len(second.n))
+    apart = (first.low[:n] > second.high[:n]) | (first.high[:n] < second.low[:n])
+    both = np.isfinite(first.low[:n]) & np.isfinite(second.low[:n])
+    return Measure(
+        name,
+        courses,
+        Contrast(
+            first=float(x.mean()) if len(x) else None,
+            second=float(y.mean()) if len(y) else None,
+            low=tested.low if tested and shown else None,
+            high=tested.high if tested and shown else None,
+            p=tested.p if tested else None,
+            p_holm=None,
+            direction="none",
+            n_apart=int(apart.sum()),
+            n_compared=int(both.sum()),
+        ),
+    )
+
+
+def _corrected(measure: Measure, p_holm: float | None) -> Measure:
+    """Return the measure with its corrected p-value and the direction that follows from it."""
+    found = measure.contrast
+    if found is None:
+        return measure
+    direction: Direction = "none"
+    if p_holm is not None and p_holm < 1 - LEVEL:
+        direction = "higher" if (found.difference or 0) > 0 else "lower"
+    return replace(measure, contrast=replace(found, p_holm=p_holm, direction=direction))
+
+
+def behind_point(grouping: Grouping, rows: Rows, group: int, exchange: int) -> dict[str, float]:
+    """Return the conversations that a point is the mean of with their values, highest first.
+
+    Args:
+        rows: of the point's measure.
+        group: its place among the groups.
+        exchange: from 1.
+    """
+    if not 0 <= group < len(grouping.groups) or exchange < 1:
+        return {}
+    found = {
+        pk: value
+        for pk in grouping.groups[group].conversations
+        if len(rows.get(pk, [])) >= exchange and (value := rows[pk][exchange - 1]) is not None
+    }
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def by_exchange(exchanges: Sequence[int], values: Sequence[float | None]) -> list[float | None]:
+    """Average a conversation's values within each exchange, the first exchange first.
+
+    Args:
+        exchanges: of each turn, from 1; 0 for what is said before anybody has written, which belongs to none.
+        values: of each turn, None where undefined.
+    """
+    within: dict[int, list[float]] = {}
+    for exchange, value in zip(exchanges, values, strict=False):
+        if exchange and value is not None:
+            within.setdefault(exchange, []).append(value)
+    last = max(exchanges, default=0)
+    return [
+        sum(within[exchange]) / len(within[exchange]) if exchange in within else None
+        for exchange in range(1, last + 1)
+    ]
+
+
+def _means(rows: Rows, conversations: Sequence[str]) -> np.ndarray:
+    """Return the mean of each conversation that has a value, (n,)."""
+    known = [[v for v in rows.get(pk, []) if v is not None] for pk in conversations]
+    return np.array([sum(row) / len(row) for row in known if row])
+
+
+def _course_json(found: Course) -> dict[str, Any]:
+    def plain(values: np.ndarray) -> list[float | None]:
+        return [float(value) if np.isfinite(value) else None for value in values]
+
+    return {
+        "mean": plain(found.mean),
+        "low": plain(found.low),
+        "high": plain(found.high),
+        "n": [int(n) for n in found.n],
+    }

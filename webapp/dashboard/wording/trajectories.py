@@ -1,0 +1,287 @@
+"""How conversations unfold, in sentences, figures and the table behind a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from django.utils.translation import gettext as _
+
+from evaluation.analysis.trajectories import SEED, Contrast, Grouping, Measure, TrajectoryResult
+from evaluation.columns import Column
+from evaluation.metrics.registry import metric_list
+from evaluation.printing import figure, share, span
+from evaluation.ratings import Dimension
+from webapp.dashboard import counts
+from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
+from webapp.dashboard.plots.lines import Group, Panel, lines_figure
+from webapp.dashboard.wording.sections import NamedTable, Section, digits_for, listed, number_cell
+from webapp.ratings.bots import BotInfo
+from webapp.runs.selectors.courses import VOTES
+
+MOST = 500
+"""So many conversations behind a point are listed."""
+
+PointLink = Callable[[str, str, int, int], str]
+"""Address of the conversations behind a point, by figure, column, group and exchange; "" in the report."""
+
+
+def trajectories_section(
+    best_worst: TrajectoryResult,
+    by_trait: TrajectoryResult,
+    *,
+    headline: Dimension,
+    study_key: str,
+    point_link: PointLink = lambda *point: "",
+) -> Section:
+    """Return Figures 3 and 4 of the paper on a study.
+
+    Args:
+        headline: what conversations are ranked by.
+        study_key: for the command that computes what is missing.
+    """
+    section = Section("trajectories", _("How conversations unfold"))
+    grouping = best_worst.grouping
+    if not grouping.groups:
+        section.missing.append(
+            _("Best and worst conversations: {why}.").format(why=grouping.reason)
+        )
+    else:
+        panels = _panels(best_worst, study_key, point_link)
+        section.points.extend(_statements(best_worst, panels))
+        section.figures.append(_best_worst_figure(best_worst, panels, headline))
+        if grouping.reason:
+            section.missing.append(f"{grouping.reason[0].upper()}{grouping.reason[1:]}.")
+    grouping = by_trait.grouping
+    if not grouping.trait:
+        section.missing.append(
+            _(
+                "Plain against EI: no bot here is known to be one or the other. A table of bots with a column "
+                "“EI” (plain, EI) would tell."
+            )
+        )
+    elif len(grouping.groups) < 2:
+        section.missing.append(
+            _("{trait}: only one kind of bot has rated conversations.").format(trait=grouping.trait)
+        )
+    else:
+        panels = _panels(by_trait, study_key, point_link)
+        section.points.extend(_statements(by_trait, panels))
+        section.figures.append(_by_trait_figure(by_trait, panels))
+    return section
+
+
+def _best_worst_figure(found: TrajectoryResult, panels: list[Panel], headline: Dimension) -> Figure:
+    grouping = found.grouping
+    digits = digits_for(headline.low, headline.high)
+    n = len(grouping.groups[0].conversations)
+    return lines_figure(
+        panels,
+        id=grouping.kind,
+        title=_("What sets the best conversations apart?"),
+        method=_(
+            "The {chats} rated highest and the {n} rated lowest by {name} ({high} and above, {low} and below), "
+            "controls left out; mean over those that reach the exchange, 90 % intervals."
+        ).format(
+            chats=counts.conversations(n),
+            n=n,
+            name=headline.title.lower(),
+            high=figure(grouping.lowest_best, digits),
+            low=figure(grouping.highest_worst, digits),
+        ),
+        note_lead=verdict_sentence(found),
+        note=_note_best_worst(grouping),
+        x_title=_("exchange"),
+    )
+
+
+def _note_best_worst(grouping: Grouping) -> str:
+    note = _(
+        "The rows of figures under each plot say how many conversations a point stands for; people who go on are not "
+        "like those who leave."
+    )
+    if max(grouping.n_tied) < 2:
+        return note
+    best, worst = grouping.n_tied
+    drawn = _("Ties at the borders ({best} and {worst}) were drawn by seed {seed}.")
+    return f"{note} {drawn.format(best=best, worst=counts.conversations(worst), seed=SEED)}"
+
+
+def _by_trait_figure(found: TrajectoryResult, panels: list[Panel]) -> Figure:
+    grouping = found.grouping
+    if grouping.n_drawn is None:
+        method = _("Rated conversations by the bot’s {trait}; mean and 90 % interval.")
+    else:
+        method = _(
+            "Rated conversations by the bot’s {trait}; mean and 90 % interval. {n} conversations drawn by seed {seed}."
+        )
+    return lines_figure(
+        panels,
+        id=grouping.kind,
+        title=_("Does “{trait}” change how people talk?").format(trait=grouping.trait),
+        method=method.format(trait=grouping.trait, n=grouping.n_drawn, seed=SEED),
+        note_lead=verdict_sentence(found),
+        note=_(
+            "Conversations are the unit, so bots with more of them weigh more; a difference here may be that of single "
+            "bots."
+        ),
+        x_title=_("exchange"),
+    )
+
+
+def column_title(name: str) -> str:
+    """Return what a course is of."""
+    if name == VOTES:
+        return _("Votes on replies, up minus down")
+    declared = _declared()
+    return declared[name].title if name in declared else name
+
+
+def _declared() -> dict[str, Column]:
+    return {
+        column.name: column
+        for metric in metric_list()
+        for column in metric.columns
+        if column.level == "turn"
+    }
+
+
+def group_title(grouping: Grouping, place: int) -> str:
+    """Return what a group is called, with its size where it is one of the best and worst."""
+    group = grouping.groups[place]
+    if grouping.kind == "by-trait":
+        return group.name
+    words = {"best": _("best {n}"), "worst": _("worst {n}")}
+    return words[group.name].format(n=len(group.conversations))
+
+
+def _panels(found: TrajectoryResult, study_key: str, point_link: PointLink) -> list[Panel]:
+    return [_panel(found.grouping, measure, study_key, point_link) for measure in found.measures]
+
+
+def _panel(grouping: Grouping, measure: Measure, study_key: str, point_link: PointLink) -> Panel:
+    title = column_title(measure.name)
+    if not measure.courses:
+        if measure.name == VOTES:
+            return Panel(title, [], _("nobody voted"))
+        why = _("not computed yet: run `manage.py compute_metrics --study {key}`")
+        return Panel(title, [], why.format(key=study_key))
+    groups = [
+        Group(
+            group_title(grouping, place),
+            course,
+            partial(point_link, grouping.kind, measure.name, place),
+        )
+        for place, course in enumerate(measure.courses)
+    ]
+    return Panel(title, groups)
+
+
+def _statements(found: TrajectoryResult, panels: list[Panel]) -> list[str]:
+    """Say how two groups differ in the mean of a conversation, and at how many exchanges."""
+    return [
+        _statement(panel, measure.contrast)
+        for measure, panel in zip(found.measures, panels, strict=True)
+        if measure.contrast is not None
+    ]
+
+
+def _statement(panel: Panel, contrast: Contrast) -> str:
+    means = [abs(mean) for mean in (contrast.first, contrast.second) if mean is not None]
+    # Rare things such as laughter need more digits than the usual two.
+    digits = 2 if max(means, default=0) >= 0.05 else 4
+    if contrast.low is None or contrast.high is None:
+        said = _(
+            "{title}: {a} ({first}), {b} ({second}); intervals apart at {n} of {all} exchanges."
+        )
+    else:
+        said = _(
+            "{title}: {a} ({first}), {b} ({second}), difference {gap} {ends}; intervals apart at {n} of {all} exchanges."
+        )
+    return said.format(
+        title=panel.title,
+        a=figure(contrast.first, digits),
+        b=figure(contrast.second, digits),
+        first=panel.groups[0].title,
+        second=panel.groups[1].title,
+        gap=figure(contrast.difference, digits),
+        ends=span(contrast.low, contrast.high, digits),
+        n=contrast.n_apart,
+        all=contrast.n_compared,
+    )
+
+
+def verdict_sentence(found: TrajectoryResult) -> str:
+    """Say in which measures two groups differ beyond chance, and in which nothing is shown; "" for more groups."""
+    told: dict[str, list[str]] = {"higher": [], "lower": [], "none": []}
+    for measure in found.measures:
+        if measure.contrast is not None:
+            told[measure.contrast.direction].append(f"“{column_title(measure.name).lower()}”")
+    parts = [
+        words.format(listed(told[way]))
+        for way, words in (
+            ("higher", _("higher in {}")),
+            ("lower", _("lower in {}")),
+            ("none", _("no difference shown in {}")),
+        )
+        if told[way]
+    ]
+    if not parts:
+        return ""
+    first, second = (group_title(found.grouping, place) for place in (0, 1))
+    return _(
+        "{first} against {second}: {found} (means of conversations, Welch, p < {alpha} by Holm’s correction)."
+    ).format(
+        first=first[:1].upper() + first[1:],
+        second=second,
+        found="; ".join(parts),
+        alpha=share(1 - found.level),
+    )
+
+
+def point_table(
+    values: Mapping[str, float],
+    *,
+    measure: str,
+    group: str,
+    exchange: int,
+    headline: Dimension,
+    bots: Mapping[str, BotInfo],
+    ratings: Mapping[str, float],
+    link: Callable[[str], str],
+) -> NamedTable:
+    """Return the conversations behind a point, as a table.
+
+    Args:
+        values: of the point's measure by conversation, highest first.
+        measure: its column.
+        group: the title of the point's group.
+        bots: by conversation.
+        ratings: the headline by conversation.
+        link: address of a conversation.
+    """
+    digits = digits_for(headline.low, headline.high)
+    rows = []
+    for pk in list(values)[:MOST]:
+        info = bots[pk]
+        rows.append(
+            [
+                Cell(pk[:8], href=link(pk)),
+                Cell(info.title, slot=info.slot, hollow=info.is_control),
+                number_cell(ratings[pk], digits),
+                number_cell(values[pk]),
+            ]
+        )
+    headers = [Header(_("Conversation")), Header(_("Bot"))]
+    headers += [Header(headline.title, numeric=True), Header(column_title(measure), numeric=True)]
+    return NamedTable(
+        "behind",
+        _("{measure}, exchange {n}: {group}").format(
+            measure=column_title(measure), n=exchange, group=group
+        ),
+        Table(headers, rows),
+        method=_("{chats}, the highest values first.").format(
+            chats=counts.conversations(len(values))
+        ),
+        note=_("The first {n} are listed.").format(n=MOST) if len(values) > MOST else "",
+    )
