@@ -28,13 +28,11 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
-from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_for
 from webapp.participant.ownership import participant_ids
 from webapp.participant.recruitment import MTURK_FRAMES, recruitment_read, recruitment_unsign
 from webapp.studies.frames import frame_origins
 from webapp.studies.models import Participant, Study
-from webapp.studies.outcomes import ending_of
 from webapp.studies.selectors import participant_from_token, study_by_key
 
 View = Callable[..., HttpResponse]
@@ -156,20 +154,3 @@ def with_policy(
 def form_action(*addresses: str) -> dict[str, list[str]]:
     """The directive that lets forms of a page go to these addresses outside."""
     return {"form-action": [SELF, *addresses]}
-
-
-def conversation_address(visit: Visit, conversation: Conversation, open_one: UUID | None) -> str:
-    """Where a participant belongs who asks for a page that this conversation no longer has.
-
-    Args:
-        open_one: the participant's open conversation, if any.
-    """
-    task = conversation.task
-    if conversation.state == Conversation.State.OPEN:
-        return visit.link("chat", conversation.pk)
-    if task is not None and ending_of(task) is not None:
-        return visit.link("done", conversation.pk)
-    if open_one is not None:
-        return visit.link("chat", open_one)
-    assert conversation.study is not None
-    return visit.link("entry", conversation.study.key)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
 from webapp.participant.ownership import session_participant_id
 from webapp.participant.recruitment import Recruitment
 from webapp.studies.models import Participant, Study
 from webapp.studies.outcomes import Ending, ending_of, endings_of, tasks_with_endings
+from webapp.studies.selectors import rehearsal_token_valid, study_refusal
 
 
 def participant_known(
@@ -22,16 +23,38 @@ def participant_known(
     """
     if token_of is not None:
         return token_of
-    if recruitment.external_id:
-        return Participant.objects.filter(
-            study=study, platform=recruitment.platform, external_id=recruitment.external_id
-        ).first()
-    participants = Participant.objects.filter(study=study)
     known = session_participant_id(session, study.key)
-    participant = participants.filter(pk=known).first() if known else None
-    if participant is None and recruitment.nonce:
-        participant = participants.filter(entry_nonce=recruitment.nonce).first()
-    return participant
+    if known and not recruitment.external_id:
+        participant = Participant.objects.filter(study=study, pk=known).first()
+        if participant is not None:
+            return participant
+    return participant_of_form(study, recruitment)
+
+
+def participant_of_form(study: Study, recruitment: Recruitment) -> Participant | None:
+    """Return whom the platform's id or an earlier arrival of the same form has made; None if nobody."""
+    participants = Participant.objects.filter(study=study)
+    if recruitment.external_id:
+        return participants.filter(
+            platform=recruitment.platform, external_id=recruitment.external_id
+        ).first()
+    if recruitment.nonce:
+        return participants.filter(entry_nonce=recruitment.nonce).first()
+    return None
+
+
+def start_refusal(
+    study: Study, participant: Participant | None, *, rehearsal: str
+) -> Refused | None:
+    """Return why this person cannot start a chat; scripted participants take nobody's place.
+
+    Args:
+        rehearsal: the token of a scripted participant, if one came with the link.
+    """
+    refusal = study_refusal(study, participant)
+    if refusal is None or refusal.code != "full":
+        return refusal
+    return None if rehearsal_token_valid(study, rehearsal) else refusal
 
 
 def speaks_for(
@@ -78,10 +101,8 @@ def visit_ending(
     return ending_of(newest) if newest else None
 
 
-def conversation_open_id(participant: Participant) -> UUID | None:
-    """The participant's open conversation."""
-    return (
-        Conversation.objects.filter(participant=participant, state=Conversation.State.OPEN)
-        .values_list("pk", flat=True)
-        .first()
-    )
+def conversation_open(participant: Participant) -> Conversation | None:
+    """Return the participant's open chat."""
+    return Conversation.objects.filter(
+        participant=participant, state=Conversation.State.OPEN
+    ).first()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from django.urls import path
 
 from webapp.participant import views
+from webapp.participant.steps import chat, consent, done, form
 
 app_name = "participant"
 urlpatterns = [
     path("", views.index, name="index"),
-    path("s/<slug:study_key>/", views.entry, name="entry"),
+    path("s/<slug:study_key>/", consent.entry, name="entry"),
     path("s/<slug:study_key>/start/", views.start, name="start"),
-    path("chat/<uuid:conversation_id>/", views.chat, name="chat"),
-    path("chat/<uuid:conversation_id>/rate/", views.rate, name="rate"),
-    path("chat/<uuid:conversation_id>/done/", views.done, name="done"),
+    path("chat/<uuid:conversation_id>/", chat.chat, name="chat"),
+    path("chat/<uuid:conversation_id>/rate/", form.rate, name="rate"),
+    path("chat/<uuid:conversation_id>/done/", done.done, name="done"),
     path("chat/<uuid:conversation_id>/swap/", views.swap, name="swap"),
     path("chat/<uuid:conversation_id>/finish/", views.finish, name="finish"),
     path("chat/<uuid:conversation_id>/withdraw/", views.withdraw, name="withdraw"),

@@ -1,4 +1,4 @@
-"""The page of somebody who has finished: how it ended, their code, and the way back to be paid."""
+"""The end of a task: how it ended, the code, and the way back to be paid."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.http import require_safe
 
+from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import task_chat
-from webapp.participant.access import Visit, form_action, with_policy
+from webapp.participant.access import Visit, conversation_page, form_action, with_policy
 from webapp.participant.presentation import own_thanks, study_texts, way_at
 from webapp.participant.recruitment import (
     Recruitment,
@@ -16,9 +18,35 @@ from webapp.participant.recruitment import (
     platform_name,
     recruitment_sign,
 )
+from webapp.participant.steps.base import Standing, register_step, to_next_step
 from webapp.studies.models import Outcome
-from webapp.studies.outcomes import Ending
+from webapp.studies.outcomes import Ending, ending_of
 from webapp.studies.selectors import study_refusal
+
+
+@register_step
+class Done:
+    """Read the thanks and the code; it can be opened again and again."""
+
+    name = "done"
+
+    def is_applicable(self, standing: Standing) -> bool:
+        return standing.task is not None and ending_of(standing.task) is not None
+
+    def is_completed(self, standing: Standing) -> bool:
+        return False
+
+    def address(self, standing: Standing, visit: Visit) -> str:
+        assert standing.conversation is not None
+        return visit.link("done", standing.conversation.pk)
+
+
+@require_safe
+@conversation_page
+def done(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+    """Show how the task ended. Opened again it says the same."""
+    ending = ending_of(conversation.task) if conversation.task else None
+    return done_page(request, visit, ending) if ending else to_next_step(conversation, visit)
 
 
 def done_page(
@@ -29,7 +57,7 @@ def done_page(
     recruitment: Recruitment | None = None,
     shown: Sequence[Ending] = (),
 ) -> HttpResponse:
-    """The same page for every outcome, after the chat and whenever the link is opened again.
+    """Return the same page for every outcome, after the chat and whenever the link is opened again.
 
     Args:
         recruitment: the parameters of the link that was opened, if one was.

@@ -1,0 +1,89 @@
+"""Which step of the way somebody has come to, for everything that can become of a task."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from tests.builders import fail_reply, make_conversation, make_rating
+from tests.webapp.participant.conftest import begin, chat, post
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.services import (
+    chat_elsewhere_close,
+    conversation_finish_failed,
+    conversation_swap,
+    conversation_withdraw,
+)
+from webapp.participant.steps.base import Standing, next_step, standing_in, steps
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.services import consent_record, participant_enter
+
+pytestmark = pytest.mark.django_db
+
+
+def step_of(conversation: Conversation) -> str | None:
+    step = next_step(standing_in(Conversation.objects.get(pk=conversation.pk)))
+    return step.name if step else None
+
+
+@pytest.mark.parametrize("protocol", protocols.names())
+def test_every_step_of_a_protocol_has_its_page(protocol: str) -> None:
+    named = {step.name for step in protocols.get(protocol).steps}
+    assert named <= set(steps.names())
+
+
+def test_before_a_task_come_consent_and_instructions(study: Study) -> None:
+    assert next_step(Standing(study)).name == "consent"
+    participant = participant_enter(study=study)
+    assert next_step(Standing(study, participant)).name == "consent"
+    consent_record(participant=participant)
+    assert next_step(Standing(study, participant)).name == "instructions"
+
+
+def test_a_chat_goes_on_until_it_is_rated(study: Study) -> None:
+    conversation = make_conversation(study, n_exchanges=3)
+    assert step_of(conversation) == "chat"
+    make_rating(conversation)
+    assert step_of(conversation) == "done"
+
+
+def test_who_ends_early_or_withdraws_skips_the_form(study: Study) -> None:
+    failed, withdrawn = make_conversation(study), make_conversation(study, n_exchanges=1)
+    fail_reply(failed)
+    conversation_finish_failed(conversation=failed)
+    conversation_withdraw(conversation=withdrawn)
+    assert step_of(failed) == step_of(withdrawn) == "done"
+
+
+def test_a_task_that_ended_in_nothing_has_no_next_step(study: Study) -> None:
+    swapped = make_conversation(study)
+    fail_reply(swapped)
+    following = conversation_swap(conversation=swapped)
+    assert step_of(swapped) is None
+    assert step_of(following) == "chat"
+
+
+def test_an_old_address_leads_to_the_open_chat_and_else_to_the_beginning(
+    study: Study, browser: Client
+) -> None:
+    swapped = begin(browser)
+    fail_reply(swapped)
+    following = post(browser, f"/chat/{swapped.pk}/swap/").url.split("/")[2]
+    for page in ("", "rate/", "done/"):
+        assert browser.get(f"/chat/{swapped.pk}/{page}").url == f"/chat/{following}/"
+
+
+def test_who_lost_the_place_to_another_visit_goes_on_with_the_chat(
+    study: Study, browser: Client
+) -> None:
+    left = begin(browser, query="?workerId=w1&assignmentId=a1")
+    chat(left, 1)
+    long_ago = timezone.now() - timedelta(hours=1)
+    Turn.objects.filter(conversation=left).update(created_at=long_ago)
+    chat_elsewhere_close(participant=left.participant, submission="a2")
+    assert step_of(left) == "chat"
+    assert browser.get(f"/chat/{left.pk}/").status_code == 200

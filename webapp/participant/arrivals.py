@@ -1,0 +1,94 @@
+"""Somebody at a study's door: who they are, whether they may begin, and the pages for those who may not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from webapp.core.errors import Refused
+from webapp.participant.access import Visit
+from webapp.participant.presentation import refusal_text, study_texts
+from webapp.participant.recruitment import Recruitment, platform_name
+from webapp.participant.selectors import (
+    codes_shown,
+    participant_known,
+    speaks_for,
+    start_refusal,
+    visit_ending,
+)
+from webapp.participant.steps.done import done_page
+from webapp.studies.models import Participant, Study
+
+
+@dataclass
+class Arrival:
+    """One request for a study's first page, or of its form, with the parameters it came with."""
+
+    request: HttpRequest
+    study: Study
+    visit: Visit
+    recruitment: Recruitment
+
+    @cached_property
+    def participant(self) -> Participant | None:
+        """Whoever this visit belongs to; None for somebody new."""
+        return participant_known(
+            session=self.request.session,
+            study=self.study,
+            recruitment=self.recruitment,
+            token_of=self.visit.participant,
+        )
+
+    @cached_property
+    def is_theirs(self) -> bool:
+        """Whether more than a platform's id in a link speaks for the participant."""
+        return self.participant is not None and speaks_for(
+            session=self.request.session,
+            participant=self.participant,
+            recruitment=self.recruitment,
+            token_of=self.visit.participant,
+        )
+
+    def refusal(self) -> Refused | None:
+        """Return why this person cannot start a chat; None if they can."""
+        return start_refusal(self.study, self.participant, rehearsal=self.recruitment.rehearsal)
+
+    def ended_page(self) -> HttpResponse | None:
+        """Return the page that says how this visit has ended already; None if it has not."""
+        if self.participant is None:
+            return None
+        ending = visit_ending(
+            participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
+        )
+        if ending is None:
+            return None
+        shown = codes_shown(
+            participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
+        )
+        return done_page(
+            self.request, self.visit, ending, recruitment=self.recruitment, shown=shown
+        )
+
+    def refused_page(self, refusal: Refused) -> HttpResponse:
+        """Return the page that says why there is no chat, with the codes earned so far."""
+        request, participant = self.request, self.participant
+        endings = []
+        if participant is not None:
+            endings = codes_shown(
+                participant=participant, recruitment=self.recruitment, is_theirs=self.is_theirs
+            )
+        context = {
+            **study_texts(self.study),
+            "visit": self.visit,
+            "code": refusal.code,
+            "text": refusal_text(refusal.code, self.recruitment.platform),
+            "endings": endings,
+            "platform": platform_name(participant, self.study) if participant else "",
+            "is_prolific": participant is not None and participant.platform == "prolific",
+            "retry_url": request.get_full_path() if request.method == "GET" else "",
+        }
+        status = 409 if request.method == "POST" else 200
+        return render(request, "participant/refused.html", context, status=status)

@@ -1,0 +1,80 @@
+"""What the participant's pages write: somebody who agrees begins a chat."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from webapp.conversations.entering import conversation_enter
+from webapp.conversations.models import Conversation
+from webapp.conversations.services import chat_elsewhere_close, conversation_start
+from webapp.core.errors import Refused
+from webapp.participant.recruitment import Recruitment
+from webapp.participant.selectors import participant_of_form, start_refusal
+from webapp.studies.models import Participant, Study
+from webapp.studies.selectors import rehearsal_token_valid
+from webapp.studies.services import consent_record
+from webapp.studies.terms import consent_version
+
+# Codes of what is refused before anybody is known; the entry page says each in its own place.
+UNFILLED, PREVIEW, CHANGED, NOT_AGREED = "no_ids", "preview", "changed", "not_agreed"
+
+
+def chat_begin(
+    *,
+    study: Study,
+    recruitment: Recruitment,
+    agreed: bool,
+    participant: Participant | None,
+    is_theirs: bool,
+    by_token: bool,
+) -> Conversation:
+    """Take in somebody who agreed, or lead them back to the chat they have. Returns the chat.
+
+    Args:
+        recruitment: what came with the link, by the signed form.
+        agreed: whether they ticked the box.
+        participant: whom the visit belongs to; None for somebody new.
+        is_theirs: whether session, token or form speak for that participant.
+        by_token: whether the signed token does.
+
+    Raises:
+        Refused: `no_ids`, `preview`, `changed` or `not_agreed` before anybody is stored; `elsewhere`
+            while the participant's chat is in use in another visit; and as `study_refusal` and
+            `task_open`.
+    """
+    _agreement_check(study, recruitment, agreed=agreed)
+    refusal = start_refusal(study, participant, rehearsal=recruitment.rehearsal)
+    if refusal is not None and participant is None:
+        # The same form, sent twice, may just have taken the last place.
+        participant = participant_of_form(study, recruitment)
+        is_theirs = participant is not None and participant.entry_nonce == recruitment.nonce
+        refusal = start_refusal(study, participant, rehearsal=recruitment.rehearsal)
+    if refusal is not None:
+        raise refusal
+    if participant is not None and not is_theirs:
+        chat_elsewhere_close(participant=participant, submission=recruitment.submission)
+    if participant is not None and (by_token or not recruitment.external_id):
+        consent_record(participant=participant)
+        return conversation_start(participant=participant)
+    return conversation_enter(
+        study=study,
+        platform=recruitment.platform,
+        external_id=recruitment.external_id,
+        recruitment=recruitment.fields,
+        entry_nonce=recruitment.nonce,
+        is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
+    )
+
+
+def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool) -> None:
+    if recruitment.is_unfilled:
+        # Nobody can be paid by a link whose placeholders the platform did not fill in.
+        raise Refused(UNFILLED, _("The link came without its ids."))
+    if recruitment.is_preview:
+        raise Refused(PREVIEW, _("Accept the task to start."))
+    if recruitment.consent and recruitment.consent != consent_version(study):
+        raise Refused(
+            CHANGED, _("The study was changed since you opened this page. Please read it again.")
+        )
+    if not agreed:
+        raise Refused(NOT_AGREED, _("Tick the box if you agree to take part."))

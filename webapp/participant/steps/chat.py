@@ -1,0 +1,52 @@
+"""The chat; its messages come by the socket."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from webapp.conversations.models import Conversation
+from webapp.participant.access import Visit, conversation_page
+from webapp.participant.presentation import chat_notes, place_held_until, study_texts, way_at
+from webapp.participant.steps.base import Standing, register_step, standing_in, to_next_step
+from webapp.participant.wording import chat_words
+
+
+@register_step
+class Chat:
+    """Talk to the bot of the task. It ends with the rating, or by one of the ways out."""
+
+    name = "chat"
+
+    def is_applicable(self, standing: Standing) -> bool:
+        return standing.conversation is not None
+
+    def is_completed(self, standing: Standing) -> bool:
+        assert standing.conversation is not None
+        return standing.conversation.state != Conversation.State.OPEN
+
+    def address(self, standing: Standing, visit: Visit) -> str:
+        assert standing.conversation is not None
+        return visit.link("chat", standing.conversation.pk)
+
+
+@require_safe
+@conversation_page
+def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+    """Show the chat while it is open."""
+    if conversation.state != Conversation.State.OPEN:
+        return to_next_step(conversation, visit)
+    study = standing_in(conversation).study
+    context = {
+        **study_texts(study),
+        "visit": visit,
+        "conversation": conversation,
+        "rate_url": visit.link("rate", conversation.pk),
+        "words": chat_words(study),
+        "note": chat_notes(study).get(request.GET.get("note", "")),
+        "held_until": place_held_until(conversation),
+        "n_segments": range(min(study.min_exchanges, 20)),
+        "way": way_at(study, "chat"),
+    }
+    return render(request, "participant/chat.html", context)

@@ -1,0 +1,74 @@
+"""The study's first page: what it is about, consent, and how it works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from webapp.core.errors import Refused
+from webapp.participant.access import Visit, study_page
+from webapp.participant.arrivals import Arrival
+from webapp.participant.presentation import study_texts, way_at
+from webapp.participant.recruitment import recruitment_read, recruitment_sign
+from webapp.participant.selectors import conversation_open
+from webapp.participant.services import UNFILLED
+from webapp.participant.steps.base import Standing, register_step
+from webapp.studies.models import Study
+
+
+@register_step
+class Consent:
+    """Agree to take part; once for all tasks of the study."""
+
+    name = "consent"
+
+    def is_applicable(self, standing: Standing) -> bool:
+        return True
+
+    def is_completed(self, standing: Standing) -> bool:
+        return standing.participant is not None and standing.participant.consented_at is not None
+
+    def address(self, standing: Standing, visit: Visit) -> str:
+        return visit.link("entry", standing.study.key)
+
+
+@require_safe
+@study_page
+def entry(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
+    """Show consent and instructions. Creates nothing: link previews must not use up places."""
+    arrival = Arrival(request, study, visit, recruitment_read(request.GET))
+    if arrival.recruitment.is_unfilled:
+        return arrival.refused_page(Refused(UNFILLED, _("The link came without its ids.")))
+    ended = arrival.ended_page()
+    if ended is not None:
+        return ended
+    refusal = arrival.refusal()
+    return arrival.refused_page(refusal) if refusal else entry_page(arrival)
+
+
+def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
+    """Return the page.
+
+    Args:
+        errors: `page_error` above all of it, or `consent_error` beside the box.
+    """
+    visit, recruitment = arrival.visit, arrival.recruitment
+    # A platform id in a link does not open a chat: only the session or the token does.
+    is_certain = visit.participant is not None or not recruitment.external_id
+    mine = arrival.participant if is_certain and not errors else None
+    open_one = conversation_open(mine) if mine else None
+    context = {
+        **study_texts(arrival.study),
+        "visit": visit,
+        "recruitment": recruitment,
+        "entry_field": recruitment_sign(arrival.study, recruitment),
+        "is_preview": recruitment.is_preview,
+        "continue_url": visit.link("chat", open_one.pk) if open_one else "",
+        "way": way_at(arrival.study, "consent"),
+        **errors,
+    }
+    return render(arrival.request, "participant/entry.html", context)

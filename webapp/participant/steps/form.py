@@ -1,0 +1,106 @@
+"""The rating form with the conversation beside it."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import can_rate, history
+from webapp.core.errors import Refused
+from webapp.participant.access import Visit, conversation_page
+from webapp.participant.forms import RatingForm
+from webapp.participant.presentation import study_texts, way_at
+from webapp.participant.steps.base import Standing, register_step, standing_in, to_next_step
+from webapp.ratings.services import (
+    WAITS_FOR_REPLY,
+    answers_check,
+    rating_draft_store,
+    rating_submit,
+)
+from webapp.studies.protocols.base import protocols
+
+_CHECK = "check"  # the note of an address whose form says what is wrong with it
+
+
+@register_step
+class Form:
+    """Rate the chat. Saving the answers also closes it, so an open chat alone has this step ahead."""
+
+    name = "form"
+
+    def is_applicable(self, standing: Standing) -> bool:
+        return standing.conversation is not None
+
+    def is_completed(self, standing: Standing) -> bool:
+        assert standing.conversation is not None
+        return standing.conversation.state != Conversation.State.OPEN
+
+    def address(self, standing: Standing, visit: Visit) -> str:
+        assert standing.conversation is not None
+        return visit.link("rate", standing.conversation.pk)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@conversation_page
+def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+    """Show the form, or take what it sends."""
+    if conversation.state != Conversation.State.OPEN:
+        return to_next_step(conversation, visit)
+    study = standing_in(conversation).study
+    rubric = protocols.get(study.protocol).form(study)
+    is_early = conversation.n_exchanges < study.min_exchanges
+    is_waiting = not can_rate(conversation)
+    if is_early or (is_waiting and request.method != "POST" and not conversation.rating_draft):
+        note = "too_early" if is_early else "waiting_for_reply"
+        return redirect(visit.link("chat", conversation.pk, note=note))
+    if request.method == "POST":
+        return _rate(conversation, visit, RatingForm(rubric, request.POST))
+    # What was sent before and could not be taken is still there, on every way to this page.
+    is_checked = request.GET.get("note") == _CHECK
+    sent = conversation.rating_draft if conversation.rating_draft or is_checked else None
+    form = RatingForm(rubric, sent, show_errors=is_checked)
+    if is_checked and form.is_valid():
+        form.refuse(answers_check(rubric=rubric, answers=form.answers))
+        if is_waiting:
+            form.refuse({"": str(WAITS_FOR_REPLY)})
+    questions = form.questions()
+    context = {
+        **study_texts(study),
+        "visit": visit,
+        "conversation": conversation,
+        "turns": history(conversation.pk).turns,
+        "chat_url": visit.link("chat", conversation.pk),
+        "form": form,
+        "questions": questions,
+        "wrong": [question for question in questions if question.errors],
+        "way": way_at(study, "form"),
+    }
+    return render(request, "participant/rate.html", context)
+
+
+def _rate(conversation: Conversation, visit: Visit, form: RatingForm) -> HttpResponse:
+    """Take the rating, or keep what was sent and lead to the form, which says what is wrong.
+
+    A page that answers a form cannot be reloaded or gone back to without sending it again; the one it
+    leads to can.
+    """
+    assert conversation.participant is not None, f"chat {conversation.pk} without a participant"
+    try:
+        if not form.is_valid():
+            raise Refused("bad_answers", _("Some answers are missing."))
+        rating_submit(
+            conversation=conversation,
+            participant=conversation.participant,
+            answers=form.answers,
+            comment=form.cleaned_data["comments"],
+        )
+    except Refused as refused:
+        if refused.code in ("bad_answers", "waiting_for_reply"):
+            rating_draft_store(conversation=conversation, values=form.typed)
+            return redirect(visit.link("rate", conversation.pk, note=_CHECK))
+        conversation.refresh_from_db()
+        return to_next_step(conversation, visit)
+    return redirect(visit.link("done", conversation.pk))
