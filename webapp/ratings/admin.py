@@ -14,7 +14,7 @@ from webapp.ratings.models import Rating
 class RatingAdmin(ReadOnly, admin.ModelAdmin):
     list_display = ("id", "study", "bot", "answers", "rater", "submitted_at")
     list_filter = ("conversation__study", "conversation__bot__bot_id", "rubric")
-    list_select_related = ("conversation__study", "conversation__bot")
+    list_select_related = ("conversation__study", "conversation__bot", "participant__study")
     search_fields = ("conversation__id", "rater", "comment")
     date_hierarchy = "submitted_at"
     show_full_result_count = False
@@ -25,10 +25,12 @@ class RatingAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.display(description=_("study"))
     def study(self, rating: Rating) -> str:
-        """The conversation's study."""
-        return str(rating.conversation.study or "–")
+        """Return the study it was given in."""
+        if rating.participant is not None:
+            return str(rating.participant.study)
+        return str((rating.conversation and rating.conversation.study) or "–")
 
     @admin.display(description=_("bot"))
     def bot(self, rating: Rating) -> str:
-        """Who was rated."""
-        return rating.conversation.bot.bot_id
+        """Return who was rated, where that is one bot."""
+        return rating.conversation.bot.bot_id if rating.conversation else "–"

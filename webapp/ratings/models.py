@@ -1,20 +1,48 @@
-"""A participant's answers to a rubric."""
+"""A person's answers to a rubric."""
 
 from __future__ import annotations
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, Turn
 from webapp.core.models import TimeStamped
-from webapp.studies.models import Participant, Rubric
+from webapp.studies.models import Item, Participant, Rubric, Slot, Task
+
+_TARGETS = ("conversation", "turn", "item", "first", "second")
+
+
+def _target_is(*names: str) -> Q:
+    """Return the condition that these fields and no others say what is rated."""
+    return Q(**{f"{name}__isnull": name not in names for name in _TARGETS})
 
 
 class Rating(TimeStamped):
-    """One rater's answers about one conversation: `{dimension key: number}`."""
+    """One rater's answers about one target: `{dimension key: number}`.
 
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="ratings")
+    The target is a conversation, a turn, an item, or a pair: the `first` slot of a task against the
+    `second`. What was imported belongs to no task.
+    """
+
+    task = models.ForeignKey(
+        Task, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
+    )
+    conversation = models.ForeignKey(
+        Conversation, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
+    )
+    turn = models.ForeignKey(
+        Turn, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
+    )
+    item = models.ForeignKey(
+        Item, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
+    )
+    first = models.ForeignKey(
+        Slot, null=True, blank=True, on_delete=models.CASCADE, related_name="rated_first"
+    )
+    second = models.ForeignKey(
+        Slot, null=True, blank=True, on_delete=models.CASCADE, related_name="rated_second"
+    )
     participant = models.ForeignKey(
         Participant, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings"
     )
@@ -35,11 +63,37 @@ class Rating(TimeStamped):
                 name="rating_once_each",
             ),
             models.UniqueConstraint(
+                fields=["task", "turn"],
+                condition=Q(turn__isnull=False),
+                name="rating_of_turn_once",
+            ),
+            models.UniqueConstraint(
+                fields=["task", "item"],
+                condition=Q(item__isnull=False),
+                name="rating_of_item_once",
+            ),
+            models.UniqueConstraint(
+                fields=["task", "first", "second"],
+                condition=Q(first__isnull=False),
+                name="rating_of_pair_once",
+            ),
+            models.UniqueConstraint(
                 fields=["conversation", "external_id"],
                 condition=~Q(external_id=""),
                 name="rating_import_once",
             ),
+            models.CheckConstraint(
+                condition=_target_is("conversation")
+                | _target_is("turn")
+                | _target_is("item")
+                | (_target_is("first", "second") & ~Q(first=F("second"))),
+                name="rating_one_target",
+            ),
+            models.CheckConstraint(
+                condition=Q(task=None) | Q(participant__isnull=False),
+                name="rating_in_task_has_person",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"rating of {self.conversation_id}"
+        return f"rating {self.pk}"

@@ -38,10 +38,12 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
 
 
 def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
-    """All ratings that these people gave, and those of their chats."""
-    return with_person(Rating.objects.all()).filter(
-        Q(person__in=people.values("pk")) | Q(conversation__participant__in=people)
-    )
+    """All ratings that these people gave, and those of their chats, of turns in them and of pairs with them."""
+    ways = ("conversation", "turn__conversation", "first__conversation", "second__conversation")
+    of_theirs = Q(task__participant__in=people)
+    for way in ways:
+        of_theirs |= Q(**{f"{way}__participant__in": people})
+    return with_person(Rating.objects.all()).filter(Q(person__in=people.values("pk")) | of_theirs)
 
 
 def raters_count(conversations: QuerySet[Conversation]) -> int:

@@ -17,8 +17,9 @@ from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
+from webapp.ratings.targets import Target, slots_rated, target_fields, task_progress
 from webapp.studies.models import Participant, Rubric, Task
-from webapp.studies.protocols.base import Progress, protocols
+from webapp.studies.protocols.base import protocols
 from webapp.studies.services import rubric_freeze, task_complete
 
 COMMENT_MAX_CHARS = 5000
@@ -103,21 +104,76 @@ def rating_submit(
         errors = answers_check(rubric=rubric, answers=answers)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
-        rating = Rating.objects.create(
-            conversation=conversation,
-            participant=participant,
-            rubric=rubric,
-            answers={key: _number(value) for key, value in answers.items()},
-            comment=storable(comment.strip(), COMMENT_MAX_CHARS),
-            submitted_at=timezone.now(),
-        )
-        if not participant.is_synthetic:
-            # A rehearsal is there to try a study out, so that it can still be changed.
-            rubric_freeze(rubric_id=rubric.pk)
+        rating = _rating_store(task, participant, rubric, answers, comment, conversation)
         conversation_complete(conversation=conversation)
-        if protocol.is_complete(Progress(n_slots=1, n_rated=1)):
+        if protocol.is_complete(task_progress(task)):
             task = task_complete(task=task)
     return RatingOutcome(rating, task, created=True)
+
+
+def rating_add(
+    *, task: Task, target: Target, answers: dict[str, float], comment: str = ""
+) -> RatingOutcome:
+    """Store the rating of something that is looked at in the task, and complete the task once all is rated.
+
+    Submitted again, the first rating comes back unchanged.
+
+    Args:
+        target: what is rated; two slots of the task: the first against the second.
+
+    Raises:
+        Refused: `not_found`, `closed`, or `bad_answers` with `errors` per dimension.
+    """
+    if isinstance(target, Conversation) and target.task == task:  # a chat has rules of its own
+        return rating_submit(
+            conversation=target, participant=task.participant, answers=answers, comment=comment
+        )
+    with transaction.atomic():
+        task = (
+            Task.objects.select_for_update(of=("self",))
+            .select_related("participant__study__rubric")
+            .get(pk=task.pk)
+        )
+        existing = Rating.objects.filter(task=task, **target_fields(target)).first()
+        if existing is not None:
+            return RatingOutcome(existing, task, created=False)
+        if task.state != Task.State.OPEN:
+            raise Refused("closed", _("This task is finished."))
+        if not slots_rated(task, target):
+            raise Refused("not_found", _("This is not part of the task."))
+        participant = task.participant
+        study = participant.study
+        protocol = protocols.get(study.protocol)
+        rubric = protocol.form(study)
+        errors = answers_check(rubric=rubric, answers=answers)
+        if errors:
+            raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
+        rating = _rating_store(task, participant, rubric, answers, comment, target)
+        if protocol.is_complete(task_progress(task)):
+            task = task_complete(task=task)
+    return RatingOutcome(rating, task, created=True)
+
+
+def _rating_store(
+    task: Task,
+    participant: Participant,
+    rubric: Rubric,
+    answers: dict[str, float],
+    comment: str,
+    target: Target,
+) -> Rating:
+    if not participant.is_synthetic:
+        # A rehearsal is there to try a study out, so that it can still be changed.
+        rubric_freeze(rubric_id=rubric.pk)
+    return Rating.objects.create(
+        task=task,
+        participant=participant,
+        rubric=rubric,
+        answers={key: _number(value) for key, value in answers.items()},
+        comment=storable(comment.strip(), COMMENT_MAX_CHARS),
+        submitted_at=timezone.now(),
+        **target_fields(target),
+    )
 
 
 def rating_draft_store(*, conversation: Conversation, values: Mapping[str, str]) -> None:

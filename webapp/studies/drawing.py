@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
@@ -12,7 +12,14 @@ from chatbots import derive_seed
 from webapp.core.errors import Refused
 from webapp.studies.models import Participant, Study
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import bots_beyond_cap, bots_met, task_loads
+from webapp.studies.selectors import (
+    SlotField,
+    bots_beyond_cap,
+    bots_met,
+    conversations_unseen,
+    items_unseen,
+    task_loads,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +42,33 @@ class StudyDraw:
         Raises:
             Refused: `no_bot` if there are fewer.
         """
-        study, participant = self.study, self.participant
-        without = {*bots_met(participant), *self.exclude, *bots_beyond_cap(study)}
+        without = {*bots_met(self.participant), *self.exclude, *bots_beyond_cap(self.study)}
         candidates = [bot_id for bot_id in self.available if bot_id not in without]
         if len(candidates) < n:
             raise Refused("no_bot", _("No chatbot is available at the moment."))
-        loads = task_loads(study, candidates, synthetic=participant.is_synthetic)
+        return self._drawn("bot_id", candidates, n)
+
+    def conversations(self, n: int = 1) -> list[str]:
+        """Return ids of `n` different completed conversations of others, by the study's rule.
+
+        Raises:
+            Refused: `all_rated` if there are fewer.
+        """
+        return self._drawn("conversation", conversations_unseen(self.study, self.participant), n)
+
+    def items(self, n: int = 1) -> list[str]:
+        """Return ids of `n` different items by the study's rule.
+
+        Raises:
+            Refused: `all_rated` if there are fewer.
+        """
+        return self._drawn("item", items_unseen(self.study, self.participant), n)
+
+    def _drawn(self, what: SlotField, candidates: Sequence[str], n: int) -> list[str]:
+        if len(candidates) < n:
+            raise Refused("all_rated", _("You have already judged everything there is."))
+        study, participant = self.study, self.participant
+        loads = task_loads(study, candidates, what=what, synthetic=participant.is_synthetic)
         n_given = sum(load.n_completed + load.n_open for load in loads)
         rng = random.Random(derive_seed(study.seed, "assignment", n_given, str(participant.pk)))
         rule = rules.get(study.rule)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import timedelta
+from typing import Literal
 from uuid import UUID
 
 from django.core import signing
@@ -17,6 +18,7 @@ from webapp.core.errors import Refused
 from webapp.studies.models import AGREED_BY_PEOPLE, Participant, Rubric, Slot, Study, Task
 from webapp.studies.rules.base import Load
 
+SlotField = Literal["bot_id", "conversation", "item"]
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
 # An open chat keeps its place this long; people who left do not hold a bot's places for ever.
@@ -50,7 +52,7 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
         met = bots_met(participant)
         limit = study.max_conversations_per_participant
         n_done = participant.tasks.filter(state=Task.State.COMPLETED).count()
-        if (limit and n_done >= limit) or set(study.bots) <= met:
+        if (limit and n_done >= limit) or (study.bots and set(study.bots) <= met):
             return Refused("all_rated", _("You have already rated every chatbot."))
     if study.n_conversations_wanted:
         n_taken = (
@@ -85,27 +87,45 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
     }
 
 
-def task_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool = False) -> list[Load]:
-    """Count completed and open tasks of each bot.
+def conversations_unseen(study: Study, participant: Participant) -> list[str]:
+    """Return ids of the study's completed conversations that others had and this person was not shown."""
+    shown = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
+    found = study.conversations.filter(state="completed").exclude(participant=participant)
+    found = found.exclude(pk__in=shown.values("conversation")).order_by("created_at", "pk")
+    return [str(pk) for pk in found.values_list("pk", flat=True)]
+
+
+def items_unseen(study: Study, participant: Participant) -> list[str]:
+    """Return ids of the study's items that this person was not shown."""
+    shown = Slot.objects.filter(task__participant=participant, item__isnull=False)
+    found = study.items.exclude(pk__in=shown.values("item")).order_by("pk")
+    return [str(pk) for pk in found.values_list("pk", flat=True)]
+
+
+def task_loads(
+    study: Study, ids: Collection[str], *, what: SlotField = "bot_id", synthetic: bool = False
+) -> list[Load]:
+    """Count completed and open tasks of each bot, conversation or item.
 
     Args:
+        what: the field of a slot in which the ids stand.
         synthetic: of scripted participants alone, who balance among themselves; else of people alone.
     """
+    slots = Slot.objects.filter(
+        task__participant__study=study, task__participant__is_synthetic=synthetic
+    )
+    if what == "bot_id":  # few, while items and conversations may be thousands
+        slots = slots.filter(bot_id__in=ids)
     rows = (
-        Slot.objects.filter(
-            task__participant__study=study,
-            task__participant__is_synthetic=synthetic,
-            bot_id__in=bot_ids,
-        )
-        .order_by()
-        .values("bot_id")
+        slots.order_by()
+        .values_list(what)
         .annotate(
             n_completed=Count("id", filter=Q(task__state=Task.State.COMPLETED)),
             n_open=Count("id", filter=_holds_place("task__")),
         )
     )
-    loads = {r["bot_id"]: Load(r["bot_id"], r["n_completed"], r["n_open"]) for r in rows}
-    return [loads.get(bot_id, Load(bot_id, 0, 0)) for bot_id in bot_ids]
+    loads = {str(id): Load(str(id), n_completed, n_open) for id, n_completed, n_open in rows}
+    return [loads.get(id, Load(id, 0, 0)) for id in ids]
 
 
 def _holds_place(prefix: str = "") -> Q:

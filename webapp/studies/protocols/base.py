@@ -102,6 +102,22 @@ class Draw(Protocol):
         """
         ...
 
+    def conversations(self, n: int = 1) -> Sequence[str]:
+        """Return ids of `n` different completed conversations of the study by its rule, not seen yet.
+
+        Raises:
+            Refused: `all_rated` if there are fewer.
+        """
+        ...
+
+    def items(self, n: int = 1) -> Sequence[str]:
+        """Return ids of `n` different items of the study by its rule, not seen yet.
+
+        Raises:
+            Refused: `all_rated` if there are fewer.
+        """
+        ...
+
 
 class StudyProtocol(Protocol):
     """Leads people through a study. The module's docstring says what each part is for."""

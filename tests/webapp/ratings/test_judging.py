@@ -1,0 +1,203 @@
+"""A protocol of another kind: two stored conversations side by side, and an item, judged and paid for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from chatbots import Identity
+from tests.builders import make_conversation, make_participant, make_rating, make_study
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.errors import Refused
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import ratings_by, study_ratings
+from webapp.ratings.services import rating_add
+from webapp.studies.erasure import participants_erase
+from webapp.studies.models import Item, Participant, Rubric, Slot, Study, Task
+from webapp.studies.protocols.base import Draw, Progress, SlotPlan, Step, TaskPlan, protocols
+from webapp.studies.services import task_open
+
+pytestmark = pytest.mark.django_db
+ANSWERS: dict[str, float] = dict.fromkeys(
+    ("quality", "fluency", "diversity", "contingency", "empathy"), 5
+)
+
+
+class Pairs:
+    """Judges two stored conversations against each other, then the replies of an item."""
+
+    name = "pairs"
+    title = "Pairs"
+    description = "Each person judges two conversations side by side, and an item."
+    identity = Identity("pairs", "1")
+    steps = (Step("consent", "About"), Step("judge", "Judge"), Step("done", "Done"))
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        left, right = draw.conversations(2)
+        [item] = draw.items()
+        slots = (
+            SlotPlan(conversation=left, side="A"),
+            SlotPlan(conversation=right, side="B"),
+            SlotPlan(item=item),
+        )
+        return TaskPlan("judge", slots, {"asks": "which is better"})
+
+    def form(self, study: Study) -> Rubric:
+        return study.rubric
+
+    def is_complete(self, progress: Progress) -> bool:
+        return progress.n_rated == progress.n_slots
+
+
+@pytest.fixture(autouse=True)
+def pairs() -> Iterator[None]:
+    protocols.add(Pairs())
+    yield
+    protocols.discard("pairs")
+
+
+@pytest.fixture
+def study() -> Study:
+    """Three rated chats and two items; from now on pairs are judged."""
+    study = make_study()
+    for number in range(3):
+        make_rating(make_conversation(study, n_exchanges=3, entry_nonce=f"n{number}"))
+    for number in range(2):
+        reply = {"model": "m", "text": f"reply {number}"}
+        Item.objects.create(study=study, key=f"i{number}", context=["hi"], responses=[reply])
+    Study.objects.filter(pk=study.pk).update(protocol="pairs")
+    study.refresh_from_db()
+    return study
+
+
+def slots_of(task: Task) -> list[Slot]:
+    return list(task.slots.order_by("order"))
+
+
+def test_a_pair_and_an_item_are_judged_and_earn_a_code(study: Study) -> None:
+    task = task_open(participant=make_participant(study))
+    assert (task.kind, task.payload) == ("judge", {"asks": "which is better"})
+    assert task.drawn_by["protocol"]["name"] == "pairs"
+    left, right, alone = slots_of(task)
+    assert [left.side, right.side, alone.side] == ["A", "B", ""]
+    assert left.conversation_id != right.conversation_id
+    assert task_open(participant=task.participant) == task, "what was drawn stays"
+
+    pair = rating_add(task=task, target=(left, right), answers=ANSWERS, comment=" A, by far ")
+    assert pair.created
+    assert (pair.rating.first, pair.rating.second, pair.rating.comment) == (
+        left,
+        right,
+        "A, by far",
+    )
+    assert pair.task.state == Task.State.OPEN
+    assert not rating_add(task=task, target=(left, right), answers=ANSWERS).created
+
+    done = rating_add(task=task, target=alone.item, answers=ANSWERS)
+    assert (done.task.state, done.task.outcome) == ("completed", "rated")
+    assert len(done.task.completion_code) == 7
+    again = rating_add(task=task, target=alone.item, answers=ANSWERS)
+    assert (again.created, again.task.completion_code) == (False, done.task.completion_code)
+    with pytest.raises(Refused) as refused:
+        rating_add(task=task, target=(right, left), answers=ANSWERS)
+    assert refused.value.code == "closed"
+
+
+def test_only_what_is_in_the_task_is_rated_and_by_the_rubric(study: Study) -> None:
+    task = task_open(participant=make_participant(study))
+    other = task_open(participant=make_participant(study))
+    [_left, right, alone] = slots_of(task)
+    seen = [slot.conversation_id for slot in slots_of(task)]
+    [unseen] = Conversation.objects.exclude(pk__in=[pk for pk in seen if pk])
+    [elsewhere] = study.items.exclude(pk=alone.item_id)
+    strange: list[Any] = [unseen, unseen.turns.all()[0], elsewhere, (right, slots_of(other)[0])]
+    for target in [*strange, (right, right)]:
+        with pytest.raises(Refused) as refused:
+            rating_add(task=task, target=target, answers=ANSWERS)
+        assert refused.value.code == "not_found"
+    with pytest.raises(Refused) as refused:
+        rating_add(task=task, target=alone.item, answers={"quality": 9})
+    assert set(refused.value.details["errors"]) == set(ANSWERS)
+    assert not Rating.objects.filter(task=task).exists()
+
+
+def test_a_stored_conversation_and_its_turns_can_be_rated_by_themselves(study: Study) -> None:
+    task = task_open(participant=make_participant(study))
+    left, right, alone = slots_of(task)
+    turn = Turn.objects.filter(conversation=left.conversation_id, speaker="bot")[0]
+    rating_add(task=task, target=turn, answers=ANSWERS)
+    rating_add(task=task, target=right.conversation, answers=ANSWERS)
+    done = rating_add(task=task, target=alone.item, answers=ANSWERS)
+    assert done.task.completion_code
+
+
+def test_what_people_judge_is_spread_by_the_rule_and_then_used_up(study: Study) -> None:
+    people = [make_participant(study) for _ in range(3)]
+    shown = Counter(
+        slot.conversation_id or slot.item_id
+        for person in people
+        for slot in slots_of(task_open(participant=person))
+    )
+    assert sorted(shown.values()) == [1, 2, 2, 2, 2]
+    task = task_open(participant=people[0])
+    left, right, alone = slots_of(task)
+    rating_add(task=task, target=(left, right), answers=ANSWERS)
+    rating_add(task=task, target=alone.item, answers=ANSWERS)
+    with pytest.raises(Refused) as refused:
+        task_open(participant=people[0])
+    assert refused.value.code == "all_rated"
+
+
+def test_tables_of_rated_chats_do_not_count_pairs_and_items(study: Study) -> None:
+    before = len(study_ratings(study))
+    task = task_open(participant=make_participant(study))
+    left, right, alone = slots_of(task)
+    rating_add(task=task, target=(left, right), answers=ANSWERS)
+    rating_add(task=task, target=alone.item, answers=ANSWERS)
+    assert len(study_ratings(study)) == before == 3
+
+
+def test_who_is_erased_takes_what_was_said_of_their_chats_along(study: Study) -> None:
+    task = task_open(participant=make_participant(study))
+    left, right, alone = slots_of(task)
+    rating_add(task=task, target=(left, right), answers=ANSWERS)
+    rating_add(task=task, target=alone.item, answers=ANSWERS)
+    author = Participant.objects.filter(conversations=left.conversation_id)
+    assert ratings_by(author).count() == 2  # their own, and that of the pair
+    assert participants_erase(participants=author)["ratings"] == 2
+    judge = Participant.objects.filter(pk=task.participant_id)
+    assert participants_erase(participants=judge)["ratings"] == 1
+
+
+def test_the_database_takes_one_target_a_rating_and_one_rating_a_target(study: Study) -> None:
+    task = task_open(participant=make_participant(study))
+    left, right, alone = slots_of(task)
+    turn = Turn.objects.filter(speaker="bot")[0]
+    given = {
+        "task": task,
+        "participant": task.participant,
+        "rubric": study.rubric,
+        "submitted_at": timezone.now(),
+    }
+
+    def refused(**fields: Any) -> bool:
+        try:
+            with transaction.atomic():
+                Rating.objects.create(**{**given, **fields})
+        except IntegrityError:
+            return True
+        return False
+
+    assert refused()
+    assert refused(turn=turn, item=alone.item)
+    assert refused(first=left)
+    assert refused(first=left, second=left)
+    assert refused(item=alone.item, participant=None)
+    for target in ({"turn": turn}, {"item": alone.item}, {"first": left, "second": right}):
+        assert not refused(**target)
+        assert refused(**target)
