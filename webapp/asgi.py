@@ -18,22 +18,33 @@ from webapp.conversations.bot_host import BotHostConsumer, bot_host_channels  # 
 from webapp.core.bodies import BodyLimits  # noqa: E402
 from webapp.core.crew import CrewedPages  # noqa: E402
 from webapp.core.origins import OriginValidator  # noqa: E402
+from webapp.core.prefix import PathPrefix  # noqa: E402
 from webapp.participant.routing import websocket_urlpatterns  # noqa: E402
 
+prefix = settings.CONFAB_PATH_PREFIX
+
+
+def is_upload(path: str) -> bool:
+    """Return whether this is the page that takes large files."""
+    return path.removeprefix(prefix) == reverse("dashboard:imports").removeprefix(prefix)
+
+
+pages = BodyLimits(
+    CrewedPages(
+        django_application,
+        n_threads=settings.CONFAB_WEB_THREADS,
+        wait_s=settings.CONFAB_WEB_WAIT_S,
+    ),
+    limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+    # The form around the file takes a little too.
+    upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + 65_536,
+    is_upload=is_upload,
+)
+sockets = OriginValidator(SessionMiddlewareStack(URLRouter(websocket_urlpatterns)))
 application = ProtocolTypeRouter(
     {
-        "http": BodyLimits(
-            CrewedPages(
-                django_application,
-                n_threads=settings.CONFAB_WEB_THREADS,
-                wait_s=settings.CONFAB_WEB_WAIT_S,
-            ),
-            limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-            # The form around the file takes a little too.
-            upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + 65_536,
-            is_upload=lambda path: path == reverse("dashboard:imports"),
-        ),
-        "websocket": OriginValidator(SessionMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "http": PathPrefix(pages, prefix),
+        "websocket": PathPrefix(sockets, prefix),
         "channel": ChannelNameRouter(
             {channel: BotHostConsumer.as_asgi() for channel in bot_host_channels()}
         ),

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
-    """The theme of the `theme` cookie: light, dark or the system's."""
+    """Return what every page needs.
+
+    `theme`, of the cookie of that name: light, dark or the system's. `prefix`: the path below which Confab lies.
+    """
     theme = request.COOKIES.get("theme", "")
-    return {"theme": theme if theme in ("light", "dark") else ""}
+    return {
+        "theme": theme if theme in ("light", "dark") else "",
+        "prefix": settings.CONFAB_PATH_PREFIX,
+    }

@@ -90,7 +90,8 @@ class CrewedPages:
         if path.startswith(settings.STATIC_URL):
             await self.application(scope, receive, send)
             return
-        crew = self._health if path == "/healthz" else self._pages
+        is_health = path.removeprefix(settings.CONFAB_PATH_PREFIX) == "/healthz"
+        crew = self._health if is_health else self._pages
         borrowed = _Borrowed()
 
         async def receive_and_wait() -> Message:

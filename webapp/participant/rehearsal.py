@@ -91,7 +91,8 @@ class OutsideDoors:
         page = await self._ask("GET", f"/s/{self.study_key}/", params=self.query)
         form = self._form(page, "/start/")
         answer = await self._post(form, {"consent": "on"}, page)
-        path = answer.url.path.strip("/").split("/")
+        below = self.http.base_url.path.rstrip("/")
+        path = answer.url.path.removeprefix(below).strip("/").split("/")
         if path[0] != "chat":
             raise DoorClosed(f"no chat was given at {answer.url.path} ({answer.status_code})")
         self.conversation_id = path[1]
@@ -104,7 +105,7 @@ class OutsideDoors:
         return connect(
             url,
             additional_headers={"Cookie": cookies},
-            origin=Origin(self.base_url),
+            origin=Origin(str(self.http.base_url.copy_with(raw_path=b"/")).rstrip("/")),
             proxy=None,
         )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF
 
-from webapp.settings.env import BASE_DIR, DATA_DIR, env, folder_made  # noqa: F401
+from webapp.settings.env import BASE_DIR, DATA_DIR, env, folder_made, path_prefix  # noqa: F401
 
 # Where `serve` listens.
 HOST = env.str("HOST", default="127.0.0.1")
@@ -98,7 +98,11 @@ USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-STATIC_URL = "static/"
+# Where proxies put Confab below a path of a shared host; without slash at its end.
+CONFAB_PATH_PREFIX = path_prefix(env.str("CONFAB_PATH_PREFIX", default=""))
+FORCE_SCRIPT_NAME = CONFAB_PATH_PREFIX or None
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = f"{CONFAB_PATH_PREFIX}/"
+STATIC_URL = f"{CONFAB_PATH_PREFIX}/static/"
 folder_made(DATA_DIR, "CONFAB_DATA_DIR", is_written=False)
 STATIC_ROOT = folder_made(
     Path(env.str("CONFAB_STATIC_DIR", default=str(DATA_DIR / "static"))),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
 import environ
@@ -28,6 +29,20 @@ if not IS_CHECKOUT:
 def proxy_count(default: int) -> int:
     """How many reverse proxies in front are believed, each with its X-Forwarded-For."""
     return env.int("CONFAB_PROXY_COUNT", default=default)
+
+
+def path_prefix(given: str) -> str:
+    """Return the path below which Confab lies: a slash first, none at the end, or nothing.
+
+    Raises:
+        ImproperlyConfigured: for what is no path.
+    """
+    names = [name for name in given.split("/") if name]
+    if not all(re.fullmatch(r"[\w.~-]+", name) for name in names):
+        raise ImproperlyConfigured(
+            f"CONFAB_PATH_PREFIX is {given!r}; it must be a path such as /confab, of letters, digits, - . _ and ~"
+        )
+    return "".join(f"/{name}" for name in names)
 
 
 def owner_only(*files: Path) -> None:

@@ -8,7 +8,7 @@ from webapp.settings.celery import *  # noqa: F403
 from webapp.settings.channels import channel_layers
 from webapp.settings.database import databases
 from webapp.settings.env import env, proxy_count
-from webapp.settings.logging import LOGGING  # noqa: F401
+from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
 from webapp.settings.serving import *  # noqa: F403
 
 DEBUG = False
@@ -22,7 +22,7 @@ CHANNEL_LAYERS = channel_layers()
 
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = env.bool("CONFAB_SSL_REDIRECT", default=True)
-SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+SECURE_REDIRECT_EXEMPT = [r"^(.*/)?healthz$"]
 SECURE_HSTS_SECONDS = env.int("CONFAB_HSTS_S", default=31536000)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = True
 SECURE_HSTS_PRELOAD = True

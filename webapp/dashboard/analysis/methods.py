@@ -10,6 +10,7 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from chatbots.release import release
 from evaluation.analysis.trajectories import SEED
 from evaluation.printing import share
 from evaluation.ratings import MEAN_KEY
@@ -34,7 +35,7 @@ _CUT = 60
 def methods_section(data: StudyData) -> Section:
     """Sentences that can go into a paper, and the tables that make the numbers traceable."""
     section = Section("methods", _("Data and methods"))
-    section.lead.extend([_data_sentence(data), _statistics_sentence(data)])
+    section.lead.extend([_data_sentence(data), _statistics_sentence(data), _software_sentence()])
     section.tables.extend([_bots(data), _metrics(data), _questions(data), _environment()])
     fits = _fits(data)
     if fits is not None:
@@ -102,6 +103,10 @@ def _statistics_sentence(data: StudyData) -> str:
         extreme=N_EXTREME,
         seed=SEED,
     )
+
+
+def _software_sentence() -> str:
+    return _("Computed with Confab {release}.").format(release=release())
 
 
 def _bots(data: StudyData) -> NamedTable:
@@ -203,7 +208,10 @@ def _questions(data: StudyData) -> NamedTable:
 
 
 def _environment() -> NamedTable:
-    rows = [[Cell("Python"), Cell(platform.python_version())]]
+    rows = [
+        [Cell("Confab"), Cell(release())],
+        [Cell("Python"), Cell(platform.python_version())],
+    ]
     for package in _PACKAGES:
         try:
             rows.append([Cell(package), Cell(version(package))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -76,7 +77,7 @@ def study_page(
 
 def participant_link(request: HttpRequest, study: Study) -> str:
     """The link that participants get. Their pages are another front end, so it is written out."""
-    return request.build_absolute_uri(f"/s/{study.key}/")
+    return request.build_absolute_uri(f"{settings.CONFAB_PATH_PREFIX}/s/{study.key}/")
 
 
 def conversations_link(study: Study, *, bot: str, synthetic: bool) -> str:

@@ -68,14 +68,15 @@ class Command(BaseCommand):
 
     def _say_where(self, host: str, port: int, demo: bool, paper: Study | None) -> None:
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104
-        self.stdout.write(f"Confab            http://{shown}:{port}/dashboard/")
+        address = f"http://{shown}:{port}{settings.CONFAB_PATH_PREFIX}"
+        self.stdout.write(f"Confab            {address}/dashboard/")
         if demo:
-            self.stdout.write(f"Participant link  http://{shown}:{port}/s/demo/")
+            self.stdout.write(f"Participant link  {address}/s/demo/")
         if paper is not None:
             here = bot_available_ids(paper.bots)
             away = [bot_id for bot_id in paper.bots if bot_id not in here]
             if here:
-                self.stdout.write(f"The paper's bots  http://{shown}:{port}/s/{paper.key}/")
+                self.stdout.write(f"The paper's bots  {address}/s/{paper.key}/")
             if away:
                 self.stdout.write(f"Not available in the study {paper.key}: {', '.join(away)}")
         self.stdout.write("Ctrl-C stops everything.")

@@ -32,7 +32,9 @@ class Command(ConfabCommand):
         parser.add_argument("--url", default=None, help="the server, if not the one of HOST, PORT")
 
     def run(self, **options: Any) -> dict[str, Any]:
-        url = options["url"] or f"http://{settings.HOST}:{settings.PORT}"
+        url = (
+            options["url"] or f"http://{settings.HOST}:{settings.PORT}{settings.CONFAB_PATH_PREFIX}"
+        )
         try:
             study = study_by_key(options["study"])
         except Study.DoesNotExist:

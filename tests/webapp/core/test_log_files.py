@@ -1,0 +1,61 @@
+"""The log file: written by several at once, begun anew when full, its owner's alone, without tokens."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from webapp.core.log_files import SharedRotatingFile
+
+
+def test_no_line_is_lost_or_doubled_where_two_write_and_begin_new_files(tmp_path: Path) -> None:
+    file = tmp_path / "confab.log"
+    writers = [SharedRotatingFile(str(file), maxBytes=400, backupCount=99) for _ in range(2)]
+    wanted = []
+    for number in range(120):
+        text = f"line {number:04} {'x' * (number % 7)}"
+        wanted.append(text)
+        record = logging.LogRecord("webapp", logging.INFO, "", 0, text, None, None)
+        writers[number % 3 % 2].emit(record)
+    for writer in writers:
+        writer.close()
+    files = sorted(tmp_path.glob("confab.log*"))
+    files = [found for found in files if not found.name.endswith(".lock")]
+    assert len(files) > 3
+    assert all(found.stat().st_size <= 400 for found in files)
+    assert all(found.stat().st_mode & 0o077 == 0 for found in files)
+    lines = sorted(line for found in files for line in found.read_text().splitlines())
+    assert lines == wanted
+
+
+@pytest.mark.parametrize("settings", ["embedded", "production"])
+def test_what_is_logged_stands_in_the_file_without_tokens(tmp_path: Path, settings: str) -> None:
+    file = tmp_path / "logs" / "confab.log"
+    env = {
+        **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
+        "DJANGO_SETTINGS_MODULE": f"webapp.settings.{settings}",
+        "CONFAB_DATA_DIR": str(tmp_path),
+        "CONFAB_LOG_FILE": str(file),
+        "CONFAB_SECRET_KEY": "log-test-" + "k3y" * 20,
+        "CONFAB_HOSTS": "confab.example",
+        "DATABASE_URL": "",
+        "REDIS_URL": "",
+    }
+    code = (
+        "import django, logging; django.setup()\n"
+        "logging.getLogger('webapp.x').info('opened /s/demo/?t=abc:def:ghi')\n"
+        "from webapp.celery import app; print(app.conf.worker_hijack_root_logger)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "False", done.stderr
+    (line,) = file.read_text().splitlines()
+    assert "INFO webapp.x: opened /s/demo/" in line
+    assert "abc:def:ghi" not in line

@@ -1,0 +1,45 @@
+"""A log file that several processes write to, and that is begun anew when it is full."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from io import TextIOWrapper
+from logging import LogRecord
+from logging.handlers import RotatingFileHandler
+from typing import cast
+
+from filelock import FileLock
+
+
+class SharedRotatingFile(RotatingFileHandler):
+    """A rotating log file of the web process, workers and bot hosts together, readable by its owner alone.
+
+    Python's own handler would go on writing to the old file where another process has begun a new one.
+    """
+
+    def __init__(self, filename: str, maxBytes: int, backupCount: int) -> None:
+        super().__init__(
+            filename, maxBytes=maxBytes, backupCount=backupCount, encoding="utf-8", delay=True
+        )
+        self._among_processes = FileLock(f"{self.baseFilename}.lock")
+
+    def emit(self, record: LogRecord) -> None:
+        with self._among_processes:
+            if self.stream is not None and not self._has_name(self.stream):
+                self.stream.close()
+                self.stream = self._open()
+            super().emit(record)
+
+    def _has_name(self, stream: TextIOWrapper) -> bool:
+        """Return whether the open file is still the one that has the name."""
+        try:
+            return os.path.samestat(os.fstat(stream.fileno()), os.stat(self.baseFilename))
+        except FileNotFoundError:
+            return False
+
+    def _open(self) -> TextIOWrapper:
+        opener = partial(os.open, mode=0o600)
+        return cast(
+            TextIOWrapper, open(self.baseFilename, self.mode, encoding="utf-8", opener=opener)
+        )
