@@ -90,7 +90,7 @@ class EmotionHead:
 
     Args:
         folder: where the head's weights and manifest are; the shipped one by default.
-        sentence: the encoder whose vectors it reads, MiniLM; pass a `CachedEncoder` to share its memory.
+        sentence: the encoder whose vectors it reads, MiniLM.
     """
 
     def __init__(self, folder: Path | str = HEAD, sentence: SentenceEncoder | None = None) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from chatbots.devices import rows_that_fit, transformer_row_bytes
 from chatbots.encoders.provenance import Provenance
 from chatbots.encoders.quiet import quiet_loading
 from chatbots.identity import Identity
@@ -37,8 +38,8 @@ MINILM_SHA256 = {
 """SHA-256 of the files that decide the vectors, as sentence-transformers/all-MiniLM-L6-v2 has them."""
 
 _WEIGHTS = ("*.safetensors", "*.bin", "tokenizer.json", "vocab.txt", "*.model", "*config.json")
-_BATCH_CPU, _BATCH_GPU = 16, 128
-"""Texts per batch. A processor gains nothing from large ones and pays for their padding."""
+TOKEN_STEP = 8
+"""Texts are padded to the next multiple of so many tokens."""
 
 
 class EncoderError(Exception):
@@ -94,6 +95,7 @@ class LocalSentenceEncoder:
         self.source = source
         self.device = device
         self._model: Any = None
+        self._n_rows = 1
         self._lock = threading.RLock()
 
     @property
@@ -144,6 +146,12 @@ class LocalSentenceEncoder:
                     f"{self.device}: {error}"
                 ) from error
             self._model.eval()
+            self._n_rows = rows_that_fit(self.device, self._row_bytes(), most=128)
+
+    def _row_bytes(self) -> int:
+        """What the longest text takes."""
+        config = getattr(self._model[0], "auto_model", self._model).config
+        return transformer_row_bytes(config, self._model.max_seq_length or 512)
 
     def unload(self) -> None:
         """Free the memory; the next `encode` loads again."""
@@ -154,53 +162,50 @@ class LocalSentenceEncoder:
         # One call at a time: the fast tokenizers refuse to be used by two threads at once.
         with self._lock:
             self.load()
-            place = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-            if not place:
-                empty = self._model.encode([""], show_progress_bar=False)
-                return np.zeros((0, empty.shape[1]), dtype=np.float32)
-            # The library sorts by length and pads each batch to its own longest text.
-            vectors = self._model.encode(
-                list(place),
-                batch_size=_BATCH_CPU if self.device == "cpu" else _BATCH_GPU,
-                normalize_embeddings=True,
-                convert_to_numpy=True,
-                show_progress_bar=False,
-            )
-        return np.asarray(vectors, dtype=np.float32)[[place[text] for text in texts]]
+            distinct = list(dict.fromkeys(texts))
+            if not distinct:
+                return np.zeros((0, self._read([""]).shape[1]), dtype=np.float32)
+            vectors = np.empty((len(distinct), 0), dtype=np.float32)
+            for rows in self._batches(distinct):
+                found = self._read([distinct[row] for row in rows])
+                if not vectors.shape[1]:
+                    vectors = np.empty((len(distinct), found.shape[1]), dtype=np.float32)
+                vectors[rows] = found
+        place = {text: i for i, text in enumerate(distinct)}
+        return vectors[[place[text] for text in texts]]
 
+    def _read(self, texts: list[str]) -> np.ndarray:
+        """Compute one batch of texts of about one length, (B, D).
 
-class CachedEncoder:
-    """An encoder that remembers: within its life no text is encoded twice.
+        A vector depends on its text alone, to the last bit, not on who shares the batch: sums are taken over
+        the padding too, so every text has the padding that belongs to its length. An accelerator chooses how it
+        multiplies by the number of rows as well, so there a batch is filled up.
+        """
+        n_rows = len(texts) if self.device == "cpu" else self._n_rows
+        filled = texts + texts[-1:] * (n_rows - len(texts))
+        vectors = self._model.encode(
+            filled,
+            batch_size=len(filled),
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=False,
+            processing_kwargs={"text": {"pad_to_multiple_of": TOKEN_STEP}},
+        )
+        return np.asarray(vectors, dtype=np.float32)[: len(texts)]
 
-    Make one per run and drop it afterwards; it keeps every vector it has made.
-    """
-
-    def __init__(self, encoder: SentenceEncoder) -> None:
-        self._encoder = encoder
-        self._vectors: dict[str, np.ndarray] = {}
-        self._lock = threading.Lock()
-        self.n_encoded = 0
-        """How many texts the encoder beneath has been given so far."""
-
-    @property
-    def identity(self) -> Identity:
-        return self._encoder.identity
-
-    def unavailable_reason(self) -> str | None:
-        return self._encoder.unavailable_reason()
-
-    def load(self) -> None:
-        self._encoder.load()
-
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        with self._lock:
-            new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-            if new:
-                self._vectors.update(zip(new, self._encoder.encode(new), strict=True))
-                self.n_encoded += len(new)
-            if not texts:
-                return self._encoder.encode([])
-            return np.stack([self._vectors[text] for text in texts])
+    def _batches(self, texts: list[str]) -> Iterator[list[int]]:
+        """Indices of texts that are padded to the same number of tokens, `_n_rows` at most."""
+        prompt = self._model.prompts.get(self._model.default_prompt_name, "")
+        longest = self._model.max_seq_length
+        found = self._model.tokenizer(
+            [prompt + text for text in texts], truncation=longest is not None, max_length=longest
+        )["input_ids"]
+        groups: dict[int, list[int]] = {}
+        for i, tokens in enumerate(found):
+            groups.setdefault(-(-len(tokens) // TOKEN_STEP), []).append(i)
+        for group in groups.values():
+            for start in range(0, len(group), self._n_rows):
+                yield group[start : start + self._n_rows]
 
 
 _shared: dict[tuple[str, str], LocalSentenceEncoder] = {}

@@ -10,6 +10,7 @@ import numpy as np
 from evaluation.columns import Column
 from evaluation.metrics.base import MetricDefaults
 from evaluation.metrics.local_models import Classifier, LocalClassifier
+from evaluation.metrics.shared import Shared
 
 
 class ClassifierMetric(MetricDefaults):
@@ -64,9 +65,10 @@ class ClassifierMetric(MetricDefaults):
             )
         return self._classifier.unavailable_reason()
 
-    def probabilities(self, texts: Sequence[str | tuple[str, str]]) -> np.ndarray:
-        """(N,) what the classifier says of texts or pairs."""
+    def probabilities(self, texts: Sequence[str | tuple[str, str]], shared: Shared) -> np.ndarray:
+        """Return what the classifier says of texts or pairs, (N,); each goes through it once."""
         if not texts:
             return np.zeros(0)
         assert self._classifier is not None, "asked although it is unavailable"
-        return self._classifier.probabilities(texts)
+        key = self._classifier.identity.key
+        return np.array(shared.once(key, texts, self._classifier.probabilities), dtype=float)

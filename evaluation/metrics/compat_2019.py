@@ -6,7 +6,6 @@ look at all conversations at once and are no metric: `table_2019.table_2019` has
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from evaluation.metrics.registry import register_metric
 from evaluation.metrics.sentiment import default_emotions
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.table_2019 import Rows, conversation_values, row_values
+from evaluation.metrics.tokens import TOKENIZER
 
 _ONE = ("1", (None, None))
 _SCORE, _SHARE = ("1", (-1, 1)), ("1", (0, 1))
@@ -205,7 +205,7 @@ class Compat2019(MetricDefaults):
             "feelings": default_emotions().identity.as_dict(),
             "encoder": sentence_encoder().identity.as_dict(),
             "vectors": word_vectors().identity.as_dict(),
-            "tokenizer": f"NLTKWordTokenizer {metadata.version('nltk')}",
+            "tokenizer": TOKENIZER,
         }
 
     def unavailable_reason(self) -> str | None:

@@ -8,7 +8,6 @@ It falls as texts grow longer, so bots should be compared at like lengths (`leng
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +18,7 @@ from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
+from evaluation.metrics.tokens import TOKENIZER, lower_tokens
 
 
 def distinct(utterances: Iterable[Sequence[str]]) -> tuple[float, float]:
@@ -66,7 +66,7 @@ class Distinct(MetricDefaults):
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"tokenizer": f"NLTKWordTokenizer {metadata.version('nltk')}"}
+        return {"tokenizer": TOKENIZER}
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:
         values: dict[str, np.ndarray] = {}
@@ -74,7 +74,7 @@ class Distinct(MetricDefaults):
         for speaker, turns in (("bot", layout.bot), ("user", layout.user)):
             found = np.array(
                 [
-                    distinct(shared.lower_tokens(text) for text in layout.texts_at(own))
+                    distinct(lower_tokens(layout.texts_at(own), shared))
                     for own in layout.by_conversation(turns)
                 ]
             ).reshape(-1, 2)

@@ -59,10 +59,24 @@ class EncoderFeelings:
         score = np.full(len(texts), np.nan)
         share = np.full((len(texts), len(encoder.labels)), np.nan)
         if told.any():
-            p = shared.emotions(encoder, [t for t, keep in zip(texts, told, strict=True) if keep])
+            p = emotions([t for t, keep in zip(texts, told, strict=True) if keep], encoder, shared)
             share[told] = p
             score[told] = encoder.sentiment(p)
         return score, share
+
+
+def emotions(texts: Sequence[str], encoder: EmotionEncoder, shared: Shared) -> np.ndarray:
+    """Return distributions over the encoder's emotions, (N, K); each text goes through it once.
+
+    A head on the default sentence encoder is given the sentence vectors that metrics share, so a sentence and
+    its emotions cost one encoding.
+    """
+    from chatbots.encoders.emotion import EmotionHead
+
+    if isinstance(encoder, EmotionHead):
+        return encoder.from_embeddings(shared.encode(texts))
+    found = shared.once(encoder.identity.key, texts, encoder.encode, keep=True)
+    return np.array(found).reshape(-1, len(encoder.labels))
 
 
 class VaderFeelings:
@@ -78,6 +92,9 @@ class VaderFeelings:
         return None
 
     def read(self, texts: Sequence[str], shared: Shared) -> tuple[np.ndarray, np.ndarray]:
-        details = np.array(shared.vader(texts))
+        from chatbots.encoders.sentiment import vader_details
+
+        found = shared.once(self.identity.key, texts, vader_details)
+        details = np.array(found, dtype=float).reshape(-1, 4)
         details[[blank(text) for text in texts]] = np.nan
         return details[:, 0], details[:, 1:]

@@ -46,7 +46,7 @@ class Contradiction(ClassifierMetric):
                 at.extend([later] * k)
                 pairs.extend((layout.texts[i], layout.texts[later]) for i in own[:k])
         values = np.full(len(layout.texts), -np.inf)
-        np.maximum.at(values, np.array(at, dtype=int), self.probabilities(pairs))
+        np.maximum.at(values, np.array(at, dtype=int), self.probabilities(pairs, shared))
         values[values == -np.inf] = np.nan
         missed = np.isnan(values[layout.bot]).any()
         return Measured(
@@ -82,7 +82,7 @@ class Coherence(ClassifierMetric):
             for message, reply in layout.exchanges.tolist()
             if not blank(layout.texts[message]) and not blank(layout.texts[reply])
         ]
-        found = self.probabilities([(layout.texts[m], layout.texts[r]) for m, r in pairs])
+        found = self.probabilities([(layout.texts[m], layout.texts[r]) for m, r in pairs], shared)
         return Measured(
             {
                 f"{self.name}_user_bot": layout.spread(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from evaluation.metrics.content_words import QUESTION_WORDS
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
+from evaluation.metrics.tokens import TOKENIZER, lower_tokens
 
 
 def question_score(text: str, tokens: Iterable[str]) -> float:
@@ -59,12 +59,14 @@ class Question(MetricDefaults):
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"tokenizer": f"NLTKWordTokenizer {metadata.version('nltk')}"}
+        return {"tokenizer": TOKENIZER}
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:
         def score(turns: np.ndarray) -> np.ndarray:
             texts = layout.texts_at(turns)
-            return layout.spread(turns, [question_score(t, shared.lower_tokens(t)) for t in texts])
+            return layout.spread(
+                turns, list(map(question_score, texts, lower_tokens(texts, shared)))
+            )
 
         return Measured(
             turns={"question_bot": score(layout.bot), "question_user": score(layout.user)}

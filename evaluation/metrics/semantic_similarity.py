@@ -152,4 +152,4 @@ class InferSentSimilarity(SimilarityFamily):
 
     def encode(self, texts: Sequence[str], shared: Shared) -> np.ndarray:
         assert self._encoder is not None, "asked although it is unavailable"
-        return shared.encode_by(self._encoder, texts)
+        return shared.encode(texts, self._encoder)

@@ -1,17 +1,23 @@
-"""What the metrics of one run share, so that no text is encoded, scored or tokenised twice."""
+"""What the metrics of one run share, so that nothing is computed twice of the same text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from chatbots.encoders.emotion import EmotionEncoder
-    from chatbots.encoders.sentence import CachedEncoder, SentenceEncoder
+    from chatbots.encoders.sentence import SentenceEncoder
+    from chatbots.encoders.text_store import TextStore
+
+T = TypeVar("T", bound=Hashable)
+R = TypeVar("R")
 
 BLANK = "the text is blank"
+MOST_TEXTS = 200_000
+"""Texts of one kind of input that are remembered; their sentence vectors take 300 MB."""
 
 
 def blank(text: str) -> bool:
@@ -20,86 +26,73 @@ def blank(text: str) -> bool:
 
 
 class Shared:
-    """Results about single texts, kept for the length of a run. Loads an encoder at its first use.
+    """Results about single texts, remembered as long as it lives. May be used from any thread.
+
+    A metric asks `once` for whatever it makes of a text that another metric, or a later batch, may want too.
 
     Args:
         device: where the default sentence encoder computes ("cpu", "cuda", "cuda:1").
+        store: keeps what encoders make of texts between runs; None: only this object does.
+        most_texts: how many texts of one key are remembered; more make it begin anew.
     """
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(
+        self, device: str = "cpu", *, store: TextStore | None = None, most_texts: int = MOST_TEXTS
+    ) -> None:
         self.device = device
-        self._encoder: CachedEncoder | None = None
-        self._encoders: dict[str, CachedEncoder] = {}
-        self._vader: dict[str, np.ndarray] = {}
-        self._emotions: dict[str, dict[str, np.ndarray]] = {}
-        self._tokens: dict[str, tuple[str, ...]] = {}
-        self._lower_tokens: dict[str, tuple[str, ...]] = {}
-        self._tokenise: Callable[[str], list[str]] | None = None
+        self._store = store
+        self._most_texts = most_texts
+        self._known: dict[str, dict[Any, Any]] = {}
+        self._lock = threading.RLock()
+
+    def once(
+        self,
+        key: str,
+        texts: Sequence[T],
+        compute: Callable[[list[T]], Iterable[R]],
+        *,
+        keep: bool = False,
+    ) -> list[R]:
+        """Return the result of each text, computing only those that are not known under this key.
+
+        Args:
+            key: of what is computed and all that decides it, as an identity's key.
+            texts: or pairs of texts, or anything else that can be the key of a dictionary.
+            compute: called with distinct new texts, at most once; gives a result for each, in their order.
+            keep: the results are rows of float32 numbers that cost much: they go to the store, where
+                there is one, and come from it. `key` must then be an identity's and `texts` strings.
+        """
+        store = self._store if keep else None
+        with self._lock:
+            known = self._known.setdefault(key, {})
+            new = [text for text in dict.fromkeys(texts) if text not in known]
+            if len(known) + len(new) > self._most_texts:
+                known.clear()
+                new = list(dict.fromkeys(texts))
+            if store is not None:
+                known.update(store.get(key, new))  # type: ignore[arg-type]
+                new = [text for text in new if text not in known]
+            if new:
+                made = dict(zip(new, compute(new), strict=True))
+                known.update(made)
+                if store is not None:
+                    store.put(key, made)  # type: ignore[arg-type]
+            return [known[text] for text in texts]
 
     @property
-    def encoder(self) -> CachedEncoder:
-        """The default sentence encoder, which within this run encodes a text once."""
-        if self._encoder is None:
-            from chatbots.encoders.sentence import CachedEncoder, sentence_encoder
+    def encoder(self) -> SentenceEncoder:
+        """The default sentence encoder, on this device; it loads at its first use."""
+        from chatbots.encoders.sentence import sentence_encoder
 
-            self._encoder = CachedEncoder(sentence_encoder(self.device))
-        return self._encoder
+        return sentence_encoder(self.device)
 
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, D) sentence vectors of length 1. New distinct texts are encoded, sorted by length."""
-        return self.encoder.encode(texts)
+    def encode(self, texts: Sequence[str], encoder: SentenceEncoder | None = None) -> np.ndarray:
+        """Return sentence vectors, (N, D) float32, each text encoded once.
 
-    def encode_by(self, encoder: SentenceEncoder, texts: Sequence[str]) -> np.ndarray:
-        """(N, D) vectors of another sentence encoder, each text once a run."""
-        key = encoder.identity.key
-        if key not in self._encoders:
-            from chatbots.encoders.sentence import CachedEncoder
-
-            self._encoders[key] = CachedEncoder(encoder)
-        return self._encoders[key].encode(texts)
-
-    def emotions(self, encoder: EmotionEncoder, texts: Sequence[str]) -> np.ndarray:
-        """(N, K) distributions over the encoder's emotions; each text goes through it once a run.
-
-        A head on the default sentence encoder is given the sentence vectors of this run, so the sentence
-        and its emotions cost one encoding.
+        Args:
+            encoder: None: the default one, whose rows have length 1.
         """
-        from chatbots.encoders.emotion import EmotionHead
-
-        if isinstance(encoder, EmotionHead):
-            return encoder.from_embeddings(self.encode(texts))
-        known = self._emotions.setdefault(encoder.identity.key, {})
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        known.update(zip(new, encoder.encode(new), strict=True))
-        return np.array([known[text] for text in texts]).reshape(-1, len(encoder.labels))
-
-    def vader(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, 4) VADER's compound score, and its negative, neutral and positive share of each text."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._vader]
-        if new:
-            from chatbots.encoders.sentiment import vader_details
-
-            self._vader.update(zip(new, vader_details(new), strict=True))
-        return np.array([self._vader[text] for text in texts], dtype=float).reshape(-1, 4)
-
-    def tokens(self, text: str) -> tuple[str, ...]:
-        """NLTK's word tokens, case kept.
-
-        `nltk.word_tokenize` splits sentences first, with data that must be downloaded; the tokenizer
-        beneath it needs none. They differ only in a full stop before another sentence of the same text.
-        """
-        found = self._tokens.get(text)
-        if found is None:
-            if self._tokenise is None:
-                from nltk.tokenize import NLTKWordTokenizer
-
-                self._tokenise = NLTKWordTokenizer().tokenize
-            found = self._tokens[text] = tuple(self._tokenise(text))
-        return found
-
-    def lower_tokens(self, text: str) -> tuple[str, ...]:
-        """The word tokens in lower case. (NLTK's rules look at no capital, so the order is no matter.)"""
-        found = self._lower_tokens.get(text)
-        if found is None:
-            found = self._lower_tokens[text] = tuple(token.lower() for token in self.tokens(text))
-        return found
+        encoder = encoder or self.encoder
+        if not texts:
+            return encoder.encode([])
+        return np.stack(self.once(encoder.identity.key, texts, encoder.encode, keep=True))

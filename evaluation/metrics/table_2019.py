@@ -36,6 +36,7 @@ from evaluation.metrics.repetition import (
 )
 from evaluation.metrics.sentiment import cosine, default_emotions, slope_min_max
 from evaluation.metrics.shared import Shared, blank
+from evaluation.metrics.tokens import lower_tokens, tokens_of
 from evaluation.metrics.words import n_words_spoken
 
 if TYPE_CHECKING:
@@ -156,10 +157,10 @@ def row_values(
         "sentiment_transition": score_u - score_q,
         "laughter_user": np.clip(_each(laughs_substring, rows.following), 0, 4),
         "semantic_similarity_user_bot": cosine(*embedded),
-        **_coherences("user_bot", rows.message, rows.response, vectors, shared.tokens),
+        **_coherences("user_bot", rows.message, rows.response, vectors, tokens_of(shared)),
         **_coherences("bot_next", rows.response, rows.following, vectors, str.split),
-        "question_bot": _each(
-            lambda text: question_score(text, shared.lower_tokens(text)), rows.response
+        "question_bot": list(
+            map(question_score, rows.response, lower_tokens(rows.response, shared))
         ),
         "question_substring_bot": _each(question_substring, rows.response),
         "words_user": words,

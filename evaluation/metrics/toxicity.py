@@ -51,7 +51,7 @@ class Toxicity(ClassifierMetric):
         texts = layout.texts_at(layout.bot)
         told = np.array([not blank(text) for text in texts], dtype=bool)
         found = np.full(len(texts), np.nan)
-        found[told] = self.probabilities([text for text in texts if not blank(text)])
+        found[told] = self.probabilities([text for text in texts if not blank(text)], shared)
         depressed = np.array(["depressed" in text for text in texts], dtype=bool)
         as_in_2019 = np.where(depressed, -0.2, -found)
         return Measured(

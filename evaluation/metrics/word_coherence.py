@@ -8,7 +8,6 @@ released code says 0).
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from chatbots.encoders.word_similarity import KINDS, Vectors, pair_similarities
@@ -17,12 +16,11 @@ from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
+from evaluation.metrics.tokens import TOKENIZER, tokens_of
 
 if TYPE_CHECKING:
     from chatbots.encoders.vectors import VectorTable
     from chatbots.encoders.words import WordVectors
-
-TOKENIZER = f"NLTKWordTokenizer {metadata.version('nltk')}"
 
 
 # Titles differ in their first words: plots cut them at the end.
@@ -73,7 +71,7 @@ class WordCoherenceFamily(MetricDefaults):
     def measure(self, layout: Layout, shared: Shared) -> Measured:
         texts = layout.texts
         pairs = [(texts[message], texts[reply]) for message, reply in layout.exchanges.tolist()]
-        values = pair_similarities(pairs, self.vectors(), shared.tokens)
+        values = pair_similarities(pairs, self.vectors(), tokens_of(shared))
         columns = [f"{self.prefix}_{kind}_user_bot" for kind in KINDS]
         reason = missing(values, "no word of a text has a vector")
         reply = layout.exchanges[:, 1]

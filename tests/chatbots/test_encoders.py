@@ -14,7 +14,6 @@ import pytest
 from chatbots.encoders import cache, sentence
 from chatbots.encoders.cache import arrays_cached, cache_folder_set
 from chatbots.encoders.sentence import (
-    CachedEncoder,
     EncoderError,
     LocalSentenceEncoder,
     encoder_folder,
@@ -65,19 +64,14 @@ def test_equal_texts_are_encoded_once_and_order_is_kept(monkeypatch: pytest.Monk
 
 def test_no_text_gives_an_empty_matrix() -> None:
     assert sentence_encoder().encode([]).shape == (0, 384)
-    assert CachedEncoder(sentence_encoder()).encode([]).shape == (0, 384)
 
 
-def test_the_cached_encoder_encodes_no_sentence_twice() -> None:
-    encoder = CachedEncoder(sentence_encoder())
-    first = encoder.encode(["one", "two", "one"])
-    assert encoder.n_encoded == 2
-    second = encoder.encode(["three", "two"])
-    assert encoder.n_encoded == 3
-    np.testing.assert_array_equal(first[1], second[1])
-    encoder.encode(["one", "two", "three"])
-    assert encoder.n_encoded == 3
-    assert encoder.identity == sentence_encoder().identity
+def test_a_vector_depends_on_its_text_alone() -> None:
+    texts = [" ".join(["word"] * n) for n in (1, 3, 7, 12, 40)] + ["Hi!", "How are you?", ""]
+    together = sentence_encoder().encode(texts)
+    alone = np.concatenate([sentence_encoder().encode([text]) for text in texts])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_array_equal(sentence_encoder().encode(texts[::-1]), together[::-1])
 
 
 def test_threads_may_encode_at_the_same_time() -> None:

@@ -30,6 +30,7 @@ class ConversationsConfig(AppConfig):
             "turns",
             _("messages and replies"),
             lambda people: Turn.objects.filter(conversation__participant__in=people),
+            texts=lambda turns: turns.values_list("text", flat=True),
         )
         erasure_kind(
             "votes",

@@ -37,7 +37,7 @@ class FitTables:
     Args:
         fit: as asked for.
         features: columns that predict, those of embeddings too.
-        shared: keeps sentence vectors; embeddings are made here, they are not stored.
+        shared: gives sentence vectors; the embeddings made of them here are not stored.
         beat: told how much is done of how much, while something takes long: conversations whose turns are
             embedded, and the fit itself.
     """

@@ -6,16 +6,18 @@ keys cascade besides, so that no other way of deleting a participant leaves thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 
+from webapp.bots.text_store import text_store
 from webapp.studies.models import Participant
 
 Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
+Texts = Callable[[QuerySet[Any]], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +28,23 @@ class Kind:
         title: for the page that lists what will go.
         rows: all rows of this kind that belong to these people.
         lock: whether other writes wait at these rows, and so must be held off while all is removed.
+        texts: what these rows say, where encoders may have read it; what they made of it goes, too.
     """
 
     title: Any
     rows: Rows
     lock: bool = False
+    texts: Texts | None = None
 
 
 _kinds: dict[str, Kind] = {}
 
 
-def erasure_kind(table: str, title: Any, rows: Rows, *, lock: bool = False) -> None:
+def erasure_kind(
+    table: str, title: Any, rows: Rows, *, lock: bool = False, texts: Texts | None = None
+) -> None:
     """Add a kind, counted under `table`; one that hangs on another is added after it."""
-    _kinds[table] = Kind(title, rows, lock)
+    _kinds[table] = Kind(title, rows, lock, texts)
 
 
 def erasure_kinds() -> dict[str, Kind]:
@@ -65,6 +71,8 @@ def participants_erase(*, participants: QuerySet[Participant]) -> dict[str, int]
                 rows = kind.rows(people).order_by("pk").select_for_update(of=("self",))
                 list(rows.values_list("pk", flat=True))
         removed = erasure_counts(people)
+        texts = [text for kind in kinds if kind.texts for text in kind.texts(kind.rows(people))]
+        transaction.on_commit(lambda: text_store().forget(texts))
         for kind in kinds:
             kind.rows(people).delete()
     return removed

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,8 +23,8 @@ from chatbots.encoders.emotion import (
 from chatbots.encoders.emotion_card import card
 from chatbots.encoders.emotion_figures import BERT_F1
 from chatbots.encoders.sentence import (
-    CachedEncoder,
     EncoderError,
+    LocalSentenceEncoder,
     encoder_folder,
     encoder_get,
     sentence_encoder,
@@ -80,11 +82,16 @@ def test_vectors_at_hand_give_the_same_as_texts(shares: np.ndarray) -> None:
 
 
 def test_it_encodes_with_the_encoder_it_is_given() -> None:
-    cached = CachedEncoder(sentence_encoder())
-    head = EmotionHead(sentence=cached)
+    class Remembering(LocalSentenceEncoder):
+        asked: ClassVar[list[str]] = []
+
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            self.asked.extend(texts)
+            return super().encode(texts)
+
+    head = EmotionHead(sentence=Remembering())
     assert head.encode(["one", "two", "one"]).shape == (3, 28)
-    head.encode(["two"])
-    assert cached.n_encoded == 2
+    assert Remembering.asked == ["one", "two", "one"]
     assert head.encode([]).shape == (0, 28)
     assert head.identity == emotion_encoder().identity
 

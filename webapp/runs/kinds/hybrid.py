@@ -8,6 +8,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.outside import Values
+from webapp.bots.text_store import text_store
 from webapp.runs.kinds.base import Kind, Queue, Work, register_kind
 from webapp.runs.models import HybridFit
 from webapp.runs.selectors.fits import fit_encodes_texts
@@ -52,7 +53,7 @@ class Hybrid(Kind[HybridFit, FitAsked]):
         from webapp.runs.hybrid_tables import FitTables, bot_keys
 
         fit, asked = work.job, work.asked
-        shared = Shared(settings.CONFAB_DEVICE)
+        shared = Shared(settings.CONFAB_DEVICE, store=text_store())
         kept = KeptFit.from_json(fit.kept or {}) if asked.applies_kept_fit else None
         if kept is None:
             preset = preset_get(asked.preset)

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.outside import Values
+from webapp.bots.text_store import text_store
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
@@ -79,7 +80,7 @@ class Metrics(Kind[MetricRun, MetricsAsked]):
         metrics = metrics_find(work.shard["metrics"])
         tells_languages = any(getattr(metric, "languages", None) for metric in metrics)
         languages: Counter[str] = Counter()
-        shared = Shared(settings.CONFAB_DEVICE)
+        shared = Shared(settings.CONFAB_DEVICE, store=text_store())
         ids = work.shard["ids"]
         for start in range(0, len(ids), BATCH):
             # Somebody may have been erased meanwhile.

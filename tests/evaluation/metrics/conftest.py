@@ -1,0 +1,24 @@
+"""What tests of metrics watch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from chatbots.encoders.sentence import LocalSentenceEncoder
+
+
+@pytest.fixture
+def encoded_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the texts that sentence encoders are given during the test, in order."""
+    found: list[str] = []
+    real = LocalSentenceEncoder.encode
+
+    def encode(self: LocalSentenceEncoder, texts: Sequence[str]) -> np.ndarray:
+        found.extend(texts)
+        return real(self, texts)
+
+    monkeypatch.setattr(LocalSentenceEncoder, "encode", encode)
+    return found

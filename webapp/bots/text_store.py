@@ -1,0 +1,17 @@
+"""Where this installation keeps what encoders made of texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+if TYPE_CHECKING:
+    from chatbots.encoders.text_store import TextStore
+
+
+def text_store() -> TextStore:
+    """Return the store in the data folder; every process of a host shares its file."""
+    from chatbots.encoders.text_store import TextStore
+
+    return TextStore(settings.DATA_DIR / "cache" / "texts.sqlite3")
