@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from django.apps import apps
@@ -20,6 +21,7 @@ from django.urls import reverse
 
 from evaluation.metrics.base import MetricTable
 from tests.builders import exchange, make_conversation, make_rating, make_study
+from webapp.bots.text_store import text_store
 from webapp.conversations import services
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import vote_set
@@ -82,6 +84,22 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
     assert erasure_counts(Participant.objects.filter(pk=other.pk)) == other_has
     assert (Conversation.objects.count(), Turn.objects.count(), Rating.objects.count()) == (1, 6, 1)
     assert (MetricResult.objects.count(), Task.objects.count()) == (1, 1)
+
+
+@pytest.mark.django_db
+def test_what_encoders_made_of_a_persons_texts_goes_too(
+    django_capture_on_commit_callbacks: Any, settings: Any, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path
+    person = make_person(make_study())
+    said = list(
+        Turn.objects.filter(conversation__participant=person).values_list("text", flat=True)
+    )
+    row = np.ones(3, dtype=np.float32)
+    text_store().put("an encoder", {**dict.fromkeys(said, row), "said by others": row})
+    with django_capture_on_commit_callbacks(execute=True):
+        participants_erase(participants=Participant.objects.all())
+    assert text_store().get("an encoder", [*said, "said by others"]).keys() == {"said by others"}
 
 
 def test_whatever_belongs_to_a_person_goes_with_them() -> None:
