@@ -88,9 +88,8 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
 
 @pytest.mark.django_db
 def test_what_encoders_made_of_a_persons_texts_goes_too(
-    django_capture_on_commit_callbacks: Any, settings: Any, tmp_path: Path
+    django_capture_on_commit_callbacks: Any,
 ) -> None:
-    settings.DATA_DIR = tmp_path
     person = make_person(make_study())
     said = list(
         Turn.objects.filter(conversation__participant=person).values_list("text", flat=True)
