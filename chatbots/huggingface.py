@@ -1,6 +1,6 @@
-"""Finding a transformers model on this machine, saying what is missing, and telling models apart.
+"""The one way to a transformers model: find it on this machine, say what is missing, tell models apart, load it.
 
-Loads no weights and no torch.
+For bots, encoders and metrics. Importing this loads no torch; `load` does.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ import hashlib
 import json
 import math
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+from chatbots.imports import import_lock
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _TOKENIZER_FILES = (
@@ -22,6 +26,8 @@ _TOKENIZER_FILES = (
 )
 _CONFIG_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 _DOWNLOADED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
+SAFELY: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""How transformers is to read a folder: nothing is downloaded, and no code of a model's own is run."""
 _N_PROBES = 16
 _PROBE_BYTES = 4096
 
@@ -101,6 +107,15 @@ def model_digest(folder: Path) -> str:
     return _digest(stamps)
 
 
+def model_known_by(model: str, revision: str | None = None) -> dict[str, Any]:
+    """Return what an identity says of a model; a folder is known by its name and content, not by its place."""
+    folder = find_model(model, revision)
+    return {
+        "model": folder.resolve().name if folder and is_local(model) else model,
+        "digest": model_digest(folder) if folder else None,
+    }
+
+
 def n_weights(folder: Path) -> int:
     """How many numbers a model's safetensors files hold, by their headers."""
     n = 0
@@ -156,3 +171,48 @@ def _incomplete_reason(folder: Path) -> str | None:
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         return f"{folder} has no tokenizer (tokenizer.json or the like)"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model of transformers in evaluation mode on its device, and what goes with it."""
+
+    model: Any
+    tokenizer: Any
+    config: Any
+    device: str
+
+
+def load(folder: Path, kind: str | None = None, *, device: str, dtype: str = "auto") -> Loaded:
+    """Load a model from safetensors; nothing is downloaded and nothing of its own code is run.
+
+    Args:
+        folder: as `fetch_model` or `find_model` gives it.
+        kind: what of transformers makes it, "AutoModelForSequenceClassification"; None: a language model,
+            with or without an encoder as its configuration says.
+        device: where it computes: "cpu", "cuda", "cuda:1".
+        dtype: "float32", "bfloat16", …, or "auto": as the weights are stored.
+    """
+    with import_lock:
+        import torch
+        import transformers
+    from chatbots.encoders.quiet import quiet_loading
+
+    config = transformers.AutoConfig.from_pretrained(folder, **SAFELY)
+    if kind is None:
+        kind = "AutoModelForSeq2SeqLM" if config.is_encoder_decoder else "AutoModelForCausalLM"
+    chosen = (config.dtype or "auto") if dtype == "auto" else getattr(torch, dtype)
+    with quiet_loading():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **SAFELY)
+        model = getattr(transformers, kind).from_pretrained(
+            folder, dtype=chosen, use_safetensors=True, **SAFELY
+        )
+    return Loaded(model.to(device).eval(), tokenizer, config, device)
+
+
+def n_positions(config: Any) -> int | None:
+    """Return how many positions a model knows; None where its configuration does not say."""
+    text_config = config.get_text_config()
+    names = ("max_position_embeddings", "n_positions", "n_ctx")
+    named = (getattr(text_config, name, None) for name in names)
+    return next((n for n in named if isinstance(n, int) and n > 0), None)

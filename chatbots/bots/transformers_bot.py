@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from chatbots.base import BotDefaults, BotError
-from chatbots.huggingface import find_model, is_local, missing_reason, model_digest, n_weights
+from chatbots.huggingface import find_model, missing_reason, model_known_by, n_weights
 from chatbots.imports import import_lock
 
 if TYPE_CHECKING:
@@ -115,11 +115,9 @@ class TransformersBot(BotDefaults):
     @property
     def params(self) -> dict[str, Any]:
         """The decoding settings and which weights; a local model goes by its folder's name and digest."""
-        folder = find_model(self.model, self.revision)
         return {
-            "model": folder.resolve().name if folder and is_local(self.model) else self.model,
+            **model_known_by(self.model, self.revision),
             "revision": self.revision,
-            "digest": model_digest(folder) if folder else None,
             "system_prompt": self.system_prompt,
             "temperature": self.temperature,
             "top_k": self.top_k,

@@ -5,25 +5,19 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    GenerationConfig,
-)
+from transformers import AutoConfig, GenerationConfig
 
 from chatbots.base import BotError, Piece
 from chatbots.conversation import Conversation
-from chatbots.encoders.quiet import quiet_loading
 from chatbots.generation.decoding import NgramBan, choose, penalise_repetition, uniform_numbers
 from chatbots.generation.detokenise import GrowingText
 from chatbots.generation.language_model import LanguageModel, Rows
 from chatbots.generation.prompts import Prompts
-from chatbots.huggingface import fetch_model
+from chatbots.huggingface import SAFELY, fetch_model, load, n_positions
 
 if TYPE_CHECKING:
     from chatbots.bots.transformers_bot import TransformersBot
@@ -79,9 +73,15 @@ def bfloat16_is_native() -> bool:
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def _refuse_slow_dtype(bot: TransformersBot, dtype: torch.dtype | None, device: str) -> None:
-    if dtype is torch.bfloat16 and device == "cpu" and not bfloat16_is_native():
-        stored = " (as its weights are stored)" if bot.dtype == "auto" else ""
+def _refuse_slow_dtype(bot: TransformersBot, folder: Path, device: str) -> None:
+    is_stored = bot.dtype == "auto"
+    dtype = AutoConfig.from_pretrained(folder, **SAFELY).dtype if is_stored else bot.dtype
+    if (
+        str(dtype) in ("bfloat16", "torch.bfloat16")
+        and device == "cpu"
+        and not bfloat16_is_native()
+    ):
+        stored = " (as its weights are stored)" if is_stored else ""
         raise BotError(
             f"dtype is {bot.dtype}{stored}, and this processor does not compute bfloat16 itself: reading a "
             "conversation would take four to six times as long; set `dtype: float32`"
@@ -89,18 +89,16 @@ def _refuse_slow_dtype(bot: TransformersBot, dtype: torch.dtype | None, device: 
 
 
 def load_model(bot: TransformersBot, device: str) -> LoadedModel:
+    """Return a bot's model, ready to generate.
+
+    Raises:
+        OSError: if it is not here and cannot be had.
+        BotError: if its settings do not fit the model or this machine.
+    """
     folder = fetch_model(bot.model, bot.revision, allow_download=bot.allow_download)
-    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    config = AutoConfig.from_pretrained(folder, **safely)
-    tokenizer = AutoTokenizer.from_pretrained(folder, **safely)
-    factory = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    dtype = config.dtype if bot.dtype == "auto" else getattr(torch, bot.dtype)
-    _refuse_slow_dtype(bot, dtype, device)
-    with quiet_loading():
-        model: Any = factory.from_pretrained(
-            folder, dtype=dtype or "auto", use_safetensors=True, **safely
-        )
-    model = model.to(device).eval()
+    _refuse_slow_dtype(bot, folder, device)
+    loaded = load(folder, device=device, dtype=bot.dtype)
+    model, tokenizer, config = loaded.model, loaded.tokenizer, loaded.config
     settings = model.generation_config or GenerationConfig.from_model_config(config)
     ends = settings.eos_token_id
     stop_tokens = {ends} if isinstance(ends, int) else set(ends or ())
@@ -118,7 +116,7 @@ def load_model(bot: TransformersBot, device: str) -> LoadedModel:
         model,
         pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
         start_token=start_token if start_token is not None else 0,
-        n_positions=_n_positions(config),
+        n_positions=n_positions(config),
     )
     with torch.inference_mode():
         if not language_model.check():
@@ -133,7 +131,7 @@ def load_model(bot: TransformersBot, device: str) -> LoadedModel:
 
 def _context_limit(bot: TransformersBot, config: Any) -> int:
     """Most tokens of context: what is asked for and what the model can hold beside the reply."""
-    holds = _n_positions(config)
+    holds = n_positions(config)
     wanted = bot.max_context_tokens or _UNKNOWN_LENGTH
     if holds is None:
         return wanted
@@ -143,13 +141,6 @@ def _context_limit(bot: TransformersBot, config: Any) -> int:
             f"max_new_tokens is {bot.max_new_tokens}; {bot.model} holds {holds} tokens in all, context included"
         )
     return min(wanted, room)
-
-
-def _n_positions(config: Any) -> int | None:
-    """How many positions a model knows; None where it does not say."""
-    text_config = config.get_text_config()
-    named = (getattr(text_config, key, None) for key in ("max_position_embeddings", "n_positions"))
-    return next((n for n in named if isinstance(n, int) and n > 0), None)
 
 
 class _Slot:

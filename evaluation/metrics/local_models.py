@@ -15,12 +15,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from chatbots.huggingface import find_model, is_local, missing_reason, model_digest
+from chatbots.devices import rows_that_fit, transformer_row_bytes
+from chatbots.huggingface import (
+    Loaded,
+    find_model,
+    load,
+    missing_reason,
+    model_known_by,
+    n_positions,
+)
 from chatbots.identity import Identity
-from chatbots.imports import import_lock
 from chatbots.names import nearest_names
 
-BATCH = 16
+MOST_TOKENS = 1024
+"""Longer texts are cut, so that one very long turn cannot fill the memory."""
 
 
 class ModelError(Exception):
@@ -79,17 +87,12 @@ class _Local:
             raise ValueError(f"model is {model!r}; it must be a folder or a hub id")
         self.model = model
         self.device = device
-        self._loaded: tuple[Any, Any] | None = None
+        self._loaded: Loaded | None = None
         self._lock = threading.RLock()
 
     @property
     def _files(self) -> dict[str, Any]:
-        folder = find_model(self.model)
-        return {
-            # A folder is known by what is in it, not by where it lies.
-            "model": folder.resolve().name if folder and is_local(self.model) else self.model,
-            "digest": model_digest(folder) if folder else None,
-        }
+        return model_known_by(self.model)
 
     def _config(self) -> dict[str, Any]:
         folder = find_model(self.model)
@@ -100,25 +103,19 @@ class _Local:
             return "the package transformers is not installed"
         return missing_reason(self.model, None, allow_download=False)
 
-    def _load(self, factory: str) -> tuple[Any, Any]:
-        """The tokenizer and the model, in evaluation mode."""
+    def _load(self, kind: str) -> Loaded:
+        """Load the model once.
+
+        Raises:
+            ModelError: it cannot be used here.
+        """
         with self._lock:
             if self._loaded is None:
                 reason = self.unavailable_reason()
-                if reason is not None:
-                    raise ModelError(reason)
-                with import_lock:
-                    import transformers
-                from chatbots.encoders.quiet import quiet_loading
-
                 folder = find_model(self.model)
-                safely = {"local_files_only": True, "trust_remote_code": False}
-                with quiet_loading():
-                    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safely)
-                    model = getattr(transformers, factory).from_pretrained(
-                        folder, use_safetensors=True, **safely
-                    )
-                self._loaded = tokenizer, model.to(self.device).eval()
+                if reason is not None or folder is None:
+                    raise ModelError(reason)
+                self._loaded = load(folder, kind, device=self.device)
             return self._loaded
 
 
@@ -164,18 +161,20 @@ class LocalClassifier(_Local):
         if not distinct:
             return np.zeros(0)
         with self._lock:
-            tokenizer, model = self._load("AutoModelForSequenceClassification")
+            loaded = self._load("AutoModelForSequenceClassification")
+            longest, model = _most_tokens(loaded), loaded.model
+            n_rows = rows_that_fit(self.device, transformer_row_bytes(loaded.config, longest))
             found = np.empty(len(distinct))
             # Texts of like length together: little padding.
             order = sorted(range(len(distinct)), key=lambda i: len("".join(distinct[i])))
             several = model.config.problem_type == "multi_label_classification"
-            for start in range(0, len(order), BATCH):
-                part = order[start : start + BATCH]
-                given = tokenizer(
+            for start in range(0, len(order), n_rows):
+                part = order[start : start + n_rows]
+                given = loaded.tokenizer(
                     [distinct[i] for i in part],
                     padding=True,
                     truncation=True,
-                    max_length=_n_positions(model, tokenizer),
+                    max_length=longest,
                     return_tensors="pt",
                 ).to(self.device)
                 with torch.inference_mode():
@@ -215,14 +214,18 @@ class LocalLanguageModel(_Local):
         self, replies: Sequence[tuple[Sequence[str], str]]
     ) -> tuple[np.ndarray, np.ndarray]:
         with self._lock:
-            tokenizer, model = self._load("AutoModelForCausalLM")
-            limit = _n_positions(model, tokenizer)
-            rows = [self._tokens(tokenizer, before, reply, limit) for before, reply in replies]
+            loaded = self._load("AutoModelForCausalLM")
+            limit, model = _most_tokens(loaded), loaded.model
+            row_bytes = transformer_row_bytes(loaded.config, limit, has_logits=True)
+            n_rows = rows_that_fit(self.device, row_bytes)
+            rows = [
+                self._tokens(loaded.tokenizer, before, reply, limit) for before, reply in replies
+            ]
             total = np.full(len(rows), np.nan)
             count = np.zeros(len(rows), dtype=int)
             order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))
-            for start in range(0, len(order), BATCH):
-                part = [i for i in order[start : start + BATCH] if rows[i][1] < len(rows[i][0])]
+            for start in range(0, len(order), n_rows):
+                part = [i for i in order[start : start + n_rows] if rows[i][1] < len(rows[i][0])]
                 if part:
                     sums = self._sums(model, [rows[i] for i in part])
                     total[part] = sums
@@ -265,13 +268,10 @@ class LocalLanguageModel(_Local):
             return (losses.double() * counted[:, 1:]).sum(dim=1).cpu().numpy()
 
 
-def _n_positions(model: Any, tokenizer: Any) -> int:
-    """The longest text in tokens; at most 1024, so that one very long turn cannot fill the memory."""
-    config = model.config
-    limits = [
-        getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "n_ctx")
-    ]
-    return min([1024, tokenizer.model_max_length, *(limit for limit in limits if limit)])
+def _most_tokens(loaded: Loaded) -> int:
+    """Return the longest text that the model reads, in tokens."""
+    limits = (n_positions(loaded.config), loaded.tokenizer.model_max_length)
+    return min([MOST_TOKENS, *(limit for limit in limits if limit)])
 
 
 def _json(path: Path) -> dict[str, Any]:
