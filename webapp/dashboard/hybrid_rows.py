@@ -9,10 +9,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from evaluation.analysis.correlations import correlation_read, selfplay_bots
 from evaluation.hybrid.frame import most_influential
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import share, span
-from evaluation.stats.correlation import Correlation
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
@@ -87,14 +87,6 @@ def predictors_selfplay(result: Mapping[str, Any]) -> list[Predictor]:
         return [predictor(_("Hybrid metric on self-play"), few, True)]
     rows = [predictor(_("Hybrid metric on self-play"), selfplay.get("pearson", {}), True)]
     return rows + _rivals(result.get("baselines_selfplay"))
-
-
-def selfplay_bots(result: Mapping[str, Any]) -> int:
-    """Rated bots with self-play."""
-    return sum(
-        bot["human_mean"] is not None and bot["predicted_selfplay"] is not None
-        for bot in result["bots"].values()
-    )
 
 
 def _rivals(baselines: Mapping[str, Any] | None) -> list[Predictor]:
@@ -199,24 +191,4 @@ def dimensions_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> Na
             target=result["target"].replace(",", ", ").replace("_", " "),
             intercept=intercept_in_words(result),
         ),
-    )
-
-
-def correlation_read(found: Mapping[str, Any] | None, n: int = 0) -> Correlation:
-    """A correlation of the document.
-
-    Args:
-        found: as `Correlation.to_json` wrote it, or None.
-        n: pairs used, where the document does not say.
-    """
-    if not found:
-        return Correlation(None, None, None, None, n, reason=_("not told by this fit"))
-    low, high = found.get("ci95") or (None, None)
-    return Correlation(
-        found.get("r"),
-        found.get("p"),
-        low,
-        high,
-        found.get("n", n),
-        reason=found.get("reason"),
     )

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from evaluation.analysis.correlations import selfplay_bots
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.scatter import Point
@@ -28,7 +29,6 @@ from webapp.dashboard.hybrid_rows import (
     predictor,
     predictors_of,
     predictors_selfplay,
-    selfplay_bots,
 )
 from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evaluation.analysis.correlations import HybridCorrelations
 from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.results import study_point, study_trajectories
+from webapp.dashboard.results import study_correlations, study_point, study_trajectories
+from webapp.dashboard.wording.correlations import correlations_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.dashboard.wording.trajectories import group_title, point_table, trajectories_section
+from webapp.runs.models import SelfPlayRun
 
 
 def trajectories_part(data: StudyData) -> Section:
@@ -18,6 +21,30 @@ def trajectories_part(data: StudyData) -> Section:
         headline=data.headline,
         study_key=data.study.key,
         point_link=data.point_link,
+    )
+
+
+def correlations_part(data: StudyData, run: SelfPlayRun | None = None) -> Section:
+    """Return what moves together.
+
+    Args:
+        run: self-play whose metrics are set against the bots' ratings; None: `study_correlations` chooses.
+    """
+    found = study_correlations(data, run)
+    result = found.fit.result if found.fit is not None else None
+    return correlations_section(
+        found.dimensions,
+        found.metrics,
+        found.bots,
+        questions=data.all_dimensions,
+        study_key=data.study.key,
+        run=found.run.pk if found.run else None,
+        hybrid=HybridCorrelations(result) if result else None,
+        fit=found.fit.pk if found.fit else None,
+        controls_in_fit=any(
+            bot in data.bots and data.bots[bot].is_control and of_bot["human_mean"] is not None
+            for bot, of_bot in (result or {"bots": {}})["bots"].items()
+        ),
     )
 
 

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.analysis.correlations import (
+    FEWEST,
+    CorrelationMatrix,
+    HybridCorrelations,
+    Row,
+    bot_matrix,
+    counted_once,
+    dimension_matrix,
+    mean_by_bot,
+    metric_matrix,
+)
 from evaluation.analysis.trajectories import (
     Grouping,
     Kind,
@@ -11,8 +26,14 @@ from evaluation.analysis.trajectories import (
     by_trait,
     trajectories,
 )
+from webapp.dashboard.agreement import dimension_correlations
 from webapp.dashboard.analysis.study_data import StudyData
+from webapp.dashboard.column_titles import metric_titles
+from webapp.runs.models import HybridFit, SelfPlayRun
 from webapp.runs.selectors.courses import VOTES, turn_values
+from webapp.runs.selectors.fits import fit_leading
+from webapp.runs.selectors.frames import metric_frame
+from webapp.runs.selectors.selfplay import run_with_metrics
 
 TRAITS = ("EI", "persona")
 """Factors whose levels are compared turn by turn, the first that the bots carry."""
@@ -60,3 +81,97 @@ def study_point(
     values = turn_values(data.conversations, grouping.conversations, [column])
     found = behind_point(grouping, values.get(column, {}), group, exchange)
     return (grouping, found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class StudyCorrelations:
+    """The three matrices of a study; None where there is nothing to correlate.
+
+    Attributes:
+        fit: whose rows stand in them.
+        run: self-play whose metrics are set against the bots' ratings.
+    """
+
+    dimensions: CorrelationMatrix | None
+    metrics: CorrelationMatrix | None
+    bots: CorrelationMatrix | None
+    fit: HybridFit | None
+    run: SelfPlayRun | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        matrices = {"dimensions": self.dimensions, "metrics": self.metrics, "bots": self.bots}
+        return {
+            "fit": self.fit.pk if self.fit else None,
+            "run": self.run.pk if self.run else None,
+            **{kind: matrix.to_json() if matrix else None for kind, matrix in matrices.items()},
+        }
+
+
+def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> StudyCorrelations:
+    """Return what moves together in a study.
+
+    Args:
+        run: self-play to set against the ratings; None: that of the leading fit, or the newest that has enough of
+            the bots.
+    """
+    fit = fit_leading(data.study)
+    hybrid = HybridCorrelations(fit.result) if fit is not None and fit.result else None
+    bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
+    run = run or (fit.run if fit is not None else None) or run_with_metrics(bots, FEWEST)
+    keys = [dimension.key for dimension in data.dimensions]
+    among = None
+    if len(keys) > 1:
+        cells = dimension_correlations(data.ratings)
+        among = dimension_matrix(cells, keys, len(data.per_conversation))
+    over_bots = bot_matrix(
+        _known_of_bots(data, run),
+        {
+            d.key: mean_by_bot(data.ratings.values(d.key), data.bot, bots)
+            for d in data.all_dimensions
+        },
+        bots,
+        hybrid,
+    )
+    return StudyCorrelations(
+        among,
+        _metrics(data, hybrid),
+        over_bots if over_bots.n_corrected else None,
+        fit,
+        run,
+    )
+
+
+def _metrics(data: StudyData, hybrid: HybridCorrelations | None) -> CorrelationMatrix | None:
+    """Return metrics with ratings over conversations, controls left out; None where no metric is computed."""
+    ratings = data.per_conversation
+    frame = data.metrics.reindex(ratings.index)
+    columns = [
+        name for name in metric_titles() if name in frame and frame[name].notna().sum() >= FEWEST
+    ]
+    if not columns:
+        return None
+    keep = ~ratings["bot"].isin([bot for bot, info in data.bots.items() if info.is_control])
+    keys = [dimension.key for dimension in data.all_dimensions]
+    return metric_matrix(ratings[keep], frame.loc[keep, columns], keys, hybrid)
+
+
+def _known_of_bots(
+    data: StudyData, run: SelfPlayRun | None
+) -> Sequence[tuple[Row, dict[str, float]]]:
+    """Return what is known of the bots: self-play, their own figures, and their rated chats."""
+    titles = metric_titles()
+    known: list[tuple[Row, dict[str, float]]] = []
+    if run is not None:
+        table = metric_frame(run=run)
+        played = table.groupby("bot")[[name for name in titles if name in table]].mean()
+        known += [(row, _by_bot(played[row.name])) for row in counted_once(played, titles)]
+    known += [(Row(name, "bot"), values) for name, values in data.bot_columns.items()]
+    frame = data.metrics
+    chats = frame.groupby("bot")[[name for name in titles if name in frame]].mean()
+    known += [(Row(str(name), "chats"), _by_bot(chats[name])) for name in chats.columns]
+    return known
+
+
+def _by_bot(column: Any) -> dict[str, float]:
+    return {str(bot): float(value) for bot, value in column.items()}

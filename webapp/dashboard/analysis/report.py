@@ -26,7 +26,6 @@ from webapp.dashboard.analysis.comparisons import (
     headline_sentence,
     ratings_section,
 )
-from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.methods import methods_section
 from webapp.dashboard.analysis.models import models_section
@@ -39,7 +38,7 @@ from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.hybrid_rows import intercept_in_words
 from webapp.dashboard.hybrid_view import target_in_words
-from webapp.dashboard.parts import trajectories_part
+from webapp.dashboard.parts import correlations_part, trajectories_part
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.sections import NamedTable, Section
@@ -113,7 +112,7 @@ def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[St
     yield _("raters"), lambda: raters_section(data, names=False)
     yield _("hybrid metric"), lambda: hybrid_section(data)
     yield _("trajectories"), lambda: trajectories_part(data)
-    yield _("correlations"), lambda: correlations_section(data, run)
+    yield _("correlations"), lambda: correlations_part(data, run)
     yield _("methods"), lambda: methods_section(data)
 
 

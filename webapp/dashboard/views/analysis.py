@@ -19,13 +19,12 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.analysis.comparisons import comparisons_section, planning_table
-from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.report import report_html, report_of, report_steps
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
-from webapp.dashboard.parts import point_part, trajectories_part
+from webapp.dashboard.parts import correlations_part, point_part, trajectories_part
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.bots import study_bots
@@ -50,7 +49,7 @@ PARTS: dict[str, tuple[Any, Callable[[StudyData], Section]]] = {
     "models": (gettext_lazy("Models"), models_section),
     "raters": (gettext_lazy("Raters"), raters_section),
     "trajectories": (gettext_lazy("Trajectories"), trajectories_part),
-    "correlations": (gettext_lazy("Correlations"), correlations_section),
+    "correlations": (gettext_lazy("Correlations"), correlations_part),
 }
 
 

@@ -191,3 +191,18 @@ def selfplay_summary(run: SelfPlayRun) -> dict[str, Played]:
             before.error or found.error,
         )
     return summary
+
+
+def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
+    """Return the newest finished self-play run with at least so many of the bots and metrics computed."""
+    runs = (
+        SelfPlayRun.objects.filter(
+            state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False
+        )
+        .distinct()
+        .order_by("-pk")
+    )
+    wanted = set(bots)
+    return next(
+        (run for run in runs if len(set(run.plan.get("bots", ())) & wanted) >= n_bots), None
+    )

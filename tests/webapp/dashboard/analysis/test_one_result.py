@@ -18,9 +18,9 @@ from django.urls import reverse
 from evaluation.printing import share
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
-from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.study_data import study_data
 from webapp.dashboard.hybrid_view import hybrid_view
+from webapp.dashboard.parts import correlations_part
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.summary import bot_summary
@@ -193,7 +193,7 @@ def test_every_page_tells_the_numbers_of_the_command(
 def matrix(study: Study, id: str) -> dict[tuple[str, str], str]:
     data = study_data(study)
     assert data is not None
-    figures = {figure.id: figure for figure in correlations_section(data).figures}
+    figures = {figure.id: figure for figure in correlations_part(data).figures}
     return {(row[0].text, row[1].text): row[2].text for row in figures[id].table.rows}
 
 
@@ -288,7 +288,7 @@ def test_ratings_move_together_alike_on_both_pages(staff: Client, study: Study) 
     data = study_data(study)
     assert data is not None
     (matrix_of_ratings,) = [
-        figure for figure in correlations_section(data).figures if figure.id == "dimensions"
+        figure for figure in correlations_part(data).figures if figure.id == "dimensions"
     ]
     assert agreement.table.rows == matrix_of_ratings.table.rows
     assert agreement.method == matrix_of_ratings.method

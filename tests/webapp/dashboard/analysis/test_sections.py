@@ -15,14 +15,13 @@ from scipy import stats
 from evaluation.stats.anova import anova
 from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records
 from webapp.dashboard.analysis.comparisons import comparisons_section, planning_table
-from webapp.dashboard.analysis.correlations import correlations_section
 from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
-from webapp.dashboard.parts import point_part, trajectories_part
+from webapp.dashboard.parts import correlations_part, point_part, trajectories_part
 from webapp.dashboard.plots.figure import Table
-from webapp.dashboard.results import study_trajectories
+from webapp.dashboard.results import study_correlations, study_trajectories
 from webapp.dashboard.wording.sections import Section
 from webapp.ratings.summary import bot_summary
 from webapp.runs.models import HybridFit
@@ -222,7 +221,7 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
 
 
 def test_the_three_matrices(data: StudyData) -> None:
-    section = correlations_section(data)
+    section = correlations_part(data)
     assert [figure.id for figure in section.figures] == [
         "dimensions",
         "metrics-dimensions",
@@ -242,6 +241,30 @@ def test_the_three_matrices(data: StudyData) -> None:
     r = np.corrcoef([20, 25, 40], means)[0, 1]
     assert bots["ppl (of the bot)", "Quality"][2].raw[0] == pytest.approx(r)
     assert any("no finished self-play run" in why for why in section.missing)
+
+
+def test_the_matrices_are_a_result_of_numbers(data: StudyData) -> None:
+    found = study_correlations(data)
+    document = found.to_json()
+    json.dumps(document, allow_nan=False)
+    assert (document["fit"], document["run"]) == (None, None)
+    values = frame()
+    rho = stats.spearmanr(values["quality"], values["fluency"]).statistic
+    (cell,) = document["dimensions"]["cells"]
+    assert cell["r"] == pytest.approx(rho)
+    assert (cell["row"], cell["column"]) == ("quality", "fluency")
+    words = next(
+        cell
+        for cell in document["metrics"]["cells"]
+        if (cell["row"], cell["column"]) == ("words_user", "quality")
+    )
+    assert words["survives"]
+    assert words["n"] == 48  # the control is left out
+    assert words["within_bots"]["r"] is not None
+    assert {cell["source"] for cell in document["bots"]["cells"]} == {"bot", "chats"}
+    assert found.bots is not None
+    assert document["bots"]["n_corrected"] == len(document["bots"]["cells"])
+    assert "words_user" in found.bots.summary()
 
 
 def test_without_a_fit_the_command_is_named(data: StudyData) -> None:

@@ -1,0 +1,355 @@
+"""What moves together: people's answers, metrics of their chats, and what is known of the bots.
+
+The three correlation matrices of Ghandeharioun et al. (2019, Figures 5, 6 and 8), each corrected by Holm (1979) over
+all its cells. The hybrid metric stands in two of them, number for number as its fit tells.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.printing import probability, share, span
+from evaluation.stats.compare import holm
+from evaluation.stats.correlation import Correlation, Method, correlate, within_groups
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALPHA = 0.05
+FEWEST = 3
+"""Values that a row must have."""
+_SPEAKER = re.compile(r", (?:participant and bot|bot and answer|participant|bot)(?= \(|$)")
+"""Whose words a column of a metric is about, in its title."""
+
+Cells = Mapping[tuple[int, int], Correlation]
+"""By (row, column)."""
+Source = Literal["dimension", "chats", "selfplay", "bot", "hybrid_chats", "hybrid_selfplay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is correlated with the columns of a matrix.
+
+    Attributes:
+        name: a dimension, a metric's column, a column of the table of bots, or `hybrid`.
+        source: where its values come from: rated conversations, self-play, what is known of the bots, or a fit.
+        speaker: whether it is about one speaker's words; in self-play both are the bot.
+    """
+
+    name: str
+    source: Source
+    speaker: bool = True
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CorrelationMatrix:
+    """Correlations of some rows with some columns.
+
+    Attributes:
+        kind: dimensions among themselves, metrics with dimensions over conversations, or anything known of a bot
+            with its mean ratings over bots.
+        columns: keys of dimensions.
+        cells: coefficient by (row, column).
+        within: Pearson's r within bots of the same cells; none over bots.
+        survives: cells whose p-value stays below `ALPHA` after Holm's correction over all but the hybrid's rows,
+            whose null is another one.
+        n: conversations or bots.
+    """
+
+    kind: Literal["dimensions", "metrics", "bots"]
+    method: Method
+    rows: tuple[Row, ...]
+    columns: tuple[str, ...]
+    cells: Cells
+    n: int
+    within: Cells = field(default_factory=dict)
+    survives: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def n_corrected(self) -> int:
+        """Correlations that the correction counts."""
+        return sum(not self._is_hybrid(i) for i, _j in self.cells)
+
+    def _is_hybrid(self, row: int) -> bool:
+        return self.rows[row].source.startswith("hybrid")
+
+    def strongest(self, column: int, most: int = 3) -> list[tuple[Row, Correlation]]:
+        """Return the surviving relations with a column, strongest first."""
+        found = [(i, value) for (i, j), value in self.cells.items() if j == column]
+        found = [(i, value) for i, value in found if (i, column) in self.survives]
+        found.sort(key=lambda item: -abs(item[1].r or 0))
+        return [(self.rows[i], value) for i, value in found[:most]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values: a list of cells."""
+        found = []
+        for (i, j), value in self.cells.items():
+            within = self.within.get((i, j))
+            found.append(
+                {
+                    "row": self.rows[i].name,
+                    "source": self.rows[i].source,
+                    "column": self.columns[j],
+                    **value.to_json(),
+                    "n": value.n,
+                    "survives": (i, j) in self.survives,
+                    **({"within_bots": within.to_json()} if within is not None else {}),
+                }
+            )
+        return {
+            "kind": self.kind,
+            "method": self.method,
+            "n": self.n,
+            "n_corrected": self.n_corrected,
+            "alpha": ALPHA,
+            "cells": found,
+        }
+
+    def summary(self) -> str:
+        """Return a line for each cell; a star where it survives the correction."""
+        lines = [f"Correlations, {self.kind}: {self.method}, n = {self.n:,}"]
+        for (i, j), value in self.cells.items():
+            row, star = self.rows[i], "*" if (i, j) in self.survives else ""
+            lines.append(
+                f"  {row.name:32} {row.source:16} {self.columns[j]:20} {share(value.r):>6}{star:1} "
+                f"{span(value.low, value.high, shares=True):>14}  {probability(value.p)}"
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def dimension_matrix(cells: Cells, dimensions: Sequence[str], n: int) -> CorrelationMatrix:
+    """Return the matrix of the dimensions among themselves.
+
+    Args:
+        cells: Spearman's ρ of each pair, the first one's place first.
+        n: conversations.
+    """
+    rows = tuple(Row(key, "dimension") for key in dimensions)
+    return CorrelationMatrix("dimensions", "spearman", rows, tuple(dimensions), cells, n)
+
+
+def metric_matrix(
+    ratings: pd.DataFrame,
+    metrics: pd.DataFrame,
+    dimensions: Sequence[str],
+    hybrid: HybridCorrelations | None = None,
+) -> CorrelationMatrix:
+    """Correlate metrics with ratings over conversations, and within bots.
+
+    Args:
+        ratings: a row per conversation: `bot` and the dimensions.
+        metrics: the same rows, a column per metric.
+        hybrid: rows to put first.
+    """
+    from_fit = [] if hybrid is None else hybrid.of_conversations(dimensions)
+    rows = [row for row, _cells, _within in from_fit]
+    cells = {(i, j): v for i, (_, found, _w) in enumerate(from_fit) for j, v in enumerate(found)}
+    within = {(i, j): v for i, (_, _f, found) in enumerate(from_fit) for j, v in enumerate(found)}
+    tested: dict[tuple[int, int], Correlation] = {}
+    bots = ratings["bot"].tolist()
+    for i, name in enumerate(metrics.columns, start=len(rows)):
+        rows.append(Row(str(name), "chats"))
+        x = metrics[name].to_numpy(dtype=float)
+        for j, key in enumerate(dimensions):
+            y = ratings[key].to_numpy(dtype=float)
+            tested[i, j] = correlate(x, y, "spearman", interval="fisher")
+            within[i, j] = within_groups(x, y, bots)
+    return CorrelationMatrix(
+        "metrics",
+        "spearman",
+        tuple(rows),
+        tuple(dimensions),
+        {**cells, **tested},
+        len(ratings),
+        within,
+        survivors(tested),
+    )
+
+
+def bot_matrix(
+    known: Sequence[tuple[Row, Mapping[str, float]]],
+    means: Mapping[str, Mapping[str, float]],
+    bots: Sequence[str],
+    hybrid: HybridCorrelations | None = None,
+) -> CorrelationMatrix:
+    """Correlate what is known of the bots with their mean ratings.
+
+    Args:
+        known: rows with their value by bot; those with fewer than `FEWEST` values are left out.
+        means: by dimension the mean rating of each bot.
+        bots: that take part.
+        hybrid: rows to put first.
+    """
+    from_fit = [] if hybrid is None else hybrid.of_bots(list(means))
+    rows = [row for row, _cells in from_fit]
+    cells = {
+        (i, j): value for i, (_, found) in enumerate(from_fit) for j, value in enumerate(found)
+    }
+    tested: dict[tuple[int, int], Correlation] = {}
+    for row, values in known:
+        x = [values.get(bot, np.nan) for bot in bots]
+        if np.isfinite(x).sum() < FEWEST:
+            continue
+        for j, of_bot in enumerate(means.values()):
+            y = [of_bot[bot] for bot in bots]
+            tested[len(rows), j] = correlate(x, y, "pearson", interval="fisher")
+        rows.append(row)
+    return CorrelationMatrix(
+        "bots",
+        "pearson",
+        tuple(rows),
+        tuple(means),
+        {**cells, **tested},
+        len(bots),
+        survives=survivors(tested),
+    )
+
+
+def survivors(found: Cells) -> frozenset[tuple[int, int]]:
+    """Return the cells whose p-value stays below `ALPHA` after Holm's correction over all of them."""
+    corrected = holm([value.p for value in found.values()])
+    return frozenset(
+        key for key, p in zip(found, corrected, strict=True) if p is not None and p < ALPHA
+    )
+
+
+def without_speaker(title: str) -> str:
+    """Return the title of a metric's column without whose words it is about."""
+    return _SPEAKER.sub("", title)
+
+
+def counted_once(means: pd.DataFrame, titles: Mapping[str, str]) -> list[Row]:
+    """Return the columns of self-play, the same numbers once.
+
+    There the bot is its own participant, so `words_user` and `words_bot` are one thing: of columns that are alike
+    the first is kept, and it names a speaker only where another kept one would be called the same.
+
+    Args:
+        means: a row per bot, a column per metric.
+        titles: of the columns.
+    """
+    kept: dict[str, Row] = {}
+    for name in means.columns:
+        title = without_speaker(titles[name])
+        values = means[name].to_numpy(dtype=float)
+        twins = [
+            other
+            for other in kept.values()
+            if np.allclose(
+                values, means[other.name].to_numpy(dtype=float), rtol=1e-9, equal_nan=True
+            )
+            # What is the same for all bots is alike by chance, unless only the speaker differs.
+            and (np.ptp(values) > 0 or without_speaker(titles[other.name]) == title)
+        ]
+        if not twins:
+            speaker = title in kept
+            kept[titles[name] if speaker else title] = Row(str(name), "selfplay", speaker)
+    return list(kept.values())
+
+
+@dataclass(frozen=True, slots=True)
+class HybridCorrelations:
+    """What a fit says of every rating dimension, read from its document, as rows of the matrices."""
+
+    result: Mapping[str, Any]
+
+    @property
+    def has_conversations(self) -> bool:
+        """Whether it tells of single conversations; fits of the first versions do not."""
+        return bool(self.result.get("dimensions_conversation_level"))
+
+    @property
+    def n_bots(self) -> int:
+        """Rated bots."""
+        return int(self.result["n_bots"])
+
+    @property
+    def n_selfplay(self) -> int:
+        """Rated bots with self-play."""
+        return selfplay_bots(self.result)
+
+    def of_conversations(
+        self, dimensions: Sequence[str]
+    ) -> list[tuple[Row, list[Correlation], list[Correlation]]]:
+        """Return Spearman's ρ of predictions of single conversations, and r within bots."""
+        if not self.has_conversations:
+            return []
+        row = Row("hybrid", "hybrid_chats")
+        methods = ("spearman", "within_bots")
+        told = [[self._of_conversations(key, method) for key in dimensions] for method in methods]
+        return [(row, told[0], told[1])]
+
+    def of_bots(self, dimensions: Sequence[str]) -> list[tuple[Row, list[Correlation]]]:
+        """Return Pearson's r of the bots' scores, from rated conversations and from self-play where of enough bots."""
+        if not self.has_conversations or self.n_bots < FEW_BOTS:
+            return []
+        rows = [(Row("hybrid", "hybrid_chats"), self._of_bots(dimensions, "predicted"))]
+        if self.n_selfplay >= FEW_BOTS:
+            played = self._of_bots(dimensions, "predicted_selfplay")
+            rows.append((Row("hybrid", "hybrid_selfplay"), played))
+        return rows
+
+    def _is_target(self, key: str) -> bool:
+        """Return whether a headline that is no dimension of its own is what was predicted: the mean of all."""
+        targets = set(self.result["target"].split(","))
+        return key not in self.result["dimensions"] and targets == set(self.result["dimensions"])
+
+    def _of_conversations(self, key: str, method: str) -> Correlation:
+        found = (self.result["dimensions_conversation_level"].get(key) or {}).get(method)
+        if found is None and method == "spearman" and self._is_target(key):
+            found = self.result["conversation_level"].get(method)
+        return correlation_read(found, self.result["n_conversations"])
+
+    def _of_bots(self, dimensions: Sequence[str], source: str) -> list[Correlation]:
+        return [self._of_bot(key, source) for key in dimensions]
+
+    def _of_bot(self, key: str, source: str) -> Correlation:
+        found = ((self.result["dimensions"].get(key) or {}).get(source) or {}).get("pearson")
+        n = self.n_bots
+        if found is None and self._is_target(key):
+            played = source == "predicted_selfplay"
+            levels = self.result["bot_level_selfplay" if played else "bot_level"] or {}
+            found, n = levels.get("pearson"), self.n_selfplay if played else n
+        return correlation_read(found, n)
+
+
+def selfplay_bots(result: Mapping[str, Any]) -> int:
+    """Return how many rated bots of a fit have self-play."""
+    return sum(
+        bot["human_mean"] is not None and bot["predicted_selfplay"] is not None
+        for bot in result["bots"].values()
+    )
+
+
+def correlation_read(found: Mapping[str, Any] | None, n: int = 0) -> Correlation:
+    """Return a correlation of a fit's document.
+
+    Args:
+        found: as `Correlation.to_json` wrote it; None where the fit does not tell it.
+        n: pairs used, where the document does not say.
+    """
+    if not found:
+        return Correlation(None, None, None, None, n, reason="not told by this fit")
+    low, high = found.get("ci95") or (None, None)
+    return Correlation(
+        found.get("r"), found.get("p"), low, high, found.get("n", n), reason=found.get("reason")
+    )
+
+
+def mean_by_bot(values: np.ndarray, bot: np.ndarray, bots: Collection[str]) -> dict[str, float]:
+    """Return each bot's mean of the defined values, NaN without any."""
+    means = {}
+    for one in bots:
+        mine = values[bot == one]
+        mine = mine[np.isfinite(mine)]
+        means[one] = float(mine.mean()) if len(mine) else float("nan")
+    return means

@@ -1,0 +1,251 @@
+"""What moves together, in sentences and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.utils.translation import gettext as _
+
+from evaluation.analysis.correlations import (
+    CorrelationMatrix,
+    HybridCorrelations,
+    Row,
+    without_speaker,
+)
+from evaluation.hybrid.verdict import FEW_BOTS
+from evaluation.printing import share
+from evaluation.ratings import Dimension
+from evaluation.stats.correlation import fisher_interval
+from webapp.dashboard import counts
+from webapp.dashboard.column_titles import metric_titles
+from webapp.dashboard.plots.figure import Figure
+from webapp.dashboard.plots.heatmap import heatmap_figure
+from webapp.dashboard.plots.matrix import matrix_figure
+from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
+from webapp.dashboard.wording.sections import Section, listed
+
+
+def correlations_section(
+    dimensions: CorrelationMatrix | None,
+    metrics: CorrelationMatrix | None,
+    bots: CorrelationMatrix | None,
+    *,
+    questions: Sequence[Dimension],
+    study_key: str,
+    run: int | None,
+    hybrid: HybridCorrelations | None,
+    fit: int | None,
+    controls_in_fit: bool,
+) -> Section:
+    """Return the three matrices of the paper.
+
+    Args:
+        questions: the dimensions with their titles, the headline first.
+        study_key: for the command that computes what is missing.
+        run: self-play whose metrics are set against the bots' ratings.
+        hybrid: rows of the fit that pages speak of.
+        fit: its number.
+        controls_in_fit: whether bots made to be bad take part in it.
+    """
+    section = Section("correlations", _("What moves together"))
+    titles = {question.key: question.title for question in questions}
+    section.missing.extend(_missing_of_hybrid(hybrid, fit))
+    note = _note_of_hybrid(hybrid, fit, controls_in_fit)
+    if dimensions is None:
+        section.missing.append(_("Dimensions among themselves: there is only one."))
+    else:
+        section.lead.extend(_closest(dimensions, titles))
+        section.figures.append(dimensions_figure(dimensions, titles))
+    if metrics is None:
+        section.missing.append(
+            _(
+                "Ratings against metrics: none is computed yet; run `manage.py compute_metrics --study {key}`."
+            ).format(key=study_key)
+        )
+    else:
+        section.lead.append(_strongest(metrics, questions[0]))
+        section.figures.append(_metrics_figure(metrics, titles, note))
+    if run is None:
+        section.missing.append(
+            _(
+                "Self-play against ratings: no finished self-play run has metrics for three of these bots."
+            )
+        )
+    if bots is None:
+        section.missing.append(_("Bots against bots: nothing is known of three rated bots."))
+    else:
+        section.figures.append(_bots_figure(bots, titles, run, note))
+        section.caution = _(
+            "Correlations over {bots} say little alone: their intervals are wide, and what distinguishes the bots in "
+            "one way distinguishes them in others."
+        ).format(bots=counts.bots(bots.n))
+    return section
+
+
+def _row_title(row: Row, matrix: CorrelationMatrix, titles: Mapping[str, str]) -> str:
+    """Return what a row of a matrix is called."""
+    if row.source == "dimension":
+        return titles[row.name]
+    over_bots = matrix.kind == "bots"
+    if row.source == "hybrid_selfplay":
+        return _("Hybrid metric (self-play)")
+    if row.source == "hybrid_chats":
+        return _("Hybrid metric (rated chats)") if over_bots else _("Hybrid metric, bot left out")
+    if row.source == "bot":
+        return _("{name} (of the bot)").format(name=row.name)
+    title = metric_titles()[row.name]
+    if row.source == "selfplay":
+        title = title if row.speaker else without_speaker(title)
+        return _("{title} (self-play)").format(title=title)
+    return _("{title} (rated chats)").format(title=title) if over_bots else title
+
+
+def _rows(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
+    return [_row_title(row, matrix, titles) for row in matrix.rows]
+
+
+def _closest(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> list[str]:
+    """Say which two dimensions go together most closely."""
+    known = {key: value for key, value in matrix.cells.items() if value.r is not None}
+    if not known:
+        return []
+    i, j = max(known, key=lambda key: known[key].r or 0)
+    return [
+        _("{a} and {b} go together most closely, ρ = {r}.").format(
+            a=titles[matrix.rows[i].name],
+            b=titles[matrix.columns[j]].lower(),
+            r=share(known[i, j].r),
+        )
+    ]
+
+
+def dimensions_figure(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> Figure:
+    """Return the heatmap of the dimensions, for every page that shows it."""
+    return heatmap_figure(
+        [titles[key] for key in matrix.columns],
+        dict(matrix.cells),
+        id="dimensions",
+        title=_("Which ratings move together"),
+        method=_("Spearman over {chats}, 95 % intervals by Fisher’s z.").format(
+            chats=counts.conversations(matrix.n)
+        ),
+        note=_("Raters who like one thing tend to like all: part of this is halo."),
+    )
+
+
+def _strongest(matrix: CorrelationMatrix, headline: Dimension) -> str:
+    """Say which metrics go most closely with the headline, the first column."""
+    found = matrix.strongest(0)
+    if not found:
+        return _("No metric is related to {name} beyond chance.").format(
+            name=headline.title.lower()
+        )
+    named = [
+        f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in found
+    ]
+    return _("Of single chats, {names} go most closely with {name}.").format(
+        names=listed(named), name=headline.title.lower()
+    )
+
+
+def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: str) -> Figure:
+    alone = _(
+        "A correlation over all bots may be a difference between bots alone; within bots it is about single chats."
+    )
+    return matrix_figure(
+        _rows(matrix, titles),
+        [titles[key] for key in matrix.columns],
+        dict(matrix.cells),
+        id="metrics-dimensions",
+        title=_("Which metrics go with which ratings?"),
+        method=_(
+            "Spearman over {chats}, controls left out; bold: p < .05 after Holm’s correction for {m} correlations. The "
+            "table has Pearson’s r within bots beside."
+        ).format(chats=counts.conversations(matrix.n), m=matrix.n_corrected),
+        symbol="ρ",
+        sure=matrix.survives,
+        beside=(_("r within bots"), dict(matrix.within)),
+        note=f"{alone} {note}".strip(),
+    )
+
+
+def _bots_figure(
+    matrix: CorrelationMatrix, titles: Mapping[str, str], run: int | None, note: str
+) -> Figure:
+    if run is None:
+        method = _(
+            "Pearson over the means of {bots}, controls left out; bold: p < .05 after Holm’s correction for {m} "
+            "correlations."
+        )
+    else:
+        method = _(
+            "Pearson over the means of {bots}, controls left out; self-play run {pk}; bold: p < .05 after Holm’s "
+            "correction for {m} correlations."
+        )
+    families = _(
+        "Two families of bots make everything correlate, and of {m} correlations one in twenty passes p < .05 by chance."
+    ).format(m=matrix.n_corrected)
+    return matrix_figure(
+        _rows(matrix, titles),
+        [titles[key] for key in matrix.columns],
+        dict(matrix.cells),
+        id="bots-dimensions",
+        title=_("Which figures of a bot go with its ratings?"),
+        method=method.format(bots=counts.bots(matrix.n), m=matrix.n_corrected, pk=run),
+        symbol="r",
+        sure=matrix.survives,
+        note_lead=_few(matrix.n),
+        note=f"{families} {note}".strip(),
+    )
+
+
+def _few(n_bots: int) -> str:
+    """Say how little so many bots tell."""
+    low, high = fisher_interval(0.5, n_bots) if n_bots > 3 else (None, None)
+    if low is None or high is None:
+        return _("Too few for an interval: {bots}.").format(bots=counts.bots(n_bots))
+    return _("With {bots} an r of .50 may be anything from {low} to {high}.").format(
+        bots=counts.bots(n_bots), low=share(low), high=share(high)
+    )
+
+
+def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> list[str]:
+    """Say why the hybrid metric has fewer rows than it could."""
+    if hybrid is None:
+        return [_("The hybrid metric’s rows: none is fitted.")]
+    if not hybrid.has_conversations:
+        return [
+            _("The hybrid metric’s rows: fit {pk} has none of single conversations.").format(pk=fit)
+        ]
+    if hybrid.n_bots < FEW_BOTS:
+        return [
+            _("The hybrid metric’s rows over bots: {bots}, too few.").format(
+                bots=counts.bots(hybrid.n_bots)
+            )
+        ]
+    if hybrid.n_selfplay < FEW_BOTS:
+        return [
+            _(
+                "The hybrid metric’s row on self-play: fit {pk} was applied to no run with {n} of its bots."
+            ).format(pk=fit, n=FEW_BOTS)
+        ]
+    return []
+
+
+def _note_of_hybrid(
+    hybrid: HybridCorrelations | None, fit: int | None, controls_in_fit: bool
+) -> str:
+    """Say what the hybrid metric's rows are."""
+    if hybrid is None or not hybrid.has_conversations:
+        return ""
+    if controls_in_fit:
+        said = _(
+            "Rows of the hybrid metric are those of fit {pk} ({intercept}, controls in) and take no part in the "
+            "correction: chance is told on its page."
+        )
+    else:
+        said = _(
+            "Rows of the hybrid metric are those of fit {pk} ({intercept}) and take no part in the correction: chance "
+            "is told on its page."
+        )
+    return said.format(pk=fit, intercept=INTERCEPTS[hybrid.result["intercept"]])
