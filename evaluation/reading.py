@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatbots import Conversation, Turn
-from evaluation.formats.base import Record, RecordRating, Skipped, format_for
+from evaluation.formats.base import Record, RecordRating, Skipped
+from evaluation.formats.recognition import format_for
 from evaluation.formats.spreadsheet import unescaped
 from evaluation.study import Dialogue, Study
 

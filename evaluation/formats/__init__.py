@@ -1,1 +1,1 @@
-"""Imported file formats, one file each; `base.format_for` finds the one a file is in."""
+"""Imported file formats, one file each; `recognition.format_for` finds the one a file is in."""

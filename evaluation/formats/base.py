@@ -91,28 +91,6 @@ def register_format(cls: C) -> C:
     return cls
 
 
-def format_for(path: Path) -> FileFormat:
-    """The format that recognises the file's beginning.
-
-    Raises:
-        OSError: if it cannot be opened.
-        ValueError: if no format recognises it.
-    """
-    from evaluation.formats.lines import head_of
-
-    head = head_of(path)
-    if not head:
-        empty = (
-            "is a damaged gzip, of which nothing can be read" if path.stat().st_size else "is empty"
-        )
-        raise ValueError(f"{path.name} {empty}")
-    for file_format in formats:
-        if file_format.recognises(head):
-            return file_format
-    known = "; ".join(f"{entry.name}: {entry.title}" for entry in formats)
-    raise ValueError(f"{path.name} is in no format known here, it begins {head[:40]!r} ({known})")
-
-
 def text_problem(text: str) -> str | None:
     """Why a database could not store the text, or None."""
     if "\x00" in text:

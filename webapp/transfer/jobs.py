@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from evaluation.formats.base import FileFormat, Record, Skipped, format_for
+from evaluation.formats.base import FileFormat, Record, Skipped
+from evaluation.formats.recognition import format_for
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
 from webapp.transfer.services import Scale, records_store, study_for_import

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatbots import Turn
-from evaluation.formats.base import BadRecord, Record, Skipped, format_for
+from evaluation.formats.base import BadRecord, Record, Skipped
 from evaluation.formats.jsonl import JsonLines, record_of
+from evaluation.formats.recognition import format_for
 
 GOOD: dict[str, Any] = {
     "dialogue_id": "d1",

@@ -6,8 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -28,6 +27,7 @@ from webapp.ratings.summary import bot_summary
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
+from webapp.studies.selectors import study_by_key
 
 _TABS = [
     ("study", "overview", gettext_lazy("Overview")),
@@ -44,8 +44,15 @@ _TABS = [
 
 
 def study_of(key: str) -> Study:
-    """The study, or 404."""
-    return get_object_or_404(Study.objects.select_related("rubric"), key=key)
+    """Return the study.
+
+    Raises:
+        Http404: if there is none with this key.
+    """
+    try:
+        return study_by_key(key)
+    except Study.DoesNotExist:
+        raise Http404(f"no study {key}") from None
 
 
 def synthetic_asked(request: HttpRequest) -> bool:
