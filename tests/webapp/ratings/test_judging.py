@@ -18,9 +18,9 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_by, study_ratings
 from webapp.ratings.services import rating_add
 from webapp.studies.erasure import participants_erase
-from webapp.studies.models import Item, Participant, Rubric, Slot, Study, Task
+from webapp.studies.models import Participant, Rubric, Slot, Study, Task
 from webapp.studies.protocols.base import Draw, Progress, SlotPlan, Step, TaskPlan, protocols
-from webapp.studies.services import task_open
+from webapp.studies.services import item_add, task_open
 
 pytestmark = pytest.mark.django_db
 ANSWERS: dict[str, float] = dict.fromkeys(
@@ -69,7 +69,7 @@ def study() -> Study:
         make_rating(make_conversation(study, n_exchanges=3, entry_nonce=f"n{number}"))
     for number in range(2):
         reply = {"model": "m", "text": f"reply {number}"}
-        Item.objects.create(study=study, key=f"i{number}", context=["hi"], responses=[reply])
+        item_add(study=study, key=f"i{number}", context=["hi"], responses=[reply])
     Study.objects.filter(pk=study.pk).update(protocol="pairs")
     study.refresh_from_db()
     return study

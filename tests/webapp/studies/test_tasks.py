@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from tests.builders import make_conversation, make_participant, make_study
 from webapp.studies.models import Item, Participant, Slot, Task
-from webapp.studies.services import task_complete, task_open, task_withdraw
+from webapp.studies.services import item_add, task_complete, task_open, task_withdraw
 
 pytestmark = pytest.mark.django_db
 
@@ -40,7 +41,7 @@ def test_a_task_keeps_what_drew_it(task: Task) -> None:
 
 def test_a_slot_has_exactly_one_target_and_its_own_place(task: Task) -> None:
     study = task.participant.study
-    item = Item.objects.create(study=study, key="i", context=[], responses=[])
+    item = item_add(study=study, key="i", context=["hi"], responses=[{"model": "m", "text": "yo"}])
     chat = make_conversation(study)
 
     def slot(**fields: Any) -> Any:
@@ -53,7 +54,15 @@ def test_a_slot_has_exactly_one_target_and_its_own_place(task: Task) -> None:
     assert not refused(slot(order=1, item=item, side="A"))
     assert refused(slot(order=2, item=item, side="A")), "the side is taken"
     assert not refused(slot(order=3, conversation=chat, side="B"))
-    assert refused(lambda: Item.objects.create(study=study, key="i", responses=[]))
+
+
+def test_an_item_has_a_name_of_its_own_and_something_to_judge(task: Task) -> None:
+    study, reply = task.participant.study, {"model": "m", "text": "yo"}
+    item_add(study=study, key="i", context=[], responses=[reply], reference="good day")
+    for key, responses in (("i", [reply]), ("j", []), ("j", [{"model": "m", "text": ""}])):
+        with pytest.raises(ValidationError):
+            item_add(study=study, key=key, context=[], responses=responses)
+    assert refused(lambda: Item.objects.create(study=study, key="i", responses=[reply]))
 
 
 def test_a_task_is_open_without_or_completed_with_code_and_outcome(task: Task) -> None:

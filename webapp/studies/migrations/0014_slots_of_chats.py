@@ -16,7 +16,8 @@ def split(apps, schema_editor):
     Conversation.objects.exclude(task=None).update(slot=Subquery(of_task[:1]))
 
     # Who lost their place to another visit could still withdraw the chat.
-    withdrawn = Q(state="withdrawn") | Q(conversation__state="withdrawn")
+    left = Q(state__in=["expired", "failed"], conversation__state="withdrawn")
+    withdrawn = Q(state="withdrawn") | left
     failed = Q(state="completed", conversation__state="failed")
     for condition, outcome in (
         (withdrawn, "withdrawn"),

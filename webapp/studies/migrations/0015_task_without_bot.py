@@ -10,6 +10,10 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RemoveIndex(model_name="task", name="studies_tas_bot_id_fb0099_idx"),
+        # With a default, so that it can come back.
+        migrations.AlterField(
+            model_name="task", name="bot_id", field=models.CharField(default="", max_length=100)
+        ),
         migrations.RemoveField(model_name="task", name="bot_id"),
         migrations.RemoveField(model_name="task", name="completed_at"),
         migrations.RemoveConstraint(model_name="task", name="task_completed_has_code"),
