@@ -30,6 +30,9 @@ ENV PATH=/opt/venv/bin:$PATH \
     CONFAB_DATA_DIR=/data
 WORKDIR /app
 COPY --chown=confab . .
+# The commit that the report's methods name: --build-arg CONFAB_COMMIT=$(git rev-parse --short=12 HEAD)
+ARG CONFAB_COMMIT=
+RUN echo "$CONFAB_COMMIT" > chatbots/commit.txt
 USER confab
 # The key below signs nothing: collecting files needs settings that load, and is gone with this line.
 RUN CONFAB_SECRET_KEY=build-only CONFAB_HOSTS=localhost CONFAB_STATIC_DIR=/app/staticfiles \

@@ -20,6 +20,7 @@ SHORT: dict[str, tuple[str, ...]] = {
     "import": ("import_conversations",),
     "metrics": ("compute_metrics",),
     "run": ("serve", "--demo", "--worker"),
+    "study": ("list_studies",),
     "train": ("train_bot",),
 }
 """Short name to the command and the arguments it stands for."""

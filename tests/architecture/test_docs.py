@@ -12,6 +12,7 @@ import pytest
 from chatbots.registry import bot_list
 from evaluation.metrics.registry import metric_list
 from tests.architecture.source import ROOT
+from webapp.command_line import SHORT
 from webapp.dashboard.catalogue import CATALOGUES, UnknownCatalogue, catalogue_fill, catalogue_names
 from webapp.dashboard.management.commands.docs import READMES
 
@@ -82,6 +83,8 @@ def test_every_command_and_make_target_in_the_documents_exists() -> None:
     for document in _documents():
         text = document.read_text(encoding="utf-8")
         assert set(re.findall(r"manage\.py ([a-z_]+)", text)) - commands == set(), document.name
+        short = set(re.findall(r"^    confab ([a-z_]+)", text, flags=re.MULTILINE))
+        assert short - commands - set(SHORT) == set(), document.name
         assert set(re.findall(r"`make ([a-z]+)", text)) - targets == set(), document.name
 
 

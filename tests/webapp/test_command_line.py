@@ -1,0 +1,73 @@
+"""Short names, the list of commands, and the version, by `manage.py` as by `confab`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from django.core.management import call_command, get_commands
+
+from chatbots.release import VERSION
+from tests.builders import make_conversation, make_rating, make_study
+from tests.conftest import ROOT, ConfabServer
+from webapp.command_line import SHORT, commands_described
+
+
+def run(*args: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "import sys, confab; sys.argv[0] = 'confab'; confab.main()", *args],
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_every_short_name_is_a_command_and_no_other_command_s_name() -> None:
+    known = set(get_commands())
+    assert {command for command, *_args in SHORT.values()} <= known
+    assert set(SHORT) & known == set()
+
+
+def test_the_list_has_a_line_for_every_command_of_confab_s_own() -> None:
+    described = commands_described()
+    promised = (
+        "run study selfplay metrics fit export import report backup restore upgrade move erase"
+    )
+    assert set(promised.split()) <= set(described)
+    own = {name for name, app in get_commands().items() if app.startswith("webapp.")}
+    full = {SHORT[name][0] if name in SHORT else name for name in described}
+    assert own - full == {"docs"}
+    assert all(line.endswith(".") and "\n" not in line for line in described.values())
+
+
+def test_help_and_version_need_no_data_folder(command_env: ConfabServer) -> None:
+    missing = command_env.data_dir / "not-there"
+    env = {**command_env.env, "CONFAB_DATA_DIR": str(missing)}
+    for asked in ("--help", "help", "-h"):
+        said = run(asked, env=env)
+        assert said.returncode == 0
+        assert "usage: confab COMMAND" in said.stdout
+        assert "Fit the leave-bot-out hybrid metric" in said.stdout
+    assert run("--version", env=env).stdout.startswith(f"Confab {VERSION}")
+    assert not missing.exists()
+
+
+def test_a_short_name_does_what_the_long_one_does(command_env: ConfabServer) -> None:
+    short, long = (run(name, "--json", env=command_env.env) for name in ("bots", "list_bots"))
+    assert json.loads(short.stdout) == json.loads(long.stdout)
+    usage = run("fit", env=command_env.env)
+    assert usage.returncode == 2
+    assert "usage: confab fit" in usage.stderr
+    wrong = run("fitt", env=command_env.env)
+    assert wrong.returncode == 1
+    assert "Unknown command: 'fitt'" in wrong.stderr
+
+
+@pytest.mark.django_db
+def test_studies_are_listed_with_what_they_have(capsys: pytest.CaptureFixture[str]) -> None:
+    make_rating(make_conversation(make_study("shop"), n_exchanges=3))
+    call_command("list_studies", "--json")
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["key"], found["state"], found["conversations"]) == ("shop", "collecting", 1)
+    call_command("list_studies")
+    assert "shop  collecting" in capsys.readouterr().out

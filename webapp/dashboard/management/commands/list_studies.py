@@ -1,0 +1,37 @@
+"""`list_studies`: every study, its state and how far it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webapp.core.management.base import ConfabCommand
+from webapp.dashboard.selectors import study_rows
+
+
+class Command(ConfabCommand):
+    help = "List every study, its state and how many conversations are complete."
+
+    def run(self, **options: Any) -> list[dict[str, Any]]:
+        return [
+            {
+                "key": row.study.key,
+                "name": row.study.name,
+                "state": "imported" if row.study.is_imported else row.study.state,
+                "protocol": row.study.protocol,
+                "bots": row.n_bots,
+                "conversations": row.n_completed,
+                "wanted": row.n_wanted or None,
+            }
+            for row in study_rows()
+        ]
+
+    def present(self, result: list[dict[str, Any]]) -> None:
+        width = max((len(study["key"]) for study in result), default=0)
+        for study in result:
+            of = f" of {study['wanted']}" if study["wanted"] else ""
+            self.stdout.write(
+                f"{study['key']:<{width}}  {study['state']:<10}  {study['bots']} bots, "
+                f"{study['conversations']:,}{of} conversations complete  {study['name']}"
+            )
+        if not result:
+            self.stdout.write("There is no study yet.")
