@@ -147,13 +147,12 @@ class _Run:
                 beat(now=True)
                 result = self.kind.slice(Work(self.job, self._asked(), shard.payload, beat))
                 beat(now=True)
+            shard_end(job=self.job, shard=shard, result=result)
         except BaseException:
+            # Ctrl-C and a worker's shutdown too: others may begin it anew.
             with contextlib.suppress(DatabaseError):
-                shard_release(
-                    shard=shard
-                )  # Ctrl-C and a worker's shutdown too: others may begin it anew
+                shard_release(shard=shard)
             raise
-        shard_end(job=self.job, shard=shard, result=result)
         self._tell()
 
     def finish(self) -> bool:

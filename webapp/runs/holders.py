@@ -15,9 +15,19 @@ STALE_AFTER = timedelta(seconds=60)
 """Who has given no sign of life for so long holds a job no more."""
 
 
+_mine: set[str] = set()
+
+
 def holder_new() -> str:
-    """Return a token of this process: host:pid:random."""
-    return f"{socket.gethostname()[:80]}:{os.getpid()}:{uuid.uuid4().hex}"
+    """Return a token of this process, host:pid:random, with which it holds one row until `holder_end`."""
+    holder = f"{socket.gethostname()[:80]}:{os.getpid()}:{uuid.uuid4().hex}"
+    _mine.add(holder)
+    return holder
+
+
+def holder_end(holder: str) -> None:
+    """Be at work with this token no longer, even where a busy database did not let the row go."""
+    _mine.discard(holder)
 
 
 def free_rows(current: str | None) -> Q:
@@ -38,11 +48,13 @@ def is_alive(holder: str, heartbeat_at: datetime | None) -> bool:
 
 
 def holder_is_dead(holder: str) -> bool:
-    """Return whether the holder was a process of this machine that no longer exists."""
+    """Return whether the holder was a process of this machine that no longer exists, or this one, long done with it."""
     host, _, rest = holder.partition(":")
     pid = rest.partition(":")[0]
     if host != socket.gethostname()[:80] or not pid.isdigit():
         return False
+    if int(pid) == os.getpid():
+        return holder not in _mine
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -20,7 +20,7 @@ from chatbots.outside import Values, ValuesError, values_read
 from chatbots.storable import storable
 from webapp.core.errors import Refused
 from webapp.runs import queue
-from webapp.runs.holders import free_rows, holder_new
+from webapp.runs.holders import free_rows, holder_end, holder_new
 from webapp.runs.kinds.base import Kind, kind_of, kinds
 from webapp.runs.models import Job, JobBase, Shard, State
 from webapp.runs.selectors.jobs import job_is_abandoned, job_is_held, rows_of, shard_counts
@@ -144,7 +144,10 @@ def job_claim(*, job: JobBase) -> str | None:
             updated_at=now,
         )
     )
-    return holder if claimed else None
+    if claimed:
+        return holder
+    holder_end(holder)
+    return None
 
 
 def job_beat(*, job: JobBase, holder: str) -> bool:
@@ -156,6 +159,7 @@ def job_beat(*, job: JobBase, holder: str) -> bool:
 
 def job_release(*, job: JobBase, holder: str) -> None:
     """Hold the job no longer."""
+    holder_end(holder)
     rows_of(job).filter(holder=holder).update(holder="")
 
 
@@ -167,6 +171,8 @@ def job_done(*, job: J, holder: str, result: Any = None) -> bool:
     try:
         with transaction.atomic():
             return _job_done(job, holder, result, follow=True)
+    except OperationalError:  # the database is busy; another slice ends the job
+        raise
     except Exception:
         log.exception("%s is done; what follows it could not start", job)
         with transaction.atomic():

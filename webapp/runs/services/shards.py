@@ -10,7 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from webapp.runs.holders import free_rows, holder_new
+from webapp.runs.holders import free_rows, holder_end, holder_new
 from webapp.runs.kinds.base import ShardPlan
 from webapp.runs.models import JobBase, Shard, State
 from webapp.runs.selectors.jobs import rows_of, shard_counts, shards_free
@@ -50,13 +50,19 @@ def shard_claim(*, job: JobBase) -> Shard | None:
     for shard in shards_free(job, limit=CANDIDATES):
         holder, now = holder_new(), timezone.now()
         free = Shard.objects.filter(free_rows(shard.holder), pk=shard.pk).exclude(state=State.DONE)
-        if free.update(holder=holder, state=State.RUNNING, heartbeat_at=now):
-            # A job that was gone on with waits until somebody is at work on it.
-            rows_of(job).filter(state=State.QUEUED).update(
-                state=State.RUNNING, started_at=Coalesce(F("started_at"), now), updated_at=now
-            )
-            shard.holder, shard.state, shard.heartbeat_at = holder, State.RUNNING, now
-            return shard
+        shard.holder, shard.state, shard.heartbeat_at = holder, State.RUNNING, now
+        claimed = False
+        try:
+            if free.update(holder=holder, state=State.RUNNING, heartbeat_at=now):
+                # A job that was gone on with waits until somebody is at work on it.
+                rows_of(job).filter(state=State.QUEUED).update(
+                    state=State.RUNNING, started_at=Coalesce(F("started_at"), now), updated_at=now
+                )
+                claimed = True
+                return shard
+        finally:
+            if not claimed:
+                holder_end(holder)
     return None
 
 
@@ -82,13 +88,16 @@ def shard_beat(
 
 def shard_release(*, shard: Shard) -> None:
     """Leave the shard to whoever begins it anew."""
+    holder_end(shard.holder)
     Shard.objects.filter(pk=shard.pk, holder=shard.holder).update(holder="")
 
 
 def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
     """Put the shard into its end state with its result. False if it was not the holder's any more."""
     mine = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
-    if not mine.update(state=State.DONE, holder="", n_done=F("n_total"), result=result):
+    ended = mine.update(state=State.DONE, holder="", n_done=F("n_total"), result=result)
+    holder_end(shard.holder)
+    if not ended:
         return False
     now = timezone.now()
     n_done, n_total, _ = shard_counts(job)
