@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evaluation.analysis.comparisons import compare
 from evaluation.ratings import Ratings
-from evaluation.stats.compare import ORDER_ALPHA, pairwise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,10 +172,7 @@ def _group_means(values: np.ndarray, groups: np.ndarray, n: int) -> np.ndarray:
 def told_apart(
     human: pd.DataFrame, targets: Sequence[str], ratings: Ratings | None
 ) -> set[tuple[str, str]]:
-    """Find the pairs of bots whose ratings differ beyond chance, by the test that bots are compared with.
-
-    `evaluation.stats.compare.pairwise` at `ORDER_ALPHA`: corrected for the number of pairs, whole participants
-    resampled, or conversations where nobody is named.
+    """Find the pairs of bots that people can tell apart, as `evaluation.analysis.comparisons.compare` says.
 
     Args:
         human: as of `fit_hybrid`, where `ratings` is not there or lacks a target.
@@ -188,10 +185,4 @@ def told_apart(
             columns={"participant": "rater"}
         )
         ratings = Ratings.from_frame(table, list(targets))
-    found = pairwise(
-        ratings.values(targets),
-        ratings.bot.tolist(),
-        ratings.unit.tolist(),
-        level=1 - ORDER_ALPHA,
-    )
-    return {(pair.a, pair.b) for pair in found if pair.ordered}
+    return set(compare(ratings, targets, plans=False).told_apart)

@@ -16,9 +16,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.reasons import Reason
+
 N_BOOTSTRAP = 2000
 _BLOCK = 4_000_000  # numbers handled at once: 32 MB
 _TINY = 1e-12
+NO_INTERVAL = Reason("no_interval", "no interval: most resamples are undefined")
 
 Weights = Literal["linear", "quadratic"] | None
 Level = Literal["nominal", "ordinal", "interval"]
@@ -42,7 +45,7 @@ class Agreement:
     n_items: int
     n_ratings: int
     interval: str = ""
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def rating_table(
@@ -103,7 +106,8 @@ def cohen_kappa(
     codes = codes[(codes >= 0).all(axis=1)]
     n = len(codes)
     if n < 2:
-        return undefined(n, 2 * n, f"{n} items rated by both; at least 2 are needed")
+        why = f"{n} items rated by both; at least 2 are needed"
+        return undefined(n, 2 * n, Reason("few_shared_items", why, n_items=n))
     distance = _distances(categories, weights)
 
     def kappa(times: np.ndarray) -> np.ndarray:
@@ -112,7 +116,8 @@ def cohen_kappa(
     value = float(kappa(np.ones((1, n)))[0])
     if not np.isfinite(value):
         only = categories[codes[0, 0]]
-        return undefined(n, 2 * n, f"both raters gave only {only!r}: agreement is certain")
+        why = f"both raters gave only {only!r}: agreement is certain"
+        return undefined(n, 2 * n, Reason("both_gave_one", why, answer=only))
     draws = resample_items(kappa, n, n_bootstrap, seed, n + 2 * len(categories))
     return with_interval(value, draws, n, 2 * n, level)
 
@@ -141,7 +146,7 @@ class PairwiseKappa:
     low: float | None
     high: float | None
     kappas: tuple[tuple[int, int, float | None], ...]
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def pairwise_kappa(
@@ -177,13 +182,16 @@ def pairwise_kappa(
         draws.append(kappas[1:])
     values = [value for *_, value in found if value is not None]
     if not values:
-        why = f"no pair of raters shares {min_items} items" if not found else "no pair has a kappa"
+        why = Reason("no_pair_defined", "no pair has a kappa")
+        if not found:
+            text = f"no pair of raters shares {min_items} items"
+            why = Reason("no_pair_shares", text, min_items=min_items)
         return PairwiseKappa(None, None, None, tuple(found), why)
     stacked = np.array(draws)
     defined = np.isfinite(stacked).any(axis=0)
     medians = np.nanmedian(stacked[:, defined], axis=0)
     ends = _percentiles(medians, n_bootstrap, level)
-    reason = None if ends else "no interval: most resamples are undefined"
+    reason = None if ends else NO_INTERVAL
     low, high = ends or (None, None)
     return PairwiseKappa(float(np.median(values)), low, high, tuple(found), reason)
 
@@ -202,7 +210,7 @@ def fleiss_kappa(
     """
     counts, _ = _counts(np.asarray(table))
     if len(counts) < 2:
-        return undefined(len(counts), int(counts.sum()), _few(len(counts)))
+        return undefined(len(counts), int(counts.sum()), few_items(len(counts)))
     size = counts.sum(axis=1)
     agreeing = ((counts**2).sum(axis=1) - size) / (size * (size - 1))
 
@@ -237,7 +245,7 @@ def krippendorff_alpha(
         return _interval_alpha(np.asarray(table, dtype=float), level, n_bootstrap, seed)
     counts, _ = _counts(np.asarray(table))
     if len(counts) < 2:
-        return undefined(len(counts), int(counts.sum()), _few(len(counts)))
+        return undefined(len(counts), int(counts.sum()), few_items(len(counts)))
     size = counts.sum(axis=1)
     apart = (size**2 - (counts**2).sum(axis=1)) / (size - 1)  # nominal
 
@@ -264,7 +272,7 @@ def _interval_alpha(table: np.ndarray, level: float, n_bootstrap: int, seed: int
     given = np.isfinite(table)
     table, given = table[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
     if len(table) < 2:
-        return undefined(len(table), int(given.sum()), _few(len(table)))
+        return undefined(len(table), int(given.sum()), few_items(len(table)))
     x = np.where(given, table, 0.0)
     x = np.where(given, (x - x[given].mean()) / max(float(np.ptp(x[given])), _TINY), 0.0)
     size, first, second = given.sum(axis=1).astype(float), x.sum(axis=1), (x**2).sum(axis=1)
@@ -333,7 +341,8 @@ def _over_items(
     """The statistic of all items, and its percentiles over resampled ones."""
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
-        return undefined(n_items, n_ratings, "all ratings are the same: agreement is certain")
+        why = "all ratings are the same: agreement is certain"
+        return undefined(n_items, n_ratings, Reason("all_the_same", why))
     draws = resample_items(statistic, n_items, n_bootstrap, seed, size)
     return with_interval(value, draws, n_items, n_ratings, level)
 
@@ -367,8 +376,7 @@ def with_interval(
     """A value with the percentiles of its resamples, if most of them are defined."""
     ends = _percentiles(draws, len(draws), level)
     if ends is None:
-        why = "no interval: most resamples are undefined"
-        return Agreement(value, None, None, n_items, n_ratings, reason=why)
+        return Agreement(value, None, None, n_items, n_ratings, reason=NO_INTERVAL)
     return Agreement(value, *ends, n_items, n_ratings, f"bootstrap over {n_items} items")
 
 
@@ -380,10 +388,12 @@ def _percentiles(draws: np.ndarray, n: int, level: float) -> tuple[float, float]
     return float(low), float(high)
 
 
-def undefined(n_items: int, n_ratings: int, reason: str) -> Agreement:
+def undefined(n_items: int, n_ratings: int, reason: Reason) -> Agreement:
     """No value, and why."""
     return Agreement(None, None, None, n_items, n_ratings, reason=reason)
 
 
-def _few(n_items: int) -> str:
-    return f"{n_items} items with two ratings or more; at least 2 are needed"
+def few_items(n_items: int) -> Reason:
+    """Return why fewer than two items have no agreement."""
+    why = f"{n_items} items with two ratings or more; at least 2 are needed"
+    return Reason("few_items", why, n_items=n_items)

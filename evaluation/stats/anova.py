@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.reasons import Reason
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -85,7 +87,7 @@ class Anova:
     n: int
     n_dropped: int = 0
     level: float = 0.90
-    reason: str | None = None
+    reason: Reason | None = None
 
     def term(self, name: str) -> Term:
         """The term of this name; KeyError with the names there are."""
@@ -188,23 +190,25 @@ def _analyse(
 ) -> Anova:
     total = int(n.sum())
 
-    def nothing(reason: str) -> Anova:
+    def nothing(reason: Reason) -> Anova:
         return Anova((), (), (), None, 0, total, dropped, level, reason)
 
     if not total:
-        return nothing("no rating")
+        return nothing(Reason("no_rating", "no rating"))
     for name, levels in factors.items():
         if len(set(levels)) < 2:
-            return nothing(f"factor {name!r} has one level: there is nothing to compare")
+            why = f"factor {name!r} has one level: there is nothing to compare"
+            return nothing(Reason("one_level", why, factor=name))
     blocks, x = _design(factors, max_order)
     root = np.sqrt(n.astype(float))
     weighted = x * root[:, None]
     if np.linalg.matrix_rank(weighted) < x.shape[1]:
         full = int(np.prod([len(set(levels)) for levels in factors.values()]))
-        return nothing(
+        why = (
             f"{full - len(means)} of the {full} combinations of levels have no rating: the interactions cannot "
             "be told from the factors; allow fewer interactions (max_order)"
         )
+        return nothing(Reason("empty_cells", why, n_empty=full - len(means), n_cells=full))
     q, r = np.linalg.qr(weighted)
     coefficients = np.linalg.solve(r, q.T @ (root * means))
     inverse = np.linalg.inv(r)
@@ -214,9 +218,11 @@ def _analyse(
     residual, df = within + lack, total - x.shape[1]
     reason = None
     if df < 1:
-        reason = "as many cells as ratings: nothing is left to judge the effects by"
+        why = "as many cells as ratings: nothing is left to judge the effects by"
+        reason = Reason("one_rating_a_cell", why)
     elif residual <= 1e-12 * max(1.0, float(np.abs(means).max()) ** 2) * total:
-        reason = "the ratings do not vary within the cells: nothing to judge the effects by"
+        why = "the ratings do not vary within the cells: nothing to judge the effects by"
+        reason = Reason("constant_cells", why)
     variance = residual / df if reason is None else None
     terms = tuple(
         _term(name, coefficients, covariance, columns, variance, df, level)

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.reasons import Reason
+
+NO_VALUE = Reason("no_value", "no value")
 BOOTSTRAP_LIMIT = 2_500
 """With more units than this the interval is the normal distribution's: the two then agree, and resampling
 takes long."""
@@ -32,7 +35,7 @@ class Interval:
     low: float | None
     high: float | None
     n: int
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def mean_interval(
@@ -57,12 +60,13 @@ def mean_interval(
     units = None if groups is None else np.asarray(groups, dtype=object)[keep]
     array = array[keep]
     if not len(array):
-        return Interval(None, None, None, 0, "no value")
+        return Interval(None, None, None, 0, NO_VALUE)
     mean = float(array.mean())
     sums, counts = unit_sums(array, units)
     if len(counts) < 2:
-        what = "one value" if len(array) == 1 else "all values of one group"
-        return Interval(mean, None, None, len(array), f"{what}: no interval")
+        alone = Reason("one_value", "one value: no interval")
+        grouped = Reason("one_group", "all values of one group: no interval")
+        return Interval(mean, None, None, len(array), alone if len(array) == 1 else grouped)
     if len(counts) > BOOTSTRAP_LIMIT:
         from scipy.special import ndtri
 

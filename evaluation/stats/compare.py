@@ -14,11 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.reasons import Reason
 from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT, unit_covariance
 from evaluation.stats.welch import welch
 
 ORDER_ALPHA = 0.10
 """Chance allowed of any wrong order among all pairs of bots, wherever bots are put in order by ratings."""
+
+
+ONE_RATING = Reason("one_rating", "a bot has one rating: its spread is unknown")
+ONE_RATER = Reason("one_rater", "a bot was rated by one participant only")
+NO_SPREAD = Reason("no_spread", "neither bot's ratings vary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Comparison:
     p: float | None
     p_holm: float | None
     ordered: bool
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def pairwise(
@@ -96,11 +102,6 @@ def pairwise(
     ]
 
 
-def too_close(comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
-    """The pairs that the ratings cannot put in order."""
-    return [(pair.a, pair.b) for pair in comparisons if not pair.ordered]
-
-
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down correction; undefined p-values stay so and do not count."""
     defined = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
@@ -120,7 +121,7 @@ class _Pair:
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def _distinct(participants: Sequence[Any]) -> np.ndarray:
@@ -137,12 +138,14 @@ def _difference(array: np.ndarray, names: np.ndarray, a: str, b: str) -> _Pair |
     """What can be said when a test cannot: the pair with its reason, or None if it can."""
     x, y = array[names == a], array[names == b]
     if not len(x) or not len(y):
-        return _Pair(a, b, None, reason=f"{a if not len(x) else b} has no rating")
+        return _Pair(a, b, None, reason=_no_rating(a if not len(x) else b))
     if len(x) < 2 or len(y) < 2:
-        return _Pair(
-            a, b, float(x.mean() - y.mean()), reason="a bot has one rating: its spread is unknown"
-        )
+        return _Pair(a, b, float(x.mean() - y.mean()), reason=ONE_RATING)
     return None
+
+
+def _no_rating(bot: str) -> Reason:
+    return Reason("no_rating_of_bot", f"{bot} has no rating", bot=bot)
 
 
 def _welch(
@@ -155,7 +158,7 @@ def _welch(
             x, y = array[names == a], array[names == b]
             gap = float(x.mean() - y.mean())
             if np.ptp(x) == 0 and np.ptp(y) == 0:
-                pair = _Pair(a, b, gap, reason="neither bot's ratings vary")
+                pair = _Pair(a, b, gap, reason=NO_SPREAD)
             else:
                 test = welch(x, y, level)
                 pair = _Pair(a, b, gap, test.low, test.high, test.p)
@@ -191,9 +194,9 @@ def _by_participant(
             error = float(errors[i, j])
             n_people = int(min((counts[:, i] > 0).sum(), (counts[:, j] > 0).sum()))
             if n_people < 2:
-                pair = _Pair(a, b, gap, reason="a bot was rated by one participant only")
+                pair = _Pair(a, b, gap, reason=ONE_RATER)
             elif error <= 1e-12:
-                pair = _Pair(a, b, gap, reason="neither bot's ratings vary")
+                pair = _Pair(a, b, gap, reason=NO_SPREAD)
             else:
                 half = stats.t.ppf(0.5 + level / 2, n_people - 1) * error
                 p = float(2 * stats.t.sf(abs(gap) / error, n_people - 1))

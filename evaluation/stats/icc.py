@@ -13,7 +13,14 @@ from typing import Literal
 
 import numpy as np
 
-from evaluation.stats.agreement import Agreement, resample_items, undefined, with_interval
+from evaluation.reasons import Reason
+from evaluation.stats.agreement import (
+    Agreement,
+    few_items,
+    resample_items,
+    undefined,
+    with_interval,
+)
 
 N_BOOTSTRAP = 2000
 _TINY = 1e-12
@@ -66,17 +73,17 @@ def icc(
         x, given = x[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
     n, n_ratings = len(x), int(given.sum())
     if n < 2:
-        return undefined(n, n_ratings, f"{n} items with two ratings or more; at least 2 are needed")
+        return undefined(n, n_ratings, few_items(n))
     if not one_way and x.shape[1] < 2:
-        return undefined(n, n_ratings, f"{x.shape[1]} raters; at least 2 are needed")
+        why = f"{x.shape[1]} raters; at least 2 are needed"
+        return undefined(n, n_ratings, Reason("few_raters", why, n_raters=x.shape[1]))
     if not one_way and not given.all():
         gaps = int((~given.all(axis=1)).sum())
         why = f"{gaps} of {n} items lack a rating: forms 2 and 3 need every rater on every item"
-        return undefined(n, n_ratings, why)
+        return undefined(n, n_ratings, Reason("gaps", why, n_gaps=gaps, n_items=n))
     if np.ptp(x[given]) <= _TINY * max(1.0, float(np.abs(x[given]).max())):
-        return undefined(
-            n, n_ratings, "all ratings are the same: there is no variance to share out"
-        )
+        why = "all ratings are the same: there is no variance to share out"
+        return undefined(n, n_ratings, Reason("no_variance", why))
 
     x = np.where(given, x - x[given].mean(), 0.0)
     size = given.sum(axis=1).astype(float)
@@ -84,9 +91,8 @@ def icc(
     squares = _mean_squares(np.ones((1, n)), x, size, two_way=not one_way)
     value = float(_coefficient(squares, form, n, k)[0])
     if not np.isfinite(value):
-        return undefined(
-            n, n_ratings, "the items' means are all the same: no variance of their own"
-        )
+        why = "the items' means are all the same: no variance of their own"
+        return undefined(n, n_ratings, Reason("same_means", why))
     if interval == "bootstrap":
 
         def resampled(times: np.ndarray) -> np.ndarray:

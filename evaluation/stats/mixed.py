@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.reasons import Reason
 from evaluation.stats.compare import Comparison, holm
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
@@ -74,7 +75,7 @@ class MixedModel:
     n_raters: int
     converged: bool
     note: str = ""
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def mixed_model(
@@ -106,27 +107,29 @@ def mixed_model(
     _, rater = np.unique(rater_codes(raters)[keep], return_inverse=True)
     n, n_raters, n_bots = len(y), int(rater.max(initial=-1)) + 1, len(labels)
 
-    def nothing(reason: str) -> MixedModel:
+    def nothing(reason: Reason) -> MixedModel:
         empty = (None,) * 5
         return MixedModel((), (), None, 0, 0, None, *empty, n, n_raters, False, reason=reason)
 
     if n_bots < 2:
-        return nothing(f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed")
+        return nothing(few_bots(n_bots))
     if n_raters < 2:
-        return nothing("one rater only: nothing can be said about others")
+        return nothing(Reason("one_rater_only", "one rater only: nothing can be said about others"))
     if n_raters == n:
-        return nothing(
-            "every rater gave one rating: raters and chance cannot be told apart; compare the bots without raters"
-        )
+        why = "every rater gave one rating: raters and chance cannot be told apart; compare the bots without raters"
+        return nothing(Reason("one_rating_each", why))
     likelihood = _Likelihood(y, bot, rater, n_bots, n_raters)
     within = bool(((likelihood.counts > 0).sum(axis=1) > 1).any())
     df = n - n_raters - n_bots + 1 if within else n_raters - n_bots
     if df < 1:
-        return nothing(
-            f"{counted(n, 'rating')} by {counted(n_raters, 'rater')}: nothing left to judge {counted(n_bots, 'bot')} by"
+        why = (
+            f"{counted(n, 'rating')} by {counted(n_raters, 'rater')}: nothing left to judge "
+            f"{counted(n_bots, 'bot')} by"
         )
+        return nothing(Reason("nothing_left", why, n_ratings=n, n_raters=n_raters, n_bots=n_bots))
     if likelihood.no_error():
-        return nothing("the ratings do not vary around the bots' and raters' means")
+        why = "the ratings do not vary around the bots' and raters' means"
+        return nothing(Reason("no_error", why))
 
     share, low, high = _share(likelihood, level)
     coefficients, covariance, variance = likelihood.solve(share)
@@ -154,6 +157,12 @@ def mixed_model(
         True,
         note,
     )
+
+
+def few_bots(n_bots: int) -> Reason:
+    """Return why fewer than two bots have no model."""
+    why = f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed"
+    return Reason("few_bots", why, n_bots=n_bots)
 
 
 class _Likelihood:

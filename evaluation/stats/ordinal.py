@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.reasons import Reason
 from evaluation.stats.compare import Comparison
-from evaluation.stats.mixed import wald_comparisons
+from evaluation.stats.mixed import few_bots, wald_comparisons
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
 
@@ -73,7 +74,7 @@ class OrdinalModel:
     n_raters: int | None
     interval: str
     converged: bool
-    reason: str | None = None
+    reason: Reason | None = None
 
     def probability_higher(self, a: str, b: str) -> float:
         """P(a rating of a above one of b) + ½ P(the same), by the model; .5: no difference."""
@@ -117,36 +118,40 @@ def ordinal_model(
         "independent ratings" if n_raters is None else f"sandwich over {counted(n_raters, 'rater')}"
     )
 
-    def nothing(reason: str) -> OrdinalModel:
+    def nothing(reason: Reason) -> OrdinalModel:
         empty = ((), (), (), None, 0, None, None, 0, None)
         return OrdinalModel(
             tuple(points.tolist()), *empty, n, n_raters, how, converged=False, reason=reason
         )
 
     if n_bots < 2:
-        return nothing(f"ratings of {counted(n_bots, 'bot')}; at least 2 are needed")
+        return nothing(few_bots(n_bots))
     if n_points < 2:
-        return nothing(f"every rating is {points[0]:g}: nothing tells the bots apart")
+        why = f"every rating is {points[0]:g}: nothing tells the bots apart"
+        return nothing(Reason("one_answer", why, answer=float(points[0])))
     if n_raters is not None and n_raters <= n_bots:
-        return nothing(
-            f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
-        )
+        why = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
+        return nothing(Reason("too_few_for_bots", why, n_raters=n_raters, n_bots=n_bots))
     counts = np.bincount(bot * n_points + point, minlength=n_bots * n_points)
     counts = counts.reshape(n_bots, n_points).astype(float)
     for i, label in enumerate(labels):
         for end, name in ((0, "lowest"), (-1, "highest")):
             if counts[i, end] == counts[i].sum():
-                return nothing(f"every rating of {label} is the {name} one: its effect is infinite")
+                why = f"every rating of {label} is the {name} one: its effect is infinite"
+                return nothing(Reason(f"always_{name}", why, bot=str(label)))
     apart = _separated(counts)
     if apart is not None:
         upper, lower = (", ".join(labels[side].tolist()) for side in apart[:2])
         at = points[apart[2]]
-        return nothing(
-            f"no rating of {upper} is below {at:g} and none of {lower} above: their difference is infinite"
+        why = (
+            f"no rating of {upper} is below {at:g} and none of {lower} above: "
+            "their difference is infinite"
         )
+        return nothing(Reason("separated", why, upper=str(upper), lower=str(lower), at=float(at)))
     fit = _fisher_scoring(counts)
     if fit is None:
-        return nothing("no optimum found: the bots' ratings hardly overlap")
+        why = "no optimum found: the bots' ratings hardly overlap"
+        return nothing(Reason("no_optimum", why))
 
     parameters, information = fit
     covariance = np.linalg.inv(information)

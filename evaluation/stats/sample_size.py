@@ -15,12 +15,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.reasons import Reason
+from evaluation.stats.compare import NO_SPREAD
 from evaluation.stats.mixed import MixedModel, mixed_model
 from evaluation.stats.welch import welch
 from evaluation.stats.zscores import rater_codes
 
 MOST = 10_000_000
 """More raters than this are no plan."""
+NO_DIFFERENCE = Reason("no_difference", "no difference can be shown")
+CONTAINS_0 = Reason("contains_0", "the interval contains 0: no number is sure to be enough")
 _NODES = np.polynomial.legendre.leggauss(200)
 Design = Literal["independent", "paired"]
 
@@ -42,7 +46,7 @@ class Need:
     difference: float
     sd: float
     design: Design
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class PairPlan:
     needed: int | None
     needed_least: int | None
     needed_most: int | None
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 def corrected_alpha(
@@ -155,7 +159,7 @@ def raters_needed(
     m = ratings_per_rater
     own = sd * float(np.sqrt((1 + (m - 1) * rater_share) / m))
     if difference == 0:
-        return Need(None, None, level, difference, sd, design, "no difference can be shown")
+        return Need(None, None, level, difference, sd, design, NO_DIFFERENCE)
 
     def reached(n: int) -> float:
         return _power(n, abs(difference), own, level, design, correlation)
@@ -165,7 +169,7 @@ def raters_needed(
     both = 1 - correlation if design == "paired" else 1.0
     n = _least(reached, power, 2 * both * (quantiles * own / difference) ** 2)
     if n is None:
-        why = f"more than {MOST:,} raters per bot"
+        why = Reason("too_many_raters", f"more than {MOST:,} raters per bot", most=MOST)
         return Need(None, None, level, difference, sd, design, why)
     return Need(n, reached(n), level, difference, sd, design)
 
@@ -246,7 +250,7 @@ def _pair(
     from scipy import stats
 
     if min(n_a, n_b) < 2:
-        why = "a bot has fewer than two raters: its spread is unknown"
+        why = Reason("too_few_raters", "a bot has fewer than two raters: its spread is unknown")
         return PairPlan(a, b, None, None, None, None, n_a, n_b, None, None, None, why)
     if model is not None:
         if not model.converged:
@@ -262,8 +266,7 @@ def _pair(
         gap = float(x.mean() - y.mean())
         error = float(np.sqrt(x.var(ddof=1) / n_a + y.var(ddof=1) / n_b))
         if error == 0:
-            why = "neither bot's ratings vary"
-            return PairPlan(a, b, gap, None, None, None, n_a, n_b, None, None, None, why)
+            return PairPlan(a, b, gap, None, None, None, n_a, n_b, None, None, None, NO_SPREAD)
         test = welch(x, y, 1 - alpha)
         low, high = test.low, test.high
     n_now = 2 / (1 / n_a + 1 / n_b)
@@ -277,7 +280,7 @@ def _pair(
 
     open_ended = low <= 0 <= high
     most = None if open_ended else needed(min(abs(low), abs(high)))
-    reason = "the interval contains 0: no number is sure to be enough" if open_ended else None
+    reason = CONTAINS_0 if open_ended else None
     return PairPlan(
         a,
         b,

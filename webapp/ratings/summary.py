@@ -7,15 +7,15 @@ the cache under the newest change of the ratings it is made of.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.core.cache import cache
 from django.db.models import Count, Max, Q, QuerySet
 
-from evaluation.ratings import Dimension, Ratings
+from evaluation.ratings import Dimension
+from evaluation.reasons import Reason
 from evaluation.stats.bootstrap import Interval
-from evaluation.stats.compare import ORDER_ALPHA, Comparison
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.bots import BotInfo, study_bots
 from webapp.ratings.models import Rating
@@ -29,9 +29,11 @@ from webapp.ratings.selectors import (
 )
 from webapp.studies.models import Study
 
-LEVEL = 0.90
-"""Of the intervals of means."""
+if TYPE_CHECKING:
+    from evaluation.analysis.comparisons import BotMeans, Comparisons
+
 _CACHE_S = 3600
+_NO_RATING = Reason("no_rating_yet", "no rating yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +51,23 @@ class BotSummary:
 
 @dataclass(frozen=True, slots=True)
 class StudySummary:
-    """All bots of a study, by the mean of the leading dimension, best first."""
+    """All bots of a study, by the mean of the leading dimension, best first.
+
+    Attributes:
+        means: of every bot with a rating; compared: every pair of them by the leading dimension, without
+            plans. Both None without a rating.
+    """
 
     dimensions: list[Dimension]
     bots: list[BotSummary]
     n_synthetic: int
-    too_close: list[tuple[str, str]]
-    n_pairs: int
-    level: float = LEVEL
-    untested: list[str] = field(default_factory=list)
-    comparisons: list[Comparison] = field(default_factory=list)
-    """Of every pair of bots by the leading dimension."""
+    means: BotMeans | None = None
+    compared: Comparisons | None = None
 
     @property
     def n_ratings(self) -> int:
         """Ratings of all bots."""
         return sum(bot.n_ratings for bot in self.bots)
-
-    @property
-    def n_told_apart(self) -> int:
-        """Pairs that people can tell apart: in order by Holm's correction for all `n_pairs` tested."""
-        return sum(pair.ordered for pair in self.comparisons)
 
 
 def bot_summary(
@@ -96,14 +94,16 @@ def bot_summary(
         )
     }
     n_synthetic = Conversation.objects.filter(study=study, is_synthetic=True).count()
-    numbers = _numbers(study, dimensions, conversations, (include_synthetic, include_failed))
-    found = [
+    found = _results(study, dimensions, conversations, (include_synthetic, include_failed))
+    means, compared = found or (None, None)
+    n_ratings = means.n_ratings if means is not None else {}
+    summaries = [
         BotSummary(
             bot=bot,
             n_conversations=counts.get(bot_id, 0),
-            n_ratings=numbers["n"].get(bot_id, 0),
-            intervals=numbers["intervals"].get(bot_id)
-            or {d.key: Interval(None, None, None, 0, "no rating yet") for d in dimensions},
+            n_ratings=n_ratings.get(bot_id, 0),
+            intervals=(means.intervals(bot_id) if means is not None else {})
+            or {d.key: Interval(None, None, None, 0, _NO_RATING) for d in dimensions},
             n_replies=votes.get(bot_id, {}).get("n", 0),
             votes_up=votes.get(bot_id, {}).get("up", 0),
             votes_down=votes.get(bot_id, {}).get("down", 0),
@@ -112,71 +112,44 @@ def bot_summary(
     ]
     return StudySummary(
         dimensions=dimensions,
-        bots=sorted(found, key=lambda bot: _rank(bot, dimensions)),
+        bots=sorted(summaries, key=lambda bot: _rank(bot, dimensions)),
         n_synthetic=n_synthetic,
-        too_close=numbers["too_close"],
-        n_pairs=numbers["n_pairs"],
-        untested=numbers["untested"],
-        comparisons=numbers["comparisons"],
+        means=means,
+        compared=compared,
     )
 
 
-def _rank(summary: BotSummary, dimensions: Sequence[Dimension]) -> tuple[float, int]:
+def _rank(summary: BotSummary, dimensions: Sequence[Dimension]) -> tuple[float, str, int]:
+    """Best first and equals by name, as comparisons have them; bots without a rating last, in their own order."""
     leading = summary.intervals[dimensions[0].key].mean if dimensions else None
-    return (float("inf") if leading is None else -leading, summary.bot.slot)
+    if leading is None:
+        return float("inf"), "", summary.bot.slot
+    return -leading, summary.bot.bot_id, summary.bot.slot
 
 
-def _numbers(
+def _results(
     study: Study,
     dimensions: Sequence[Dimension],
     conversations: QuerySet[Conversation],
     flags: tuple[bool, bool],
-) -> dict[str, Any]:
-    """Everything resampled, from the cache where no rating has changed since."""
+) -> tuple[BotMeans, Comparisons] | None:
+    """Everything resampled, from the cache where no rating has changed since; None without a rating."""
     stamp = Rating.objects.filter(conversation__in=conversations).aggregate(
         n=Count("pk"), newest=Max("updated_at"), changed=Max("conversation__updated_at")
     )
+    if not stamp["n"] or not dimensions:
+        return None
     turned = ",".join(dimension.key for dimension in dimensions if dimension.reversed)
+    changed = f"{stamp['newest'].timestamp()}:{stamp['changed'].timestamp()}:{study.updated_at}"
     key = (
-        f"bot-summary-3:{study.pk}:{study.rubric_id}:{turned}:{flags[0]:d}{flags[1]:d}:{stamp['n']}:"
-        f"{stamp['newest'].timestamp()}:{stamp['changed'].timestamp()}"
-        if stamp["n"]
-        else None
+        f"bot-summary-4:{study.pk}:{study.rubric_id}:{turned}:{flags[0]:d}{flags[1]:d}:{stamp['n']}:"
+        + changed.replace(" ", "T")
     )
-    found = cache.get(key) if key else None
+    found: tuple[BotMeans, Comparisons] | None = cache.get(key)
     if found is None:
+        from evaluation.analysis.comparisons import bot_means, compare
+
         ratings = study_ratings(study, include_synthetic=flags[0], include_failed=flags[1])
-        found = _compute(ratings, dimensions)
-        if key:
-            cache.set(key, found, _CACHE_S)
+        found = bot_means(ratings), compare(ratings, plans=False)
+        cache.set(key, found, _CACHE_S)
     return found
-
-
-def _compute(ratings: Ratings, dimensions: Sequence[Dimension]) -> dict[str, Any]:
-    from evaluation.stats.bootstrap import mean_interval
-    from evaluation.stats.compare import pairwise, too_close
-
-    present = sorted(ratings.bots)
-    intervals: dict[str, dict[str, Interval]] = {}
-    for bot_id in present:
-        of_bot = ratings.bot == bot_id
-        intervals[bot_id] = {
-            d.key: mean_interval(
-                ratings.values(d.key)[of_bot], list(ratings.unit[of_bot]), level=LEVEL
-            )
-            for d in dimensions
-        }
-    pairs = []
-    if dimensions and len(present) > 1:
-        pairs = pairwise(
-            ratings.values(), ratings.bot.tolist(), ratings.unit.tolist(), level=1 - ORDER_ALPHA
-        )
-    tested = [pair for pair in pairs if pair.p is not None]
-    return {
-        "n": {bot_id: int((ratings.bot == bot_id).sum()) for bot_id in present},
-        "intervals": intervals,
-        "too_close": too_close(tested),
-        "n_pairs": len(tested),
-        "comparisons": pairs,
-        "untested": sorted({f"{p.a} and {p.b}: {p.reason}" for p in pairs if p.p is None}),
-    }

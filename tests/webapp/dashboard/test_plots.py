@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from evaluation.analysis.comparisons import Comparisons
 from evaluation.columns import Column
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.lettering import shorten
@@ -15,6 +16,7 @@ from evaluation.plots.marks import bot_shape
 from evaluation.plots.scatter import Point
 from evaluation.plots.weights import Weight
 from evaluation.ratings import Dimension
+from evaluation.reasons import Reason
 from evaluation.stats.bootstrap import Interval
 from evaluation.stats.compare import Comparison
 from evaluation.stats.correlation import Correlation
@@ -49,7 +51,9 @@ def summary(titles: list[str], n_dimensions: int = 2) -> StudySummary:
         )
         for i, title in enumerate(titles)
     ]
-    return StudySummary(dimensions, bots, 0, [("b0", "b1")], 1)
+    pair = Comparison("b0", "b1", 1.0, -0.5, 2.5, 0.4, 0.4, False)
+    compared = Comparisons(dimensions[0], 0.1, ("b0", "b1"), (), (pair,), 10, 20)
+    return StudySummary(dimensions, bots, 0, compared=compared)
 
 
 def drawings(found: Figure) -> list[str]:
@@ -131,7 +135,10 @@ def test_controls_are_hollow_and_bots_without_ratings_say_so() -> None:
         BotInfo("z", "Zed", 3, False),
         0,
         0,
-        {d.key: Interval(None, None, None, 0, "no rating yet") for d in data.dimensions},
+        {
+            d.key: Interval(None, None, None, 0, Reason("no_rating_yet", ""))
+            for d in data.dimensions
+        },
         0,
         0,
         0,
@@ -160,7 +167,7 @@ def test_many_dimensions_go_into_further_blocks() -> None:
         0,
         0,
     )
-    found = bots_figure(StudySummary(dimensions, [bot], 0, [], 0), lambda b: "/x")
+    found = bots_figure(StudySummary(dimensions, [bot], 0), lambda b: "/x")
     root = ElementTree.fromstring(found.wide)
     _x, _y, width, _height = map(float, root.attrib["viewBox"].split())
     heads = [t for t in root.iter() if t.attrib.get("class") == "head"]

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots.release import release
+from evaluation.analysis.comparisons import LEVEL
 from evaluation.analysis.trajectories import SEED
 from evaluation.printing import share
 from evaluation.ratings import MEAN_KEY
@@ -23,7 +24,6 @@ from webapp.dashboard.analysis.hybrid import fits_stored
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.sections import NamedTable, Section
-from webapp.ratings.summary import LEVEL
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.runs.selectors.metrics import metrics_all, versions_current
 

@@ -14,6 +14,7 @@ from evaluation.stats.ordinal import OrdinalModel, ordinal_model
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
@@ -100,7 +101,7 @@ def _anova(data: StudyData, section: Section) -> None:
         if table is not None and not table.terms and table.reason:
             section.missing.append(
                 _("Analysis of variance by {names}: {why}.").format(
-                    names=listed(list(factors)), why=table.reason
+                    names=listed(list(factors)), why=said(table.reason)
                 )
             )
     if table is None or not table.terms:
@@ -113,7 +114,7 @@ def _anova(data: StudyData, section: Section) -> None:
                 )
             )
     if not table.terms:
-        section.missing.append(_("Analysis of variance: {why}.").format(why=table.reason))
+        section.missing.append(_("Analysis of variance: {why}.").format(why=said(table.reason)))
         return
     section.lead.append(_anova_sentence(table, what))
     section.tables.append(_anova_table(table, what, tried))
@@ -151,10 +152,10 @@ def _anova_table(table: Anova, what: str, tried: str) -> NamedTable:
             Cell(term.name.replace(":", " × ")),
             number_cell(term.ss, 1),
             count_cell(term.df),
-            number_cell(term.f, 2, table.reason),
-            p_cell(term.p, table.reason),
-            share_cell(term.partial_eta2, 3, table.reason),
-            span_cell(term.low, term.high, 3, shares=True, why=table.reason or ""),
+            number_cell(term.f, 2, said(table.reason)),
+            p_cell(term.p, said(table.reason)),
+            share_cell(term.partial_eta2, 3, said(table.reason)),
+            span_cell(term.low, term.high, 3, shares=True, why=said(table.reason)),
         ]
         for term in table.terms
     ]
@@ -208,7 +209,7 @@ def _marginals(table: Anova, digits: int) -> NamedTable:
 
 def _mixed(data: StudyData, section: Section, model: MixedModel, keep: np.ndarray) -> None:
     if not model.converged:
-        section.missing.append(_("Mixed model: {why}.").format(why=model.reason))
+        section.missing.append(_("Mixed model: {why}.").format(why=said(model.reason)))
         return
     digits = digits_for(data.headline.low, data.headline.high)
     section.lead.append(
@@ -296,7 +297,7 @@ def _ordinal(
         rounded = _(", rounded to whole points")
     model = ordinal_model(values, bots, units, level=LEVEL)
     if not model.converged:
-        section.missing.append(_("Ordinal model: {why}.").format(why=model.reason))
+        section.missing.append(_("Ordinal model: {why}.").format(why=said(model.reason)))
         return
     section.tables.append(_ordinal_table(data, model, rounded))
 

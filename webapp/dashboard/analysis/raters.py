@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from evaluation.printing import share, span
 from evaluation.ratings import Dimension
+from evaluation.reasons import Reason
 from evaluation.stats.agreement import (
     Agreement,
     cohen_kappa,
@@ -28,6 +29,7 @@ from webapp.conversations.models import Conversation
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
@@ -78,8 +80,8 @@ def agreement_table(data: StudyData, section: Section) -> NamedTable:
                     Cell(dimension.title),
                     Cell(name),
                     Cell(about),
-                    share_cell(value.value, 2, value.reason),
-                    span_cell(value.low, value.high, shares=True, why=value.reason or ""),
+                    share_cell(value.value, 2, said(value.reason)),
+                    span_cell(value.low, value.high, shares=True, why=said(value.reason)),
                     count_cell(value.n_items),
                     count_cell(value.n_ratings),
                 ]
@@ -150,9 +152,8 @@ def _coefficients(data: StudyData, dimension: Dimension) -> Any:
     shared = int((np.isfinite(table).sum(axis=1) > 1).sum())
     if shared < 2:
         n = len(table)
-        why = _("{shared} of {chats} rated by more than one").format(
-            shared=shared, chats=counts.conversations(n)
-        )
+        text = f"{shared} of {n} conversations rated by more than one"
+        why = Reason("few_shared", text, n_shared=shared, n_conversations=n)
         yield alpha_name, chat, Agreement(None, None, None, shared, 0, reason=why)
     else:
         yield alpha_name, chat, _alpha(table, dimension)
@@ -172,7 +173,8 @@ def _coefficients(data: StudyData, dimension: Dimension) -> Any:
 def _kappas(data: StudyData, dimension: Dimension, table: np.ndarray, about: str) -> Any:
     used = np.unique(table[np.isfinite(table)])
     if len(used) > MOST_CATEGORIES:
-        why = _("{n} different answers: kappas need few categories").format(n=len(used))
+        text = f"{len(used)} different answers: kappas need few categories"
+        why = Reason("many_answers", text, n_answers=len(used))
         yield _("Fleiss’ κ"), about, Agreement(None, None, None, 0, 0, reason=why)
         return
     yield _("Fleiss’ κ"), about, fleiss_kappa(table)
@@ -266,8 +268,8 @@ def _zscores(data: StudyData, section: Section) -> None:
             [
                 Cell(info.title, slot=info.slot, hollow=info.is_control),
                 number_cell(raw, digits),
-                number_cell(found.mean, 2, found.reason),
-                span_cell(found.low, found.high, why=found.reason or ""),
+                number_cell(found.mean, 2, said(found.reason)),
+                span_cell(found.low, found.high, why=said(found.reason)),
                 count_cell(found.n),
             ]
         )
@@ -447,8 +449,8 @@ def _without(data: StudyData, flagged: set[str]) -> NamedTable:
                 Cell(info.title, slot=info.slot, hollow=info.is_control),
                 number_cell(float(data.values[mine].mean()), digits),
                 count_cell(int(mine.sum())),
-                number_cell(found.mean, digits, found.reason),
-                span_cell(found.low, found.high, digits, why=found.reason or ""),
+                number_cell(found.mean, digits, said(found.reason)),
+                span_cell(found.low, found.high, digits, why=said(found.reason)),
                 count_cell(int(good.sum())),
                 number_cell(only, digits, _("none of them rated it")),
                 count_cell(int(bad.sum())),

@@ -21,11 +21,6 @@ from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import share
 from evaluation.stats.agreement import Agreement
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.comparisons import (
-    comparisons_section,
-    headline_sentence,
-    ratings_section,
-)
 from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.methods import methods_section
 from webapp.dashboard.analysis.models import models_section
@@ -41,6 +36,12 @@ from webapp.dashboard.hybrid_view import target_in_words
 from webapp.dashboard.parts import correlations_part, trajectories_part
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
+from webapp.dashboard.wording.comparisons import (
+    compared,
+    comparisons_section,
+    headline_sentence,
+    ratings_section,
+)
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.runs.models import SelfPlayRun
@@ -107,7 +108,7 @@ def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[St
     """Titles and makers of the sections, in order: whoever calls them can show how far it is."""
     summary = bot_summary(data.study, include_synthetic=data.include_synthetic)
     yield _("ratings"), lambda: ratings_section(data, summary)
-    yield _("comparisons"), lambda: comparisons_section(data, summary)
+    yield _("comparisons"), lambda: comparisons_section(data, compared(data, summary))
     yield _("models"), lambda: models_section(data)
     yield _("raters"), lambda: raters_section(data, names=False)
     yield _("hybrid metric"), lambda: hybrid_section(data)

@@ -85,7 +85,7 @@ class StudyData:
             mine = mine[np.isfinite(mine)]
             if len(mine):
                 means[bot] = float(mine.mean())
-        return sorted(means, key=lambda bot: -means[bot])
+        return sorted(means, key=lambda bot: (-means[bot], bot))
 
     @cached_property
     def per_conversation(self) -> pd.DataFrame:

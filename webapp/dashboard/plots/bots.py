@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 from markupsafe import Markup
 
+from evaluation.analysis.comparisons import LEVEL
 from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
 from evaluation.plots.marks import bot_shape, interval_mark, mark_link
 from evaluation.plots.scale import Scale, rating_ticks
 from evaluation.plots.svg import drawing, group, line, rect, text
 from evaluation.printing import figure, share, span
 from evaluation.ratings import Dimension
-from evaluation.stats.compare import ORDER_ALPHA
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+from webapp.dashboard.wording.reasons import said
 from webapp.ratings.summary import BotSummary, StudySummary
 
 WIDE = 958.0
@@ -48,16 +49,14 @@ def bots_figure(summary: StudySummary, link: Link) -> Figure:
     """
     leading = summary.dimensions[0] if summary.dimensions else None
     given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
-    method = (
-        _("Mean rating with {level:.0%} interval").format(level=summary.level).replace("%", " %")
-    )
+    method = _("Mean rating with {level:.0%} interval").format(level=LEVEL).replace("%", " %")
     if leading is not None:
         method = _(
             "Mean rating from {low} to {high} with {level} % interval, sorted by {name}."
         ).format(
             low=plain(leading.low),
             high=plain(leading.high),
-            level=round(summary.level * 100),
+            level=round(LEVEL * 100),
             name=leading.title.lower(),
         )
     if given:
@@ -85,14 +84,15 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
     """What may not be concluded, first and foremost which bots cannot be ordered."""
     titles = {bot.bot.bot_id: bot.bot.title for bot in summary.bots}
     lead, notes = "", []
-    if summary.n_pairs:
-        close = [(titles.get(a, a), titles.get(b, b)) for a, b in summary.too_close]
+    compared = summary.compared
+    if compared is not None and compared.n_pairs:
+        close = [(titles.get(a, a), titles.get(b, b)) for a, b in compared.too_close]
         together = _one_group(close)
         if not close:
             lead = _("Every pair of bots can be ordered")
         elif together:
             lead = _("{names} are too close to order").format(names=_listed(together))
-        elif len(close) == summary.n_pairs:
+        elif len(close) == compared.n_pairs:
             lead = _("No two of these bots can be ordered")
         elif len(close) <= 4:
             lead = _("Too close to order: {pairs}").format(
@@ -100,12 +100,12 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
             )
         else:
             lead = _("{n} of {pairs} of bots are too close to order").format(
-                n=len(close), pairs=counts.pairs(summary.n_pairs)
+                n=len(close), pairs=counts.pairs(compared.n_pairs)
             )
-        told = _("Holm, p < {alpha}").format(alpha=share(ORDER_ALPHA))
+        told = _("Holm, p < {alpha}").format(alpha=share(compared.alpha))
         notes.append(
             _("({told} tells {n} of {pairs} apart).").format(
-                told=told, n=summary.n_told_apart, pairs=counts.pairs(summary.n_pairs)
+                told=told, n=compared.n_told_apart, pairs=counts.pairs(compared.n_pairs)
             )
             if close
             else f"({told})."
@@ -132,8 +132,8 @@ def _listed(names: Sequence[str]) -> str:
 def _says(bot: BotSummary, dimension: Dimension) -> str:
     found = bot.intervals[dimension.key]
     if found.mean is None:
-        return f"{bot.bot.title}: {dimension.title.lower()} –, {found.reason or _('no rating yet')}"
-    interval = span(found.low, found.high) if found.low is not None else found.reason
+        return f"{bot.bot.title}: {dimension.title.lower()} –, {said(found.reason)}"
+    interval = span(found.low, found.high) if found.low is not None else said(found.reason)
     return f"{bot.bot.title}\n{dimension.title} {figure(found.mean)} {interval}\n{counts.ratings(found.n)}"
 
 
@@ -383,7 +383,7 @@ def _row(
 
 
 def _table(summary: StudySummary, link: Link) -> Table:
-    level = round(summary.level * 100)
+    level = round(LEVEL * 100)
     headers = [Header(_("Bot")), Header(_("Ratings"), numeric=True)]
     for dimension in summary.dimensions:
         headers += [Header(dimension.title, numeric=True), Header(f"{level} %", numeric=True)]
@@ -396,7 +396,7 @@ def _table(summary: StudySummary, link: Link) -> Table:
         ]
         for dimension in summary.dimensions:
             found = bot.intervals[dimension.key]
-            why = found.reason or ""
+            why = said(found.reason)
             cells += [
                 Cell(figure(found.mean), why=why if found.mean is None else ""),
                 Cell(span(found.low, found.high), why=why if found.low is None else ""),

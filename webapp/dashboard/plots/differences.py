@@ -15,6 +15,7 @@ from evaluation.printing import figure, probability, span
 from evaluation.stats.compare import Comparison
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+from webapp.dashboard.wording.reasons import said
 from webapp.ratings.bots import BotInfo
 
 Pair = tuple[str, str]
@@ -63,7 +64,7 @@ def differences_figure(
             comparison, sign = found
             low, high = _ends(comparison, sign)
             gap = None if comparison.difference is None else sign * comparison.difference
-            why = comparison.reason or ""
+            why = said(comparison.reason)
             rows.append(
                 [
                     Cell(f"{titles[bot.bot_id]} − {titles[other.bot_id]}"),
@@ -209,7 +210,7 @@ def _cell(
     says += (
         f"{span(*_ends(comparison, sign), digits)}\n{_('Holm')} {probability(comparison.p_holm)}"
         if comparison.p is not None
-        else comparison.reason or ""
+        else said(comparison.reason)
     )
     middle = (x + wide / 2, y + high / 2 + 4.5)
     return mark_link(

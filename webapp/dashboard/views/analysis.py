@@ -15,10 +15,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
+from evaluation.analysis.comparisons import POWER
+from evaluation.analysis.planning import plan_raters
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.analysis.comparisons import comparisons_section, planning_table
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.report import report_html, report_of, report_steps
@@ -26,6 +27,7 @@ from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
 from webapp.dashboard.parts import correlations_part, point_part, trajectories_part
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
+from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
@@ -43,7 +45,8 @@ PARTS: dict[str, tuple[Any, Callable[[StudyData], Section]]] = {
     "comparisons": (
         gettext_lazy("Comparisons"),
         lambda data: comparisons_section(
-            data, bot_summary(data.study, include_synthetic=data.include_synthetic)
+            data,
+            compared(data, bot_summary(data.study, include_synthetic=data.include_synthetic)),
         ),
     ),
     "models": (gettext_lazy("Models"), models_section),
@@ -183,7 +186,8 @@ def _plan(request: HttpRequest, study: Study, form: PlanForm) -> NamedTable | No
         return None
     data = _data(request, study)
     assert data is not None
-    return planning_table(data, [asked["difference"]], power=asked["power"] or 0.8)
+    plan = plan_raters(data.ratings, [asked["difference"]], power=asked["power"] or POWER)
+    return planning_table(data, plan)
 
 
 def _store(request: HttpRequest, study: Study) -> str:

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 
 from django.utils.translation import gettext as _
 
+from evaluation.analysis.comparisons import TOO_MANY, Comparisons, verdict
 from evaluation.printing import figure, span
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
 from webapp.dashboard import counts
+from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed, two_digits
-
-TOO_MANY = 5000
-"""From so many raters per bot on a difference counts as none that a study could show."""
 
 
 def pair_verdict(
-    found: Comparison, plan: PairPlan | None, titles: Mapping[str, str], digits: int
+    found: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int
 ) -> str:
-    """One sentence about two bots.
+    """Return one sentence about two bots.
 
     Args:
-        found: their comparison.
-        plan: what it would take to tell them apart, from the same ratings.
+        found: one of the pairs.
+        compared: all of them, with plans where these are to be told.
         titles: of the bots.
         digits: after the point.
     """
     a, b = titles.get(found.a, found.a), titles.get(found.b, found.b)
-    if found.p is None or found.difference is None:
-        why = found.reason or _("no test")
+    code = verdict(found)
+    if code == "undefined":
+        why = said(found.reason) or _("no test")
         return _("{a} and {b} cannot be compared: {why}.").format(a=a, b=b, why=why)
-    if found.ordered:
-        gap, low, high = found.difference, found.low, found.high
-        if gap < 0:
-            a, b, gap = b, a, -gap
-            low, high = (None, None) if low is None or high is None else (-high, -low)
-        return _("{a} is rated higher than {b}, difference {gap} {ends}.").format(
-            a=a, b=b, gap=figure(gap, digits), ends=span(low, high, digits)
+    if code == "not_told_apart":
+        return _("{a} and {b} cannot be told apart{with_n}; {need}.").format(
+            a=a, b=b, with_n=_with_n(compared.plan(found.a, found.b)), need=_need(found, compared)
         )
-    return _("{a} and {b} cannot be told apart{with_n}; {need}.").format(
-        a=a, b=b, with_n=_with_n(plan), need=_need(plan)
+    gap, low, high = found.difference, found.low, found.high
+    if code == "lower" and gap is not None:
+        a, b, gap = b, a, -gap
+        low, high = (None, None) if low is None or high is None else (-high, -low)
+    return _("{a} is rated higher than {b}, difference {gap} {ends}.").format(
+        a=a, b=b, gap=figure(gap, digits), ends=span(low, high, digits)
     )
 
 
@@ -54,56 +53,35 @@ def _with_n(plan: PairPlan | None) -> str:
     return _(" with {low} and {raters}").format(low=low, raters=counts.raters(high))
 
 
-def _need(plan: PairPlan | None) -> str:
+def _need(found: Comparison, compared: Comparisons) -> str:
     """How many would do, for the difference observed."""
-    if plan is None or plan.sd is None:
-        return _("how many would do is unknown")
-    if plan.needed is None or plan.needed > TOO_MANY:
+    need, plan = compared.need(found), compared.plan(found.a, found.b)
+    if need == "raters" and plan is not None and plan.needed is not None:
+        return _("about {n} each would do").format(n=two_digits(plan.needed))
+    if need == "too_many":
         return _("it would take more than {n} each, so take them as alike").format(
             n=f"{TOO_MANY:,}"
         )
-    if plan.needed <= min(plan.n_a, plan.n_b):
-        # Holm's correction and the resampling are stricter than the plan's t-test.
+    if need == "at_border":
         return _("the difference is at the border, a few more ratings may decide")
-    return _("about {n} each would do").format(n=two_digits(plan.needed))
+    return _("how many would do is unknown")
 
 
-def ranking_verdicts(
-    order: Sequence[str],
-    pairs: Mapping[tuple[str, str], Comparison],
-    plans: Mapping[tuple[str, str], PairPlan],
-    titles: Mapping[str, str],
-    digits: int,
-) -> list[str]:
-    """Sentences about neighbours in the ranking, best first."""
-    found = []
-    for a, b in pairwise(order):
-        key = (a, b) if (a, b) in pairs else (b, a)
-        if key in pairs:
-            found.append(pair_verdict(pairs[key], plans.get(key), titles, digits))
-    return found
+def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: int) -> list[str]:
+    """Return sentences about neighbours in the ranking, best first."""
+    return [pair_verdict(pair, compared, titles, digits) for pair in compared.neighbours()]
 
 
-def overall_verdict(
-    order: Sequence[str],
-    pairs: Mapping[tuple[str, str], Comparison],
-    titles: Mapping[str, str],
-) -> str:
-    """Who is best, as far as the ratings can say."""
-    if len(order) < 2:
+def overall_verdict(compared: Comparisons, titles: Mapping[str, str]) -> str:
+    """Return who is best, as far as the ratings can say."""
+    if len(compared.order) < 2:
         return _("Only one bot is rated, so there is nothing to compare.")
-
-    def ordered(a: str, b: str) -> bool:
-        found = pairs.get((a, b)) or pairs.get((b, a))
-        return found is not None and found.ordered
-
-    best, others = order[0], order[1:]
-    close = [bot for bot in others if not ordered(best, bot)]
-    name = titles.get(best, best)
+    best = titles.get(compared.order[0], compared.order[0])
+    close = compared.as_good_as_best()
     if not close:
-        return _("{best} is rated higher than each of the other bots.").format(best=name)
-    if len(close) == len(others):
-        return _("No other bot can be told apart from {best}.").format(best=name)
+        return _("{best} is rated higher than each of the other bots.").format(best=best)
+    if len(close) == len(compared.order) - 1:
+        return _("No other bot can be told apart from {best}.").format(best=best)
     return _("{close} cannot be told apart from {best}.").format(
-        best=name, close=listed([titles.get(bot, bot) for bot in close])
+        best=best, close=listed([titles.get(bot, bot) for bot in close])
     )

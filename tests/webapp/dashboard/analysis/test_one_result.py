@@ -156,7 +156,8 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert data.ratings.n_raters == N_RATERS
 
     # Pairs that people can tell apart: one test, one correction.
-    apart, pairs = summary.n_told_apart, summary.n_pairs
+    assert summary.compared is not None
+    apart, pairs = summary.compared.n_told_apart, summary.compared.n_pairs
     assert 0 < apart < pairs == 21
     assert (result["pairs"]["resolvable"], result["pairs_selfplay"]["resolvable"]) == (apart, apart)
     said = f"People can tell {apart} of {pairs} pairs of bots apart by quality (Holm, p < .10)."

@@ -12,9 +12,9 @@ import pytest
 from django.core.management import call_command
 from scipy import stats
 
+from evaluation.analysis.planning import plan_raters
 from evaluation.stats.anova import anova
 from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records
-from webapp.dashboard.analysis.comparisons import comparisons_section, planning_table
 from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
@@ -22,6 +22,7 @@ from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.parts import correlations_part, point_part, trajectories_part
 from webapp.dashboard.plots.figure import Table
 from webapp.dashboard.results import study_correlations, study_trajectories
+from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
 from webapp.dashboard.wording.sections import Section
 from webapp.ratings.summary import bot_summary
 from webapp.runs.models import HybridFit
@@ -46,7 +47,7 @@ def cells(table: Table) -> list[list[str]]:
 
 
 def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
-    section = comparisons_section(data, bot_summary(data.study))
+    section = comparisons_section(data, compared(data, bot_summary(data.study)))
     means = frame().groupby("bot")["quality"].mean()
     best, second = sorted(("alpha", "beta"), key=lambda bot: -means[bot])
     assert data.rated_bots[:3] == [best, second, "gamma"]
@@ -64,7 +65,7 @@ def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
 
 
 def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
-    (row,) = cells(planning_table(data, [1.0]).table)
+    (row,) = cells(planning_table(data, plan_raters(data.ratings, [1.0])).table)
     values = frame()
     sd = np.sqrt(
         (values.groupby("bot")["quality"].var() * (N_RATERS - 1)).sum() / (4 * (N_RATERS - 1))

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import pytest
 
+from evaluation.analysis.comparisons import Comparisons
+from evaluation.ratings import Dimension
+from evaluation.reasons import Reason
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
 from webapp.dashboard.wording.verdicts import overall_verdict, pair_verdict, ranking_verdicts
 
+NONE = Reason("no_rating", "no rating")
 TITLES = {"a": "Ann", "b": "Bob", "c": "Cy"}
 
 
 def pair(a: str, b: str, gap: float | None, *, ordered: bool, p: float | None = 0.5) -> Comparison:
     low, high = (None, None) if gap is None else (gap - 0.3, gap + 0.3)
-    return Comparison(a, b, gap, low, high, p, p, ordered, None if p is not None else "no rating")
+    return Comparison(a, b, gap, low, high, p, p, ordered, None if p is not None else NONE)
 
 
 def plan(needed: int | None, n_a: int = 40, n_b: int = 40, sd: float | None = 1.0) -> PairPlan:
     return PairPlan("a", "b", 0.1, -0.2, 0.4, sd, n_a, n_b, needed, 50, None, "open")
+
+
+def compared(
+    order: list[str], pairs: list[Comparison], plans: list[PairPlan] | None = None
+) -> Comparisons:
+    quality = Dimension("quality", "Quality", 1, 7)
+    return Comparisons(quality, 0.1, tuple(order), (), tuple(pairs), 40, 80, tuple(plans or ()))
 
 
 @pytest.mark.parametrize(
@@ -64,22 +75,24 @@ def plan(needed: int | None, n_a: int = 40, n_b: int = 40, sd: float | None = 1.
     ],
 )
 def test_pairs(found: Comparison, planned: PairPlan | None, said: str) -> None:
-    assert pair_verdict(found, planned, TITLES, 2) == said
+    all_of_them = compared(["a", "b"], [found], [planned] if planned else None)
+    assert pair_verdict(found, all_of_them, TITLES, 2) == said
 
 
 def test_the_whole_and_neighbours() -> None:
-    pairs = {
-        ("a", "b"): pair("a", "b", 0.1, ordered=False),
-        ("a", "c"): pair("a", "c", 0.9, ordered=True),
-        ("b", "c"): pair("b", "c", 0.8, ordered=True),
-    }
-    assert overall_verdict(["a", "b", "c"], pairs, TITLES) == "Bob cannot be told apart from Ann."
-    assert (
-        overall_verdict(["a", "c"], pairs, TITLES)
-        == "Ann is rated higher than each of the other bots."
-    )
-    assert overall_verdict(["a", "b"], pairs, TITLES) == "No other bot can be told apart from Ann."
-    assert "nothing to compare" in overall_verdict(["a"], pairs, TITLES)
-    said = ranking_verdicts(["a", "b", "c"], pairs, {}, TITLES, 1)
+    pairs = [
+        pair("a", "b", 0.1, ordered=False),
+        pair("a", "c", 0.9, ordered=True),
+        pair("b", "c", 0.8, ordered=True),
+    ]
+
+    def overall(*order: str) -> str:
+        return overall_verdict(compared(list(order), pairs), TITLES)
+
+    assert overall("a", "b", "c") == "Bob cannot be told apart from Ann."
+    assert overall("a", "c") == "Ann is rated higher than each of the other bots."
+    assert overall("a", "b") == "No other bot can be told apart from Ann."
+    assert "nothing to compare" in overall("a")
+    said = ranking_verdicts(compared(["a", "b", "c"], pairs), TITLES, 1)
     assert said[0].startswith("Ann and Bob cannot")
     assert said[1] == "Bob is rated higher than Cy, difference 0.8 [0.5, 1.1]."

@@ -1,0 +1,343 @@
+"""What people thought of each bot, and which bots they can tell apart.
+
+`told_apart` is the one place that says so: on the pages of bots, comparisons and the hybrid metric, in the report and
+in a notebook, two bots are told apart where the difference of their means passes the test of
+`evaluation.stats.compare.pairwise` after Holm's correction for all pairs, at `ORDER_ALPHA`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise as neighbours
+from typing import Any, Literal
+
+import numpy as np
+
+from evaluation.analysis.tables import number_or_reason, text_table
+from evaluation.printing import figure, probability, span
+from evaluation.ratings import Dimension, Ratings
+from evaluation.stats.bootstrap import Interval, mean_interval
+from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise
+from evaluation.stats.sample_size import PairPlan, plan_from_ratings
+
+LEVEL = 0.90
+"""Of the intervals of means."""
+POWER = 0.8
+TOO_MANY = 5000
+"""From so many raters per bot on a difference counts as none that a study could show."""
+
+Verdict = Literal["higher", "lower", "not_told_apart", "undefined"]
+Need = Literal["enough", "unknown", "too_many", "at_border", "raters"]
+
+
+@dataclass(frozen=True, slots=True)
+class BotMean:
+    """One bot's ratings of one dimension.
+
+    Attributes:
+        interval: its mean with the ends of the interval.
+        sd: standard deviation of the ratings; None for a single one.
+        quantiles: lowest, first quartile, median, third quartile, highest; empty without a rating.
+    """
+
+    bot: str
+    dimension: str
+    interval: Interval
+    sd: float | None
+    quantiles: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        return {
+            "bot": self.bot,
+            "dimension": self.dimension,
+            "n": self.interval.n,
+            "mean": self.interval.mean,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "sd": self.sd,
+            "quantiles": list(self.quantiles),
+            **number_or_reason(self.interval.reason),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BotMeans:
+    """Means of every bot and dimension.
+
+    Attributes:
+        level: of the intervals.
+        n_ratings: by bot.
+        rows: by bot and dimension's key.
+    """
+
+    level: float
+    n_ratings: Mapping[str, int]
+    rows: Mapping[tuple[str, str], BotMean]
+
+    def intervals(self, bot: str) -> dict[str, Interval]:
+        """Return by dimension a bot's means."""
+        return {key: row.interval for (of, key), row in self.rows.items() if of == bot}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {"level": self.level, "means": [row.to_json() for row in self.rows.values()]}
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        rows = [
+            [
+                *(row.bot, row.dimension, str(row.interval.n), figure(row.interval.mean)),
+                *(span(row.interval.low, row.interval.high), figure(row.sd)),
+            ]
+            for row in self.rows.values()
+        ]
+        headers = ["bot", "dimension", "n", "mean", f"{self.level:.0%}", "sd"]
+        return text_table("Ratings by bot", headers, rows)
+
+
+def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
+    """Return every bot's mean of every dimension and of what bots are ranked by.
+
+    Args:
+        level: of the percentile intervals, with whole raters (or conversations, where nobody is named) resampled.
+    """
+    keys = [dimension.key for dimension in ratings.dimensions]
+    if ratings.leading is not None and ratings.leading.key not in keys:
+        keys.insert(0, ratings.leading.key)
+    rows = {}
+    for bot in sorted(ratings.bots):
+        mine = ratings.bot == bot
+        units = ratings.unit[mine].tolist()
+        for key in keys:
+            values = ratings.values(key)[mine]
+            known = values[np.isfinite(values)]
+            rows[bot, key] = BotMean(
+                bot,
+                key,
+                mean_interval(values, units, level=level),
+                float(known.std(ddof=1)) if len(known) > 1 else None,
+                tuple(np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()) if len(known) else (),
+            )
+    n_ratings = {bot: int((ratings.bot == bot).sum()) for bot in sorted(ratings.bots)}
+    return BotMeans(level, n_ratings, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Every pair of bots by one dimension.
+
+    Attributes:
+        dimension: what is compared.
+        alpha: chance allowed of any wrong order among all pairs.
+        order: bots with a rating, best mean first, without controls.
+        controls: bots with a rating that were made to be bad.
+        pairs: of all bots with a rating, controls too, sorted by name.
+        plans: what it would take to tell each pair apart; empty where not asked for.
+        power: of the plans.
+        n_raters: people who gave these ratings.
+        n_ratings: of the dimension.
+    """
+
+    dimension: Dimension
+    alpha: float
+    order: tuple[str, ...]
+    controls: tuple[str, ...]
+    pairs: tuple[Comparison, ...]
+    n_raters: int
+    n_ratings: int
+    plans: tuple[PairPlan, ...] = ()
+    power: float = POWER
+
+    @property
+    def told_apart(self) -> frozenset[tuple[str, str]]:
+        """Pairs that people can tell apart, each sorted by name."""
+        return frozenset((pair.a, pair.b) for pair in self.pairs if pair.ordered)
+
+    @property
+    def n_told_apart(self) -> int:
+        """How many pairs people can tell apart, of `n_pairs`."""
+        return len(self.told_apart)
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that could be tested."""
+        return sum(pair.p is not None for pair in self.pairs)
+
+    @property
+    def too_close(self) -> list[tuple[str, str]]:
+        """Tested pairs that the ratings cannot put in order."""
+        return [(p.a, p.b) for p in self.pairs if p.p is not None and not p.ordered]
+
+    @property
+    def untested(self) -> list[Comparison]:
+        """Pairs without a test, with their reasons."""
+        return [pair for pair in self.pairs if pair.p is None]
+
+    def pair(self, a: str, b: str) -> Comparison | None:
+        """Return the comparison of two bots, whichever is named first."""
+        first, last = sorted((a, b))
+        return next((p for p in self.pairs if (p.a, p.b) == (first, last)), None)
+
+    def plan(self, a: str, b: str) -> PairPlan | None:
+        """Return what it would take to tell two bots apart."""
+        first, last = sorted((a, b))
+        return next((p for p in self.plans if (p.a, p.b) == (first, last)), None)
+
+    def are_told_apart(self, a: str, b: str) -> bool:
+        """Return whether people can tell two bots apart."""
+        return tuple(sorted((a, b))) in self.told_apart
+
+    def as_good_as_best(self) -> tuple[str, ...]:
+        """Return the bots that cannot be told apart from the first one, without controls."""
+        return tuple(bot for bot in self.order[1:] if not self.are_told_apart(self.order[0], bot))
+
+    def neighbours(self) -> list[Comparison]:
+        """Return the comparisons of neighbours in the order, best first."""
+        found = [self.pair(a, b) for a, b in neighbours(self.order)]
+        return [pair for pair in found if pair is not None]
+
+    def below(self, control: str) -> int:
+        """Return how many of the bots a control is rated below."""
+        found = [(bot, self.pair(control, bot)) for bot in self.order]
+        return sum(
+            pair is not None
+            and pair.ordered
+            and (pair.difference or 0.0) * (1 if pair.a == control else -1) < 0
+            for _bot, pair in found
+        )
+
+    def need(self, pair: Comparison) -> Need:
+        """Return what would tell two bots apart that are not: `PairPlan.needed` raters, or why no number says."""
+        if pair.ordered:
+            return "enough"
+        plan = self.plan(pair.a, pair.b)
+        if plan is None or plan.sd is None:
+            return "unknown"
+        if plan.needed is None or plan.needed > TOO_MANY:
+            return "too_many"
+        if plan.needed <= min(plan.n_a, plan.n_b):
+            # Holm's correction and the resampling are stricter than the plan's t-test.
+            return "at_border"
+        return "raters"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        return {
+            "dimension": self.dimension.key,
+            "alpha": self.alpha,
+            "order": list(self.order),
+            "controls": list(self.controls),
+            "n_ratings": self.n_ratings,
+            "n_raters": self.n_raters,
+            "n_pairs": self.n_pairs,
+            "n_told_apart": self.n_told_apart,
+            "pairs": [self._pair_json(pair) for pair in self.pairs],
+        }
+
+    def _pair_json(self, pair: Comparison) -> dict[str, Any]:
+        plan = self.plan(pair.a, pair.b)
+        return {
+            "a": pair.a,
+            "b": pair.b,
+            "verdict": verdict(pair),
+            "difference": pair.difference,
+            "low": pair.low,
+            "high": pair.high,
+            "p": pair.p,
+            "p_holm": pair.p_holm,
+            **number_or_reason(pair.reason),
+            **({} if plan is None else {"need": self.need(pair), "raters_needed": plan.needed}),
+        }
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        rows = [
+            [
+                *(pair.a, pair.b, figure(pair.difference), span(pair.low, pair.high)),
+                probability(pair.p_holm).removeprefix("p ").removeprefix("= "),
+                str(pair.reason) if pair.p is None else verdict(pair).replace("_", " "),
+            ]
+            for pair in self.pairs
+        ]
+        title = (
+            f"Bots compared by {self.dimension.key}: {self.n_told_apart} of {self.n_pairs} pairs told apart "
+            f"(Holm, p < {self.alpha:g})"
+        )
+        headers = ["a", "b", "a − b", f"{1 - self.alpha:.0%}", "p (Holm)", "a is"]
+        foot = (
+            f"{self.n_ratings:,} ratings by {self.n_raters:,} named raters; best first: "
+            + ", ".join(self.order)
+        )
+        return text_table(title, headers, rows, foot)
+
+
+def verdict(pair: Comparison) -> Verdict:
+    """Return what the ratings say of `pair.a` beside `pair.b`."""
+    if pair.p is None or pair.difference is None:
+        return "undefined"
+    if not pair.ordered:
+        return "not_told_apart"
+    return "higher" if pair.difference > 0 else "lower"
+
+
+def compare(
+    ratings: Ratings,
+    target: str | Sequence[str] | None = None,
+    *,
+    alpha: float = ORDER_ALPHA,
+    plans: bool = True,
+    power: float = POWER,
+) -> Comparisons:
+    """Compare every pair of bots.
+
+    Args:
+        target: a dimension, or several for their mean; None: what bots are ranked by.
+        alpha: chance allowed of any wrong order among all pairs.
+        plans: whether to say what it would take to tell each pair apart, which fits a mixed model.
+        power: of the plans.
+
+    Raises:
+        ValueError: for a dimension that there is not.
+    """
+    if target is not None:
+        keys = (target,) if isinstance(target, str) else tuple(target)
+        ratings = replace(ratings, headline=keys)
+    if ratings.leading is None:
+        raise ValueError("there is no dimension to compare bots by")
+    values = ratings.values()
+    known = np.isfinite(values)
+    means = {
+        bot: float(values[known & (ratings.bot == bot)].mean())
+        for bot in ratings.bots
+        if (known & (ratings.bot == bot)).any()
+    }
+    order = sorted(means, key=lambda bot: (-means[bot], bot))
+    found = Comparisons(
+        dimension=ratings.leading,
+        alpha=alpha,
+        order=tuple(bot for bot in order if bot not in ratings.controls),
+        controls=tuple(bot for bot in order if bot in ratings.controls),
+        pairs=tuple(pairwise(values, ratings.bot.tolist(), ratings.unit.tolist(), level=1 - alpha)),
+        n_raters=ratings.where(known).n_raters,
+        n_ratings=int(known.sum()),
+        power=power,
+    )
+    return with_plans(found, ratings) if plans else found
+
+
+def with_plans(comparisons: Comparisons, ratings: Ratings) -> Comparisons:
+    """Return them with what it would take to tell each pair apart.
+
+    Args:
+        ratings: those that were compared.
+    """
+    plans = plan_from_ratings(
+        ratings.values(),
+        ratings.bot.tolist(),
+        ratings.unit.tolist(),
+        power=comparisons.power,
+        alpha=comparisons.alpha,
+    )
+    return replace(comparisons, plans=tuple(plans))

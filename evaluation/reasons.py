@@ -1,0 +1,37 @@
+"""Why a number is undefined: a code that pages put into words, its values, and plain text for `summary()`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Reason(str):
+    """The reason as text, with what programs read.
+
+    Attributes:
+        code: which reason it is, e.g. "one_value".
+        values: the numbers and names in it.
+    """
+
+    __slots__ = ("code", "values")
+    code: str
+    values: Mapping[str, Any]
+
+    def __new__(cls, code: str, text: str, **values: Any) -> Reason:
+        """Return the reason `code`, which reads `text` in tables and error messages."""
+        made = super().__new__(cls, text)
+        made.code = code
+        made.values = values
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.code, str(self), dict(self.values))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the code and the values in one object."""
+        return {"code": self.code, **self.values}
+
+
+def _again(code: str, text: str, values: Mapping[str, Any]) -> Reason:
+    return Reason(code, text, **values)

@@ -1,0 +1,120 @@
+"""Comparisons of bots: the numbers of the test, one definition of told apart, and what a next study would take."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluation.analysis.comparisons import bot_means, compare, verdict
+from evaluation.analysis.planning import plan_raters
+from evaluation.ratings import Ratings
+from evaluation.stats.compare import ORDER_ALPHA, pairwise
+from evaluation.stats.sample_size import raters_needed
+
+
+def ratings() -> Ratings:
+    """Forty raters of two bots alike, one worse, one control, and one bot that a single conversation has."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {
+            "conversation": f"{bot}{n}",
+            "bot": bot,
+            "rater": f"w{n}",
+            "quality": float(np.clip(round(level + rng.normal()), 1, 7)),
+        }
+        for bot, level in {"a": 5.0, "b": 4.9, "c": 3.2, "bad": 1.4}.items()
+        for n in range(40)
+    ]
+    rows.append({"conversation": "x", "bot": "x", "rater": "w0", "quality": 4.0})
+    return Ratings.from_frame(pd.DataFrame(rows), ["quality"], scale=(1, 7), controls=["bad"])
+
+
+def test_pairs_are_those_of_the_test_and_told_apart_has_one_definition() -> None:
+    read = ratings()
+    found = compare(read)
+    expected = pairwise(read.values(), read.bot.tolist(), read.unit.tolist(), level=1 - ORDER_ALPHA)
+    assert list(found.pairs) == expected
+    assert found.told_apart == {(p.a, p.b) for p in expected if p.ordered}
+    assert found.told_apart == {("a", "c"), ("b", "c"), ("a", "bad"), ("b", "bad"), ("bad", "c")}
+    assert (found.n_told_apart, found.n_pairs) == (5, 6)
+    assert found.too_close == [("a", "b")]
+    assert [pair.reason.code for pair in found.untested if pair.reason] == ["one_rating"] * 4
+    assert set(found.order[:2]) == {"a", "b"}
+    assert found.controls == ("bad",)
+    assert (found.below("bad"), found.n_raters, found.n_ratings) == (3, 40, 161)
+    assert found.as_good_as_best()[0] in {"a", "b"}
+
+
+def test_verdicts_and_needs_are_codes() -> None:
+    found = compare(ratings())
+    ac, ab, ax = (found.pair(*names) for names in (("c", "a"), ("a", "b"), ("a", "x")))
+    assert ac is not None
+    assert ab is not None
+    assert ax is not None
+    assert [verdict(pair) for pair in (ac, ab, ax)] == ["higher", "not_told_apart", "undefined"]
+    assert found.need(ac) == "enough"
+    assert found.need(ab) in {"too_many", "raters", "at_border"}
+    assert found.need(ax) == "unknown"
+    assert compare(ratings(), plans=False).need(ab) == "unknown"
+
+
+def test_a_result_is_plain_json_a_table_and_can_be_kept() -> None:
+    found = compare(ratings())
+    document = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    by_pair = {(pair["a"], pair["b"]): pair for pair in document["pairs"]}
+    assert by_pair["a", "c"]["verdict"] == "higher"
+    assert by_pair["a", "x"]["reason"] == {"code": "one_rating"}
+    assert by_pair["a", "x"]["p"] is None
+    assert document["n_told_apart"] == found.n_told_apart
+    lines = found.summary().splitlines()
+    assert "5 of 6 pairs told apart" in lines[0]
+    assert len(lines) == 4 + len(found.pairs) + 2
+    kept = pickle.loads(pickle.dumps(found))
+    assert kept.untested[0].reason.code == "one_rating"
+    assert kept.to_json() == found.to_json()
+
+
+def test_a_reversed_question_turns_the_comparison_round() -> None:
+    frame = ratings().to_frame()
+    straight = compare(Ratings.from_frame(frame, ["quality"], scale=(1, 7)))
+    turned = compare(Ratings.from_frame(frame, ["quality"], scale=(1, 7), reversed=["quality"]))
+    assert turned.told_apart == straight.told_apart
+    for one, other in zip(straight.pairs, turned.pairs, strict=True):
+        assert other.difference == pytest.approx(-(one.difference or 0.0))
+    assert turned.order[0] == "bad"
+
+
+def test_means_are_those_of_the_values() -> None:
+    read = ratings()
+    found = bot_means(read)
+    mine = read.values()[read.bot == "c"]
+    row = found.rows["c", "quality"]
+    assert row.interval.mean == pytest.approx(mine.mean())
+    assert row.sd == pytest.approx(mine.std(ddof=1))
+    assert row.quantiles == tuple(np.quantile(mine, [0, 0.25, 0.5, 0.75, 1]))
+    assert found.rows["x", "quality"].to_json()["reason"] == {"code": "one_value"}
+    assert found.n_ratings["x"] == 1
+    json.dumps(found.to_json(), allow_nan=False)
+    assert "quality" in found.summary()
+
+
+def test_a_plan_is_that_of_the_spread_within_bots() -> None:
+    read = ratings()
+    values = read.values()
+    apart = np.concatenate(
+        [values[read.bot == b] - values[read.bot == b].mean() for b in read.bots]
+    )
+    sd = np.sqrt((apart**2).sum() / (len(values) - len(read.bots)))
+    found = plan_raters(read, [1.0], power=0.9)
+    assert found.sd == pytest.approx(sd)
+    assert found.n_comparisons == 6  # a, b, c and x
+    expected = raters_needed(1.0, sd, power=0.9, alpha=ORDER_ALPHA, n_comparisons=6)
+    (row,) = found.rows
+    assert row.independent == expected
+    assert (row.share, found.n_fewest, found.detectable) == (pytest.approx(1 / 6), 1, None)
+    json.dumps(found.to_json(), allow_nan=False)
+    assert f"{expected.n:,}" in found.summary()

@@ -1,0 +1,100 @@
+"""Why a number is undefined, in words: one sentence fragment for each code of `evaluation.reasons.Reason`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from evaluation.reasons import Reason
+from webapp.dashboard import counts
+
+FRAGMENTS: dict[str, str] = {
+    "no_value": gettext_noop("no value"),
+    "one_value": gettext_noop("one value: no interval"),
+    "one_group": gettext_noop("all values of one rater: no interval"),
+    "no_rating": gettext_noop("no rating"),
+    "no_rating_yet": gettext_noop("no rating yet"),
+    "no_rating_of_bot": gettext_noop("{bot} has no rating"),
+    "one_rating": gettext_noop("a bot has one rating: its spread is unknown"),
+    "one_rater": gettext_noop("a bot was rated by one participant only"),
+    "no_spread": gettext_noop("neither bot’s ratings vary"),
+    "too_few_raters": gettext_noop("a bot has fewer than two raters: its spread is unknown"),
+    "no_difference": gettext_noop("no difference can be shown"),
+    "too_many_raters": gettext_noop("more than {most} raters per bot"),
+    "contains_0": gettext_noop("the interval contains 0: no number is sure to be enough"),
+    "few_bots": gettext_noop("ratings of {n_bots}; at least 2 are needed"),
+    "one_rater_only": gettext_noop("one rater only: nothing can be said about others"),
+    "one_rating_each": gettext_noop(
+        "every rater gave one rating: raters and chance cannot be told apart; compare the bots without raters"
+    ),
+    "nothing_left": gettext_noop("{n_ratings} by {n_raters}: nothing left to judge {n_bots} by"),
+    "no_error": gettext_noop("the ratings do not vary around the bots’ and raters’ means"),
+    "one_answer": gettext_noop("every rating is {answer}: nothing tells the bots apart"),
+    "too_few_for_bots": gettext_noop("{n_raters}: too few to judge {n_bots} by"),
+    "always_lowest": gettext_noop(
+        "every rating of {bot} is the lowest one: its effect is infinite"
+    ),
+    "always_highest": gettext_noop(
+        "every rating of {bot} is the highest one: its effect is infinite"
+    ),
+    "separated": gettext_noop(
+        "no rating of {upper} is below {at} and none of {lower} above: their difference is infinite"
+    ),
+    "no_optimum": gettext_noop("no optimum found: the bots’ ratings hardly overlap"),
+    "one_level": gettext_noop("factor {factor} has one level: there is nothing to compare"),
+    "empty_cells": gettext_noop(
+        "{n_empty} of the {n_cells} combinations of levels have no rating: the interactions cannot be told from "
+        "the factors"
+    ),
+    "one_rating_a_cell": gettext_noop(
+        "as many cells as ratings: nothing is left to judge the effects by"
+    ),
+    "constant_cells": gettext_noop(
+        "the ratings do not vary within the cells: nothing to judge the effects by"
+    ),
+    "few_shared_items": gettext_noop("{n_items} items rated by both; at least 2 are needed"),
+    "both_gave_one": gettext_noop("both raters gave only {answer}: agreement is certain"),
+    "no_pair_defined": gettext_noop("no pair has a kappa"),
+    "no_pair_shares": gettext_noop("no pair of raters shares {min_items} items"),
+    "all_the_same": gettext_noop("all ratings are the same: agreement is certain"),
+    "no_interval": gettext_noop("no interval: most resamples are undefined"),
+    "few_items": gettext_noop("{n_items} items with two ratings or more; at least 2 are needed"),
+    "few_raters": gettext_noop("{n_raters}; at least 2 are needed"),
+    "gaps": gettext_noop(
+        "{n_gaps} of {n_items} items lack a rating: forms 2 and 3 need every rater on every item"
+    ),
+    "no_variance": gettext_noop("all ratings are the same: there is no variance to share out"),
+    "same_means": gettext_noop("the items’ means are all the same: no variance of their own"),
+    "few_shared": gettext_noop("{n_shared} of {n_conversations} rated by more than one"),
+    "many_answers": gettext_noop("{n_answers} different answers: kappas need few categories"),
+}
+_COUNTED: dict[str, Callable[[int], str]] = {
+    "n_bots": counts.bots,
+    "n_raters": counts.raters,
+    "n_ratings": counts.ratings,
+    "n_conversations": counts.conversations,
+}
+
+
+def said(reason: Reason | str | None) -> str:
+    """Return why a number is missing, without a full stop; "" where there is no reason."""
+    if reason is None:
+        return ""
+    if not isinstance(reason, Reason):
+        return str(reason)
+    return _(FRAGMENTS[reason.code]).format(**_shown(reason.values))
+
+
+def _shown(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _value(name, value) for name, value in values.items()}
+
+
+def _value(name: str, value: Any) -> str:
+    if name in _COUNTED:
+        return _COUNTED[name](value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
