@@ -13,11 +13,12 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from chatbots.names import nearest_names
+from chatbots.outside import ValuesError, values_read
 
-
-class ConfigError(ValueError):
-    """A config is wrong; the message names the key and what is allowed."""
+ConfigError = ValuesError
 
 
 def config_values_read(cls: Any, values: Any, path: str = "") -> Any:
@@ -62,6 +63,8 @@ def _value(kind: Any, value: Any, path: str) -> Any:
         if value is None:
             return None
         kind = next(k for k in typing.get_args(kind) if k is not type(None))
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return values_read(kind, value, path=path)
     if dataclasses.is_dataclass(kind):
         return config_values_read(kind, value, f"{path}.")
     origin = typing.get_origin(kind)

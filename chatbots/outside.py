@@ -20,12 +20,22 @@ the plain name of a folder"); one of the whole model raises a sentence that begi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic_core import ErrorDetails
 
 from chatbots.names import did_you_mean
@@ -34,6 +44,7 @@ from chatbots.outside_types import Spot, is_secret_name
 T = TypeVar("T")
 
 _LONGEST_VALUE = 80
+_PASSWORD = re.compile(r"//[^/\s]*@")
 
 
 class Values(BaseModel):
@@ -61,6 +72,15 @@ def _number(value: Any) -> Any:
 
 Number = Annotated[float, BeforeValidator(_number)]
 """A finite number; whole numbers and texts such as "1e-4" are numbers too."""
+
+
+def _as_written(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    found = check(_number(value))
+    return value if isinstance(value, int) else found
+
+
+NumberAsWritten = Annotated[float, WrapValidator(_as_written)]
+"""The same where 1 stays 1: identities that hold it as it was written would be others with 1.0."""
 
 Many = Annotated[tuple[T, ...], Strict(False)]
 """A list from outside, a tuple inside."""
@@ -175,9 +195,8 @@ def _told(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
 def _by_validator(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
     """Return what a validator of a model found: of one field, or of the model as a whole."""
     raised: Any = error["ctx"]["error"]
-    whole = isinstance(error["input"], BaseModel | Mapping)
     inner = raised.mistakes if isinstance(raised, ValuesError) else [Mistake("", str(raised))]
-    if whole:
+    if spot.is_model:
         dot = f"{spot.path}." if spot.path else ""
         return [
             Mistake(
@@ -214,16 +233,17 @@ def _got(spot: Spot, value: Any, what: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return the value as Python writes it, cut where it is long."""
-    text = repr(value)
+    """Return the value as Python writes it, cut where it is long, without the password of an address."""
+    text = _PASSWORD.sub("//…@", repr(value))
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
 def _unknown(path: str, key: str, allowed: Sequence[str]) -> str:
     if is_secret_name(key):
-        message = f"{path}: no secret may stand here; put it into an environment variable"
-        names = [name for name in allowed if name.endswith("_env")]
-        return f"{message} and name that variable with {names[0]}" if names else message
+        return (
+            f"{path}: no secret may stand here; put it into an environment variable and name that variable, with "
+            "a key such as api_key_env"
+        )
     near = did_you_mean(key, allowed)
     known = f"Allowed: {', '.join(allowed)}" if allowed else "None is allowed"
     return f"{path} is no key here; {f'{near} ' if near else ''}{known}"

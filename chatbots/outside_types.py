@@ -119,6 +119,11 @@ class Spot:
         return _words(self.kinds)
 
     @property
+    def is_model(self) -> bool:
+        """Whether a model or dataclass may stand there, whose validators look at several fields."""
+        return any(_fields(kind) for kind, _ in self.kinds)
+
+    @property
     def choices(self) -> list[str]:
         """The texts that may stand there, where they can be listed."""
         return [text for kind, _ in self.kinds for text in _choices(kind) if isinstance(text, str)]
@@ -265,8 +270,10 @@ def _bounds(said: Sequence[Any]) -> str:
     }
     if {"ge", "le"} <= set(found):
         return f"from {found['ge']} to {found['le']}"
-    words = {"gt": "above", "ge": "of at least", "lt": "below", "le": "of at most"}
-    return " and ".join(f"{word} {found[name]}" for name, word in words.items() if name in found)
+    of = "" if {"gt", "lt"} & set(found) else "of "
+    words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+    told = [f"{word} {found[name]}" for name, word in words.items() if name in found]
+    return f"{of}{' and '.join(told)}" if told else ""
 
 
 def _lengths(said: Sequence[Any], is_text: bool) -> str:

@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chatbots.configured import BotsFileError, configured_read
+from chatbots.configured import configured_bots
+from chatbots.entries import EntriesError
 from chatbots.names import nearest_names
 from chatbots.registry import UnknownName
 
@@ -89,11 +90,11 @@ def remote_add(model: RemoteModel, path: Path) -> None:
     What stands there stays as it is, comments too. Adding it again changes nothing.
 
     Raises:
-        BotsFileError: if the file cannot be read, or could not take an entry at its end.
+        EntriesError: if the file cannot be read, or could not take an entry at its end.
         OSError: if it cannot be written; then it is as before.
     """
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    there = {bot.name for bot in configured_read(path).made}
+    there = {bot.name for bot in configured_bots.read(path).made}
     if model.id in there:
         return
     gap = "" if not before or before.endswith("\n") else "\n"
@@ -104,12 +105,12 @@ def remote_add(model: RemoteModel, path: Path) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"{before}{gap}{model.snippet}")
         try:
-            now = {bot.name for bot in configured_read(part).made}
-        except BotsFileError:
+            now = {bot.name for bot in configured_bots.read(part).made}
+        except EntriesError:
             now = set()
         if now != {*there, model.id}:
             # A list in brackets, say, ends with its bracket.
-            raise BotsFileError(
+            raise EntriesError(
                 f"{path} cannot take an entry at its end; add it by hand:\n{model.snippet}"
             )
         part.chmod(path.stat().st_mode if path.exists() else 0o644)

@@ -12,119 +12,111 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from chatbots.base import BotDefaults, BotError, Generation
+from pydantic import Field, model_validator
+
+from chatbots.base import BotError, Generation
 from chatbots.checkpoints import CheckpointError, Manifest, checkpoint_manifest, missing_reason
-from chatbots.config_values import config_values_read
+from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.encoders.named import EncoderFiles
 from chatbots.encoders.pca import PCA_FILE
 from chatbots.generation.ei_inputs import encoders_missing, reads_encoders
 from chatbots.imports import import_lock
+from chatbots.outside import NumberAsWritten, Values
 
 if TYPE_CHECKING:
     from chatbots.generation.checkpoint_batch import LoadedCheckpoint
 
 
-class CheckpointBot(BotDefaults):
-    """A neural model from its checkpoint.
+class CheckpointOptions(Values):
+    """What an entry of `bots.yaml` may say of such a bot."""
 
-    Args:
-        name, title: as of any bot.
-        folder: of the checkpoint: manifest.json, vocabulary.txt, model.safetensors.
-        decoding: "beam", "sample" or "greedy"; a beam's reply comes in one piece, the others word by word.
-        beam: hypotheses that beam search keeps.
-        reply_choice: among a beam's results: "best"; or drawn as in the paper, by rank ("priority") or by
-            length ("length").
-        length_penalty: of beam search; 0: none, larger favours longer replies (Wu et al. 2016).
-        temperature: of sampling; below 1 safer, above 1 wilder.
-        top_k: of sampling: only the k likeliest words; 0: all.
-        top_p: of sampling: only the fewest words holding this share of the probability; 1: all.
-        no_repeat_ngram_size: no sequence of so many words twice in a reply; 0: off.
-        forbid_unknown: never say the unknown word.
-        window: most turns of the conversation given to the model; 0: all.
-        max_tokens: a reply's longest, in words and signs.
-        min_tokens: its shortest; 1 keeps replies from being empty.
-        z_conv: VHCR's variable of the conversation: "drawn" once, "inferred" from the context, or
-            "redrawn" at every reply as the released code did; none: as the checkpoint's config says.
-        compat_beam_states: as the released code, beam search reads the state of an older message: the
-            latest is ignored at 3 turns and from 5 on (with a beam of 5).
-        compat_full_stop: as there, a full stop is put after utterances without an end sign.
-        compat_empty_first: as in its self-play, an empty utterance stands before the conversation.
-        encoder_files: where DeepMoji and InferSent are, for a model that was trained as input_only with them:
-            {deepmoji: {weights, vocabulary}, infersent: {weights, vectors}}.
-        capacity: most replies under way at once.
+    folder: str = Field(
+        min_length=1,
+        description="of the checkpoint: manifest.json, vocabulary.txt, model.safetensors.",
+    )
+    decoding: Literal["beam", "sample", "greedy"] = Field(
+        "beam",
+        description='"beam", "sample" or "greedy"; a beam\'s reply comes in one piece, the others word by word.',
+    )
+    beam: int = Field(5, ge=1, description="hypotheses that beam search keeps.")
+    reply_choice: Literal["best", "priority", "length"] = Field(
+        "priority",
+        description='among a beam\'s results: "best"; or drawn as in the paper, by rank ("priority") or by length '
+        '("length").',
+    )
+    length_penalty: NumberAsWritten = Field(
+        0.0,
+        ge=0,
+        description="of beam search; 0: none, larger favours longer replies (Wu et al. 2016).",
+    )
+    temperature: NumberAsWritten = Field(
+        1.0, gt=0, le=10, description="of sampling; below 1 safer, above 1 wilder."
+    )
+    top_k: int = Field(0, ge=0, description="of sampling: only the k likeliest words; 0: all.")
+    top_p: NumberAsWritten = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="of sampling: only the fewest words holding this share of the probability; 1: all.",
+    )
+    no_repeat_ngram_size: int = Field(
+        0, ge=0, description="no sequence of so many words twice in a reply; 0: off."
+    )
+    forbid_unknown: bool = Field(True, description="never say the unknown word.")
+    window: int = Field(
+        5, ge=0, description="most turns of the conversation given to the model; 0: all."
+    )
+    max_tokens: int = Field(30, ge=1, description="a reply's longest, in words and signs.")
+    min_tokens: int = Field(1, ge=1, description="its shortest; 1 keeps replies from being empty.")
+    z_conv: Literal["drawn", "inferred", "redrawn"] | None = Field(
+        None,
+        description='VHCR\'s variable of the conversation: "drawn" once, "inferred" from the context, or "redrawn" '
+        "at every reply as the released code did; none: as the checkpoint's config says.",
+    )
+    compat_beam_states: bool = Field(
+        False,
+        description="as the released code, beam search reads the state of an older message: the latest is ignored "
+        "at 3 turns and from 5 on (with a beam of 5).",
+    )
+    compat_full_stop: bool = Field(
+        False, description="as there, a full stop is put after utterances without an end sign."
+    )
+    compat_empty_first: bool = Field(
+        False,
+        description="as in its self-play, an empty utterance stands before the conversation.",
+    )
+    encoder_files: EncoderFiles | None = Field(
+        None,
+        description="where DeepMoji and InferSent are, for a model that was trained as input_only with them: "
+        "{deepmoji: {weights, vocabulary}, infersent: {weights, vectors}}.",
+    )
+    capacity: int = Field(64, ge=1, description="most replies under way at once.")
 
-    Raises:
-        ValueError: for a parameter out of its range.
-    """
+    @model_validator(mode="after")
+    def _fits_together(self) -> CheckpointOptions:
+        if self.min_tokens > self.max_tokens:
+            right = f"1 to max_tokens ({self.max_tokens})"
+            raise ValueError(f"min_tokens is {self.min_tokens}; it must be {right}")
+        return self
+
+
+@register_bot_kind("checkpoint")
+class CheckpointBot(ConfiguredBot):
+    """A neural model from its checkpoint."""
+
+    options_type = CheckpointOptions
+    options: CheckpointOptions
 
     kind = "checkpoint"
     version = "2"
     deterministic = True
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        folder: str,
-        title: str = "",
-        decoding: Literal["beam", "sample", "greedy"] = "beam",
-        beam: int = 5,
-        reply_choice: Literal["best", "priority", "length"] = "priority",
-        length_penalty: float = 0.0,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        no_repeat_ngram_size: int = 0,
-        forbid_unknown: bool = True,
-        window: int = 5,
-        max_tokens: int = 30,
-        min_tokens: int = 1,
-        z_conv: Literal["drawn", "inferred", "redrawn"] | None = None,
-        compat_beam_states: bool = False,
-        compat_full_stop: bool = False,
-        compat_empty_first: bool = False,
-        encoder_files: dict[str, Any] | None = None,
-        capacity: int = 64,
-    ) -> None:
-        _check("folder", folder, bool(folder), "the folder of a checkpoint")
-        _check("decoding", decoding, decoding in _DECODINGS, " or ".join(_DECODINGS))
-        _check("beam", beam, beam >= 1, "1 or more")
-        _check("reply_choice", reply_choice, reply_choice in _CHOICES, " or ".join(_CHOICES))
-        _check("length_penalty", length_penalty, length_penalty >= 0, "0 or more")
-        _check("temperature", temperature, 0 < temperature <= 10, "above 0 and at most 10")
-        _check("top_k", top_k, top_k >= 0, "0 (all words) or more")
-        _check("top_p", top_p, 0 < top_p <= 1, "above 0 and at most 1")
-        _check("no_repeat_ngram_size", no_repeat_ngram_size, no_repeat_ngram_size >= 0, "0 or more")
-        _check("window", window, window >= 0, "0 (the whole conversation) or more")
-        _check("max_tokens", max_tokens, max_tokens >= 1, "1 or more")
-        fits = 1 <= min_tokens <= max_tokens
-        _check("min_tokens", min_tokens, fits, f"1 to max_tokens ({max_tokens})")
-        _check("z_conv", z_conv, z_conv in (None, *_Z_CONV), " or ".join(_Z_CONV))
-        _check("capacity", capacity, capacity >= 1, "1 or more")
-        self.name = name
-        self.title = title or name
-        self.folder = Path(folder).expanduser()
-        self.decoding = decoding
-        self.beam = beam
-        self.reply_choice = reply_choice
-        self.length_penalty = length_penalty
-        self.temperature = temperature
-        self.top_k = top_k
-        self.top_p = top_p
-        self.no_repeat_ngram_size = no_repeat_ngram_size
-        self.forbid_unknown = forbid_unknown
-        self.window = window
-        self.max_tokens = max_tokens
-        self.min_tokens = min_tokens
-        self.z_conv = z_conv
-        self.compat_beam_states = compat_beam_states
-        self.compat_full_stop = compat_full_stop
-        self.compat_empty_first = compat_empty_first
-        self.encoder_files: EncoderFiles = config_values_read(
-            EncoderFiles, encoder_files or {}, "encoder_files."
-        )
-        self.capacity = capacity
+    def __init__(self, *, name: str, title: str = "", **options: Any) -> None:
+        super().__init__(name=name, title=title, **options)
+        self.folder = Path(self.options.folder).expanduser()
+        self.encoder_files = self.options.encoder_files or EncoderFiles()
+        self.capacity = self.options.capacity
         self._loaded: LoadedCheckpoint | None = None
 
     @property
@@ -139,7 +131,7 @@ class CheckpointBot(BotDefaults):
         source = f", trained on {made['corpus'].replace(' + ', ', ')}" if made["corpus"] else ""
         return (
             f"{manifest.model.upper()}{ei}, {size} ({manifest.weights_bytes / 1e6:.1f} MB){source}; "
-            f"decoded by {self.decoding}."
+            f"decoded by {self.options.decoding}."
         )
 
     @property
@@ -150,9 +142,9 @@ class CheckpointBot(BotDefaults):
             "model": manifest.model if manifest else None,
             "digest": manifest.digest if manifest else None,
             **(_made(manifest) if manifest else {}),
-            "decoding": self.decoding,
-            **{name: getattr(self, name) for name in _USED[self.decoding]},
-            **{name: getattr(self, name) for name in _ALWAYS_USED},
+            "decoding": self.options.decoding,
+            **{name: getattr(self.options, name) for name in _USED[self.options.decoding]},
+            **{name: getattr(self.options, name) for name in _ALWAYS_USED},
         }
 
     @property
@@ -208,35 +200,32 @@ class CheckpointBot(BotDefaults):
             raise BotError(f"{self.name} is not loaded")
         from chatbots.generation.checkpoint_batch import BeamGeneration, SampleGeneration
 
-        kind = BeamGeneration if self.decoding == "beam" else SampleGeneration
+        kind = BeamGeneration if self.options.decoding == "beam" else SampleGeneration
         return kind(self, self._loaded)
 
     def heard(self, context: Conversation) -> list[str]:
         """The utterances the model reads, oldest first; one that is empty where it opens the conversation."""
         texts = list(context.texts)
-        if not texts or (self.compat_empty_first and context.offset == 0):
+        if not texts or (self.options.compat_empty_first and context.offset == 0):
             texts.insert(0, "")
-        if self.window:
-            texts = texts[-self.window :]
-        if self.compat_full_stop:
+        if self.options.window:
+            texts = texts[-self.options.window :]
+        if self.options.compat_full_stop:
             texts = [_with_full_stop(text) for text in texts]
-        if self.compat_beam_states and self.decoding == "beam":
+        if self.options.compat_beam_states and self.options.decoding == "beam":
             n = len(texts)
-            texts = texts[: (n - 1) * self.beam % n + 1]
+            texts = texts[: (n - 1) * self.options.beam % n + 1]
         return texts
 
     def with_z_conv(self, config: Any) -> Any:
         """VHCR's config with this bot's way to come by z_conv."""
         return replace(
             config,
-            infer_z_conv=self.z_conv == "inferred",
-            compat_redraw_z_conv=self.z_conv == "redrawn",
+            infer_z_conv=self.options.z_conv == "inferred",
+            compat_redraw_z_conv=self.options.z_conv == "redrawn",
         )
 
 
-_DECODINGS = ("beam", "sample", "greedy")
-_CHOICES = ("best", "priority", "length")
-_Z_CONV = ("drawn", "inferred", "redrawn")
 _USED = {
     "beam": ("beam", "reply_choice", "length_penalty", "compat_beam_states"),
     "sample": ("temperature", "top_k", "top_p"),
@@ -277,8 +266,3 @@ def _made(manifest: Manifest) -> dict[str, Any]:
 def _with_full_stop(text: str) -> str:
     text = text.rstrip()
     return f"{text}." if text and text[-1] not in ".!?" else text
-
-
-def _check(name: str, value: object, ok: bool, right: str) -> None:
-    if not ok:
-        raise ValueError(f"{name} is {value!r}; it must be {right}")

@@ -2,7 +2,7 @@
 
 Replies stream over asynchronous HTTP. A request that fails before its first piece is tried again a few
 times; once a piece has been shown, a failure is an error, since starting anew could contradict what the
-participant has read. Declared in `bots.yaml` (`chatbots/configured.py`), never registered by itself.
+participant has read. Declared in `bots.yaml` (`chatbots/configured.py`) with the options of `chatbots/endpoints/settings.py`.
 
 What bots of one address share (places, pauses that it asks for, a circuit breaker) is in
 `chatbots/endpoints/addresses.py`; one call and its errors in `chatbots/endpoints/chat_completions.py`. The thoughts of a
@@ -25,18 +25,20 @@ import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from chatbots.base import BotDefaults, BotError
+from chatbots.base import BotError
+from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.endpoints.addresses import Address, AddressRests, address_of, wait
 from chatbots.endpoints.chat_completions import CallFailed, call
 from chatbots.endpoints.metering import CapReached, ReplyCost, meter_get
-from chatbots.endpoints.settings import settings_check
+from chatbots.endpoints.settings import EndpointOptions
 from chatbots.generation.deadline import seconds_left
 from chatbots.generation.detokenise import SentencePieces
 from chatbots.generation.thoughts import ThoughtFilter, without_thoughts
+from chatbots.outside import ValuesError
 from chatbots.registry import bots
 
 _FIRST_WAIT_S = 0.5
@@ -59,97 +61,44 @@ class _Route:
     tries: int
 
 
-@dataclass(eq=False, kw_only=True)
-class EndpointBot(BotDefaults):
+@register_bot_kind("endpoint")
+class EndpointBot(ConfiguredBot):
     """One model of one endpoint with its prompt and settings.
 
-    Args:
-        name: the bot's id.
-        title: its name for people.
-        model: the endpoint's name of the model.
-        base_url: where the API is, up to and with `/v1`. Redirects are refused.
-        api_key_env: name of the environment variable that holds the key; empty for servers without keys.
-        system_prompt: first message of every request; none if empty.
-        opening_prompt: what the model is asked when it has to open the conversation.
-        temperature: sampling temperature; 0 for the likeliest token.
-        top_p: only the fewest tokens holding this share of the probability; None: as the endpoint does.
-        stop: texts before which a reply ends.
-        extra_body: further fields of every request, as the endpoint names them (`top_k: 20`).
-        starts_thinking: its replies begin within a thought that has no `<think>` (the chat template has
-            written it); nothing is shown before `</think>`.
-        window: how many of the latest turns the model sees; 0 for all.
-        max_new_tokens: the longest reply, in tokens.
-        max_tokens_field: `max_tokens`, or `max_completion_tokens` where the endpoint wants that.
-        send_seed: pass the reply's seed (31 bits of it); some endpoints refuse the field.
-        price_in: price of a million prompt tokens; None if unknown.
-        price_out: price of a million reply tokens; None if unknown.
-        max_cost: the most all its replies together may cost, in the currency of the prices; None: no cap.
-        connect_timeout_s: longest wait for a connection.
-        read_timeout_s: longest wait for the next piece.
-        retries: how often a request is repeated that failed before its first piece.
-        concurrency: the most requests under way at once, of all bots of a process at this address together.
-        fallback_url: a second address that serves the same model at the same prices, asked when the first
-            gives no reply; empty: none.
-        fallback_api_key_env: name of the variable that holds the key there; empty for servers without keys.
-        fallback_model: the model's name there; empty: the same.
-        fallback_bot: id of a bot that answers people in its place when no address gives a reply; empty:
-            none. What it said is marked in the conversation.
+    Raises:
+        ValuesError: for options that cannot work, all at once.
     """
 
-    name: str = field()
-    model: str = field()
-    title: str = ""
-    base_url: str = "https://api.openai.com/v1"
-    api_key_env: str = ""
-    system_prompt: str = ""
-    opening_prompt: str = "Open the conversation with one short, friendly sentence."
-    temperature: float = 0.7
-    top_p: float | None = None
-    stop: list[str] = field(default_factory=list)
-    extra_body: dict[str, Any] = field(default_factory=dict)
-    starts_thinking: bool = False
-    window: int = 0
-    max_new_tokens: int = 200
-    max_tokens_field: str = "max_tokens"
-    send_seed: bool = True
-    price_in: float | None = None
-    price_out: float | None = None
-    max_cost: float | None = None
-    connect_timeout_s: float = 10.0
-    read_timeout_s: float = 60.0
-    retries: int = 2
-    concurrency: int = 32
-    fallback_url: str = ""
-    fallback_api_key_env: str = ""
-    fallback_model: str = ""
-    fallback_bot: str = ""
+    options_type = EndpointOptions
+    options: EndpointOptions
 
     kind = "endpoint"
     deterministic = False
     version = "2"
 
-    _costs: dict[Conversation, ReplyCost] = field(default_factory=dict, init=False, repr=False)
-    _routes: tuple[_Route, ...] = field(default=(), init=False, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.title = self.title or self.name
-        self.capacity = self.concurrency
-        settings_check(self)
+    def __init__(self, *, name: str, title: str = "", **options: Any) -> None:
+        super().__init__(name=name, title=title, **options)
+        if self.options.fallback_bot == name:
+            raise ValuesError(
+                f"fallback_bot is {name!r}, the bot itself; it must be another bot's id"
+            )
+        # What the host, the meter and the address ask of any bot.
+        self.capacity = self.concurrency = self.options.concurrency
+        self.max_cost = self.options.max_cost
+        self.fallback_bot = self.options.fallback_bot
+        self._costs: dict[Conversation, ReplyCost] = {}
+        self._routes: tuple[_Route, ...] = ()
+        self._lock = threading.Lock()
 
     @property
     def description(self) -> str:
         """One sentence for the catalogue."""
-        return f"The model {self.model} behind {self.base_url}."
+        return f"The model {self.options.model} behind {self.options.base_url}."
 
     @property
     def params(self) -> dict[str, Any]:
         # Not the cap: raising it in the middle of a study must not make another bot of this one.
-        return {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.init and f.name not in ("name", "title", "max_cost")
-        }
+        return {name: value for name, value in self.options if name != "max_cost"}
 
     @property
     def least_bound(self) -> ReplyCost:
@@ -162,7 +111,7 @@ class EndpointBot(BotDefaults):
             return self._costs.pop(context, None)
 
     def unavailable_reason(self) -> str | None:
-        for name in (self.api_key_env, self.fallback_api_key_env):
+        for name in (self.options.api_key_env, self.options.fallback_api_key_env):
             if name and not os.environ.get(name, "").strip():
                 return f"the environment variable {name}, which must hold the key, is not set"
         if self.fallback_bot and self.fallback_bot not in bots:
@@ -173,10 +122,14 @@ class EndpointBot(BotDefaults):
         reason = self.unavailable_reason()
         if reason is not None:
             raise BotError(f"{self.name} cannot be loaded: {reason}")
-        ways = [(self.base_url, self.api_key_env, self.model)]
-        if self.fallback_url:
+        ways = [(self.options.base_url, self.options.api_key_env, self.options.model)]
+        if self.options.fallback_url:
             ways.append(
-                (self.fallback_url, self.fallback_api_key_env, self.fallback_model or self.model)
+                (
+                    self.options.fallback_url,
+                    self.options.fallback_api_key_env,
+                    self.options.fallback_model or self.options.model,
+                )
             )
         self._routes = tuple(
             _Route(
@@ -184,7 +137,7 @@ class EndpointBot(BotDefaults):
                 os.environ[variable].strip() if variable else None,
                 model,
                 # Where there is another way, nobody waits for a second try.
-                tries=1 + (self.retries if i == len(ways) - 1 else 0),
+                tries=1 + (self.options.retries if i == len(ways) - 1 else 0),
             )
             for i, (url, variable, model) in enumerate(ways)
         )
@@ -276,7 +229,7 @@ class EndpointBot(BotDefaults):
     ) -> AsyncGenerator[str, None]:
         """One call, between the meter's two doors; what it took is added to `spent`."""
         meter = meter_get()
-        thoughts = ThoughtFilter(is_inside=self.starts_thinking)
+        thoughts = ThoughtFilter(is_inside=self.options.starts_thinking)
         sentences = SentencePieces()
         async with route.address.client() as client:
             # A second way needs what is left of the time when the first one hangs.
@@ -289,8 +242,8 @@ class EndpointBot(BotDefaults):
                 route.address.url,
                 self._body(route.model, messages, context.reply_seed),
                 key=route.key,
-                connect_timeout_s=min(self.connect_timeout_s, patience),
-                read_timeout_s=min(self.read_timeout_s, patience),
+                connect_timeout_s=min(self.options.connect_timeout_s, patience),
+                read_timeout_s=min(self.options.read_timeout_s, patience),
             )
             try:
                 async with aclosing(chunks):
@@ -331,26 +284,26 @@ class EndpointBot(BotDefaults):
 
     def _body(self, model: str, messages: list[dict[str, str]], seed: int) -> dict[str, Any]:
         body: dict[str, Any] = {
-            **self.extra_body,
+            **self.options.extra_body,
             "model": model,
             "messages": messages,
-            "temperature": self.temperature,
-            self.max_tokens_field: self.max_new_tokens,
+            "temperature": self.options.temperature,
+            self.options.max_tokens_field: self.options.max_new_tokens,
         }
-        if self.top_p is not None:
-            body["top_p"] = self.top_p
-        if self.stop:
-            body["stop"] = self.stop
-        if self.send_seed:
+        if self.options.top_p is not None:
+            body["top_p"] = self.options.top_p
+        if self.options.stop:
+            body["stop"] = self.options.stop
+        if self.options.send_seed:
             body["seed"] = seed % 2**31
-        if self.price_in is not None or self.price_out is not None:
+        if self.options.price_in is not None or self.options.price_out is not None:
             body["stream_options"] = {"include_usage": True}
         return body
 
     def _messages(self, context: Conversation) -> list[dict[str, str]]:
         """The window as chat messages; the turns of one speaker's run are one message."""
         messages: list[dict[str, str]] = []
-        turns = context.last(self.window or None).turns
+        turns = context.last(self.options.window or None).turns
         for turn in turns:
             is_human = turn.speaker == "human"
             role, text = "user" if is_human else "assistant", turn.text
@@ -361,22 +314,22 @@ class EndpointBot(BotDefaults):
             else:
                 messages.append({"role": role, "content": text})
         if not messages:
-            messages.append({"role": "user", "content": self.opening_prompt})
-        if self.system_prompt:
-            messages.insert(0, {"role": "system", "content": self.system_prompt})
+            messages.append({"role": "user", "content": self.options.opening_prompt})
+        if self.options.system_prompt:
+            messages.insert(0, {"role": "system", "content": self.options.system_prompt})
         return messages
 
     def _priced(self, tokens_in: int, tokens_out: int, *, is_estimated: bool = False) -> ReplyCost:
         cost = None
-        if self.price_in is not None and self.price_out is not None:
-            cost = (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
+        if self.options.price_in is not None and self.options.price_out is not None:
+            cost = (tokens_in * self.options.price_in + tokens_out * self.options.price_out) / 1e6
         return ReplyCost(tokens_in, tokens_out, cost, is_estimated)
 
     def _bound(self, messages: list[dict[str, str]]) -> ReplyCost:
         """The most that a call with these messages can take."""
         n_bytes = sum(len(message["content"].encode()) for message in messages)
         most_in = n_bytes + _TOKENS_PER_MESSAGE * (len(messages) + 1)
-        return self._priced(most_in, self.max_new_tokens, is_estimated=True)
+        return self._priced(most_in, self.options.max_new_tokens, is_estimated=True)
 
     def _estimate(self, messages: list[dict[str, str]], n_bytes: int) -> ReplyCost:
         """What a call with these messages and so long a reply took, by the length of the texts."""

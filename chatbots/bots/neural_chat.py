@@ -7,81 +7,78 @@ oldest first, the participant's last. Such a class works here unchanged:
       kind: neural_chat
       params: {path: "my_package.my_module:MyBot"}
 
-Declared in `bots.yaml` (`chatbots/configured.py`), never registered by itself.
+Declared in `bots.yaml` (`chatbots/configured.py`).
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from chatbots.base import BotDefaults, BotError
+from pydantic import Field, StringConstraints
+
+from chatbots.base import BotError
+from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
+from chatbots.outside import Values
+from chatbots.outside_types import Wanted
 
-_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+class NeuralChatOptions(Values):
+    """What an entry of `bots.yaml` may say of such a bot."""
+
+    path: Annotated[
+        str,
+        StringConstraints(pattern=r"^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$"),
+        Wanted("like package.module:ClassName"),
+    ] = Field(description="`package.module:ClassName`; the module must be importable.")
+    window: int = Field(
+        5, ge=1, description="how many of the latest messages it is given; the 2019 server gave 5."
+    )
+    arguments: dict[str, Any] = Field(
+        default_factory=dict, description="keyword arguments for the class."
+    )
+    opener: Annotated[str, StringConstraints(pattern=r"\S"), Wanted("a text that is not blank")] = (
+        Field(
+            "Hello!",
+            description="said where the bot has to open the conversation; the 2019 server knew no such case.",
+        )
+    )
+    code_version: str = Field(
+        "",
+        description="raise it when the class changes, so that results before and after are told apart.",
+    )
 
 
-@dataclass(eq=False, kw_only=True)
-class NeuralChatBot(BotDefaults):
-    """Calls `handle_messages` of a class from outside.
+@register_bot_kind("neural_chat")
+class NeuralChatBot(ConfiguredBot):
+    """Calls `handle_messages` of a class from outside."""
 
-    Args:
-        name: the bot's id.
-        title: its name for people.
-        path: `package.module:ClassName`; the module must be importable.
-        window: how many of the latest messages it is given; the 2019 server gave 5.
-        arguments: keyword arguments for the class.
-        opener: said where the bot has to open the conversation; the 2019 server knew no such case.
-        code_version: raise it when the class changes, so that results before and after are told apart.
-    """
-
-    name: str = field()
-    path: str = field()
-    title: str = ""
-    window: int = 5
-    arguments: dict[str, Any] = field(default_factory=dict)
-    opener: str = "Hello!"
-    code_version: str = ""
+    options_type = NeuralChatOptions
+    options: NeuralChatOptions
 
     kind = "plug-in"
     deterministic = False
     version = "1"
 
-    _bot: Any = field(default=None, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.title = self.title or self.name
-        if not _PATH.fullmatch(self.path):
-            raise ValueError(f"path is {self.path!r}; it must look like package.module:ClassName")
-        if self.window < 1:
-            raise ValueError(f"window is {self.window!r}; it must be at least 1")
-        if not self.opener.strip():
-            raise ValueError("opener is blank; it must be a text")
+    _bot: Any = None
 
     @property
     def description(self) -> str:
         """One sentence for the catalogue."""
-        return f"A class written for the 2019 Neural Chat server: {self.path}."
+        return f"A class written for the 2019 Neural Chat server: {self.options.path}."
 
     @property
     def params(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "window": self.window,
-            "arguments": self.arguments,
-            "opener": self.opener,
-            "code_version": self.code_version,
-        }
+        return dict(self.options)
 
     def unavailable_reason(self) -> str | None:
-        package = self.path.partition(":")[0].partition(".")[0]
+        package = self.options.path.partition(":")[0].partition(".")[0]
         # Only the top-level package: looking for a module inside it would run the package's code.
         if importlib.util.find_spec(package) is None:
-            return f"there is no Python package {package!r} to import {self.path} from"
+            return f"there is no Python package {package!r} to import {self.options.path} from"
         return None
 
     def load(self, device: str) -> None:
@@ -92,15 +89,17 @@ class NeuralChatBot(BotDefaults):
         """
         if self._bot is not None:
             return
-        module_name, _, class_name = self.path.partition(":")
+        module_name, _, class_name = self.options.path.partition(":")
         try:
-            bot = getattr(importlib.import_module(module_name), class_name)(**self.arguments)
+            bot = getattr(importlib.import_module(module_name), class_name)(
+                **self.options.arguments
+            )
         except Exception as error:  # it is other people's code
             raise BotError(
-                f"{self.path} cannot be loaded: {type(error).__name__}: {error}"
+                f"{self.options.path} cannot be loaded: {type(error).__name__}: {error}"
             ) from error
         if not callable(getattr(bot, "handle_messages", None)):
-            raise BotError(f"{self.path} has no method handle_messages(messages)")
+            raise BotError(f"{self.options.path} has no method handle_messages(messages)")
         self._bot = bot
 
     def unload(self) -> None:
@@ -117,10 +116,12 @@ class NeuralChatBot(BotDefaults):
         return [self._reply(context) for context in contexts]
 
     def _reply(self, context: Conversation) -> str:
-        messages = list(context.texts[-self.window :])
+        messages = list(context.texts[-self.options.window :])
         if not messages:
-            return self.opener
+            return self.options.opener
         reply = self._bot.handle_messages(messages)
         if not isinstance(reply, str):
-            raise BotError(f"{self.path} returned {reply!r}; handle_messages must return a text")
+            raise BotError(
+                f"{self.options.path} returned {reply!r}; handle_messages must return a text"
+            )
         return reply

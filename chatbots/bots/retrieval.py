@@ -17,14 +17,16 @@ import random
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
-from chatbots.base import BotDefaults, BotError
+from chatbots.base import BotError
+from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.corpora.reader import EVERYDAY, Corpus, CorpusError, corpus_read
 from chatbots.courtesies import courtesies
@@ -32,6 +34,7 @@ from chatbots.encoders.cache import arrays_cached
 from chatbots.encoders.sentence import MINILM, EncoderError, LocalSentenceEncoder, encoder_get
 from chatbots.encoders.sentiment import vader_scores
 from chatbots.identity import Identity
+from chatbots.outside import Values
 from chatbots.registry import register_bot
 
 log = logging.getLogger(__name__)
@@ -207,59 +210,62 @@ class _Loaded:
     weak: float
 
 
+class RetrievalOptions(Values):
+    """What an entry of `bots.yaml` may say of such a bot."""
+
+    corpus: str = Field(
+        "", description="a `.jsonl` file or a folder of them; the everyday corpus if empty."
+    )
+    encoder: str = Field(
+        MINILM, description="`minilm`, a folder or a hub id; where it is missing, TF-IDF ranks."
+    )
+
+
 @register_bot
-@dataclass(eq=False, kw_only=True)
-class RetrievalBot(BotDefaults):
-    """The best-fitting reply of a dialogue corpus.
+@register_bot_kind("retrieval")
+class RetrievalBot(ConfiguredBot):
+    """The best-fitting reply of a dialogue corpus."""
 
-    Args:
-        name: the bot's id.
-        title: its name for people; made from the ranking if empty.
-        corpus: a `.jsonl` file or a folder of them; the everyday corpus if empty.
-        encoder: `minilm`, a folder or a hub id; where it is missing, TF-IDF ranks.
-    """
-
-    name: str = "retrieval"
-    title: str = ""
-    corpus: str = ""
-    encoder: str = MINILM
+    options_type = RetrievalOptions
+    options: RetrievalOptions
 
     kind = "retrieval"
     capacity = 256
     version = "2"
 
-    _loaded: _Loaded | None = field(default=None, init=False, repr=False)
-    _read: Corpus | None = field(default=None, init=False, repr=False)
-    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
-    # Of its own: lists and identities ask for the corpus while another thread loads for seconds.
-    _read_lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-    _device: str = field(default="cpu", init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if not self.title:
-            self.title = (
-                "Retrieval" if self.ranking == "sentence_encoder" else "Retrieval (lexical)"
-            )
+    def __init__(self, *, name: str = "retrieval", title: str = "", **options: Any) -> None:
+        super().__init__(name=name, title=title, **options)
+        self._loaded: _Loaded | None = None
+        self._read: Corpus | None = None
+        self._lock = threading.RLock()
+        # Of its own: lists and identities ask for the corpus while another thread loads for seconds.
+        self._read_lock = threading.Lock()
+        self._device = "cpu"
+        if not title:
+            by = "" if self.ranking == "sentence_encoder" else " (lexical)"
+            self.title = f"Retrieval{by}"
 
     @property
     def ranking(self) -> str:
         """`sentence_encoder`, or `tfidf` where there is no encoder on this machine."""
-        missing = encoder_get(self.encoder).unavailable_reason()
+        missing = encoder_get(self.options.encoder).unavailable_reason()
         return "sentence_encoder" if missing is None else "tfidf"
 
     @property
     def description(self) -> str:
         """One or two sentences for the catalogue."""
         base = "Answers with the best-fitting reply of a dialogue corpus, ranked by "
-        missing = encoder_get(self.encoder).unavailable_reason()
+        missing = encoder_get(self.options.encoder).unavailable_reason()
         if missing is None:
-            return f"{base}the sentence encoder {self.encoder}."
+            return f"{base}the sentence encoder {self.options.encoder}."
         return f"{base}shared words (TF-IDF), because the sentence encoder is missing: {missing}."
 
     @property
     def params(self) -> dict[str, Any]:
         ranking = self.ranking
-        encoder = encoder_get(self.encoder).identity.as_dict() if ranking != "tfidf" else None
+        encoder = (
+            encoder_get(self.options.encoder).identity.as_dict() if ranking != "tfidf" else None
+        )
         return {
             "corpus": self._corpus_digest(),
             "ranking": ranking,
@@ -288,7 +294,9 @@ class RetrievalBot(BotDefaults):
                 ranking = self.ranking
                 space: _EncoderSpace | _LexicalSpace
                 if ranking == "sentence_encoder":
-                    space = _EncoderSpace(encoder_get(self.encoder, device), corpus, index.texts)
+                    space = _EncoderSpace(
+                        encoder_get(self.options.encoder, device), corpus, index.texts
+                    )
                 else:
                     log.warning("%s ranks by shared words only. %s", self.name, self.description)
                     space = _LexicalSpace(index.texts)
@@ -316,7 +324,9 @@ class RetrievalBot(BotDefaults):
     def _corpus(self) -> Corpus:
         with self._read_lock:
             if self._read is None:
-                self._read = corpus_read(Path(self.corpus) if self.corpus else EVERYDAY)
+                self._read = corpus_read(
+                    Path(self.options.corpus) if self.options.corpus else EVERYDAY
+                )
             return self._read
 
     def _corpus_digest(self) -> str | None:

@@ -8,12 +8,14 @@ Training makes its EI targets with them, and a model that reads such targets as 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import model_validator
+
 from chatbots.encoders.emotion import EmotionEncoder, emotion_encoder
 from chatbots.encoders.sentence import SentenceEncoder, encoder_get
+from chatbots.outside import Values
 
 if TYPE_CHECKING:
     from chatbots.encoders.deepmoji import DeepMojiEncoder
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
 GOEMOTIONS, DEEPMOJI, INFERSENT = "goemotions", "deepmoji", "infersent"
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeepMojiFiles:
+class DeepMojiFiles(Values):
     """Where DeepMoji is.
 
     Attributes:
@@ -36,13 +37,12 @@ class DeepMojiFiles:
 
     def below(self, folder: Path) -> DeepMojiFiles:
         """The same, relative paths beginning in `folder`."""
-        return replace(
-            self, weights=str(folder / self.weights), vocabulary=str(folder / self.vocabulary)
+        return DeepMojiFiles(
+            weights=str(folder / self.weights), vocabulary=str(folder / self.vocabulary)
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class InferSentFiles:
+class InferSentFiles(Values):
     """Where InferSent is.
 
     Attributes:
@@ -57,17 +57,19 @@ class InferSentFiles:
     version: Literal[1, 2] = 1
     compat_padding: bool = False
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _has_fault(self) -> InferSentFiles:
         if self.compat_padding and self.version == 2:
             raise ValueError("compat_padding belongs to version 1; version 2 has no such fault")
+        return self
 
     def below(self, folder: Path) -> InferSentFiles:
         """The same, relative paths beginning in `folder`."""
-        return replace(self, weights=str(folder / self.weights), vectors=str(folder / self.vectors))
+        found = {"weights": str(folder / self.weights), "vectors": str(folder / self.vectors)}
+        return self.model_copy(update=found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderFiles:
+class EncoderFiles(Values):
     """The files of encoders that do not come with the project, where a researcher has them."""
 
     deepmoji: DeepMojiFiles | None = None

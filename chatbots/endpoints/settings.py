@@ -1,14 +1,17 @@
-"""What is wrong with the settings of an endpoint bot, said before anything is asked."""
+"""The options of an endpoint bot, and what is wrong with them, said before anything is asked."""
 
 from __future__ import annotations
 
 import re
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, model_validator
 
 from chatbots.identity import canonical_json
+from chatbots.outside import Mistake, NumberAsWritten, Values, ValuesError
+from chatbots.outside_types import Wanted
 
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_URL = re.compile(r"https?://[^/\s?#@]+[^\s?#@]*", re.IGNORECASE)
 _OURS = {
     *("model", "messages", "stream", "stream_options", "n", "seed", "temperature", "top_p", "stop"),
     *("max_tokens", "max_completion_tokens"),
@@ -16,115 +19,152 @@ _OURS = {
 """Fields of a request that the bot sets, or cannot do with."""
 _SECRET = re.compile(r"api_?key|secret|password|authorization", re.IGNORECASE)
 
-
-class _Settings(Protocol):
-    name: str
-    base_url: str
-    api_key_env: str
-    temperature: float
-    top_p: float | None
-    stop: list[str]
-    extra_body: dict
-    window: int
-    max_new_tokens: int
-    max_tokens_field: str
-    price_in: float | None
-    price_out: float | None
-    max_cost: float | None
-    retries: int
-    concurrency: int
-    fallback_url: str
-    fallback_api_key_env: str
-    fallback_model: str
-    fallback_bot: str
+_Variable = Annotated[
+    str,
+    StringConstraints(pattern=r"^(?:[A-Za-z_][A-Za-z0-9_]*)?$"),
+    Wanted("the name of an environment variable, such as OPENAI_API_KEY"),
+]
+_ADDRESS = r"(?i:https?)://[^/\s?#@]+[^\s?#@]*"
+_ADDRESS_WANTED = Wanted(
+    "an address that begins with http:// or https:// and holds no password and no question mark, such as "
+    "https://api.openai.com/v1"
+)
+_Price = Annotated[NumberAsWritten, Field(ge=0)]
 
 
-def settings_check(bot: _Settings) -> None:
-    """Refuse settings that cannot work.
+class EndpointOptions(Values):
+    """What an entry of `bots.yaml` may say of an endpoint bot."""
 
-    Raises:
-        ValueError: at the first mistake, with the value and what would be right.
-    """
-    _check_address(bot)
-    _check_numbers(bot)
-    _check_costs(bot)
-    if not all(bot.stop):
-        raise ValueError(f"stop is {bot.stop!r}; each must be a text that is not empty")
-    _check_extra_body(bot)
-    if bot.fallback_bot == bot.name:
-        raise ValueError(
-            f"fallback_bot is {bot.fallback_bot!r}, the bot itself; it must be another bot's id"
-        )
+    model: str = Field(min_length=1, description="the endpoint's name of the model.")
+    base_url: Annotated[str, StringConstraints(pattern=f"^{_ADDRESS}$"), _ADDRESS_WANTED] = Field(
+        "https://api.openai.com/v1",
+        description="where the API is, up to and with `/v1`. Redirects are refused.",
+    )
+    # A key that somebody put here by mistake is shown nowhere.
+    api_key_env: _Variable = Field(
+        "",
+        repr=False,
+        description="name of the environment variable that holds the key; empty for servers without keys.",
+    )
+    system_prompt: str = Field("", description="first message of every request; none if empty.")
+    opening_prompt: str = Field(
+        "Open the conversation with one short, friendly sentence.",
+        description="what the model is asked when it has to open the conversation.",
+    )
+    temperature: NumberAsWritten = Field(
+        0.7, ge=0, description="sampling temperature; 0 for the likeliest token."
+    )
+    top_p: NumberAsWritten | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="only the fewest tokens holding this share of the probability; None: as the endpoint does.",
+    )
+    stop: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list, description="texts before which a reply ends."
+    )
+    extra_body: dict[str, Any] = Field(
+        default_factory=dict,
+        description="further fields of every request, as the endpoint names them (`top_k: 20`).",
+    )
+    starts_thinking: bool = Field(
+        False,
+        description="its replies begin within a thought that has no `<think>` (the chat template has written it); "
+        "nothing is shown before `</think>`.",
+    )
+    window: int = Field(
+        0, ge=0, description="how many of the latest turns the model sees; 0 for all."
+    )
+    max_new_tokens: int = Field(200, ge=1, description="the longest reply, in tokens.")
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
+        "max_tokens",
+        description="`max_tokens`, or `max_completion_tokens` where the endpoint wants that.",
+    )
+    send_seed: bool = Field(
+        True,
+        description="pass the reply's seed (31 bits of it); some endpoints refuse the field.",
+    )
+    price_in: _Price | None = Field(
+        None, description="price of a million prompt tokens; None if unknown."
+    )
+    price_out: _Price | None = Field(
+        None, description="price of a million reply tokens; None if unknown."
+    )
+    max_cost: _Price | None = Field(
+        None,
+        description="the most all its replies together may cost, in the currency of the prices; None: no cap.",
+    )
+    connect_timeout_s: NumberAsWritten = Field(10.0, description="longest wait for a connection.")
+    read_timeout_s: NumberAsWritten = Field(60.0, description="longest wait for the next piece.")
+    retries: int = Field(
+        2, ge=0, description="how often a request is repeated that failed before its first piece."
+    )
+    concurrency: int = Field(
+        32,
+        ge=1,
+        description="the most requests under way at once, of all bots of a process at this address together.",
+    )
+    fallback_url: Annotated[
+        str, StringConstraints(pattern=f"^(?:{_ADDRESS})?$"), _ADDRESS_WANTED
+    ] = Field(
+        "",
+        description="a second address that serves the same model at the same prices, asked when the first gives "
+        "no reply; empty: none.",
+    )
+    fallback_api_key_env: _Variable = Field(
+        "",
+        repr=False,
+        description="name of the variable that holds the key there; empty for servers without keys.",
+    )
+    fallback_model: str = Field("", description="the model's name there; empty: the same.")
+    fallback_bot: str = Field(
+        "",
+        description="id of a bot that answers people in its place when no address gives a reply; empty: none. "
+        "What it said is marked in the conversation.",
+    )
 
+    @model_validator(mode="after")
+    def _fits_together(self) -> EndpointOptions:
+        found = [*self._wrong_fallback(), *self._wrong_costs(), *self._wrong_extra_body()]
+        if found:
+            raise ValuesError(found)
+        return self
 
-def _check_address(bot: _Settings) -> None:
-    for name in ("api_key_env", "fallback_api_key_env"):
-        if getattr(bot, name) and not _ENV_NAME.fullmatch(getattr(bot, name)):
-            # The value is not shown: it may well be a key that somebody put here by mistake.
-            raise ValueError(
-                f"{name} must be the name of an environment variable, such as OPENAI_API_KEY"
+    def _wrong_fallback(self) -> Iterator[Mistake]:
+        for name in ("fallback_api_key_env", "fallback_model"):
+            if getattr(self, name) and not self.fallback_url:
+                yield Mistake(
+                    name, f"{name} is set, but fallback_url, the address it belongs to, is not"
+                )
+
+    def _wrong_costs(self) -> Iterator[Mistake]:
+        for name in ("price_in", "price_out"):
+            if self.max_cost is not None and getattr(self, name) is None:
+                yield Mistake(
+                    name,
+                    f"max_cost is {self.max_cost:g}, but {name} is not set, so nobody can tell when it is "
+                    f"reached; add {name}, the price of a million tokens (0 where they are free)",
+                )
+
+    def _wrong_extra_body(self) -> Iterator[Mistake]:
+        for name in self.extra_body:
+            if name in _OURS:
+                yield Mistake(
+                    "extra_body",
+                    f"extra_body holds {name!r}, which the bot sets itself or cannot do with; it may hold other "
+                    "fields that the endpoint knows, such as top_k",
+                )
+            if _SECRET.search(name):
+                yield Mistake(
+                    "extra_body",
+                    f"extra_body holds {name!r}: no secret may stand in this file; put it into an environment "
+                    "variable and name that variable with api_key_env",
+                )
+        try:
+            canonical_json(self.extra_body)
+        except (TypeError, ValueError) as error:
+            yield Mistake(
+                "extra_body",
+                f"extra_body cannot be sent as JSON ({error}); it may hold texts, finite numbers, lists and "
+                "mappings",
             )
-    for name in ("base_url", "fallback_url"):
-        url = getattr(bot, name)
-        if not _URL.fullmatch(url) and (url or name == "base_url"):
-            shown = re.sub(r"//[^/]*@", "//…@", url)
-            raise ValueError(
-                f"{name} is {shown!r}; it must be an address that begins with http:// or https:// and "
-                "holds no password and no question mark, such as https://api.openai.com/v1"
-            )
-    for name in ("fallback_api_key_env", "fallback_model"):
-        if getattr(bot, name) and not bot.fallback_url:
-            raise ValueError(f"{name} is set, but fallback_url, the address it belongs to, is not")
-
-
-def _check_numbers(bot: _Settings) -> None:
-    if bot.max_tokens_field not in ("max_tokens", "max_completion_tokens"):
-        raise ValueError(
-            f"max_tokens_field is {bot.max_tokens_field!r}; it must be max_tokens or max_completion_tokens"
-        )
-    for name, least in (
-        ("max_new_tokens", 1),
-        ("retries", 0),
-        ("window", 0),
-        ("concurrency", 1),
-        ("temperature", 0),
-    ):
-        if getattr(bot, name) < least:
-            raise ValueError(f"{name} is {getattr(bot, name)!r}; it must be at least {least}")
-    if bot.top_p is not None and not 0 < bot.top_p <= 1:
-        raise ValueError(f"top_p is {bot.top_p!r}; it must be above 0 and at most 1")
-
-
-def _check_costs(bot: _Settings) -> None:
-    for name in ("price_in", "price_out", "max_cost"):
-        value = getattr(bot, name)
-        if value is not None and value < 0:
-            raise ValueError(f"{name} is {value!r}; it must be at least 0")
-        if value is None and bot.max_cost is not None:
-            raise ValueError(
-                f"max_cost is {bot.max_cost:g}, but {name} is not set, so nobody can tell when it "
-                f"is reached; add {name}, the price of a million tokens (0 where they are free)"
-            )
-
-
-def _check_extra_body(bot: _Settings) -> None:
-    for name in bot.extra_body:
-        if name in _OURS:
-            raise ValueError(
-                f"extra_body holds {name!r}, which the bot sets itself or cannot do with; it may hold "
-                "other fields that the endpoint knows, such as top_k"
-            )
-        if not isinstance(name, str):
-            raise ValueError(f"extra_body holds the name {name!r}; it must be a text")
-        if _SECRET.search(name):
-            raise ValueError(
-                f"extra_body holds {name!r}: no secret may stand in this file; put it into an environment "
-                "variable and name that variable with api_key_env"
-            )
-    try:
-        canonical_json(bot.extra_body)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"extra_body cannot be sent as JSON ({error}); it may hold texts, finite numbers, lists and "
-            "mappings"
-        ) from None

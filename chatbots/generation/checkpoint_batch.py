@@ -87,10 +87,10 @@ class LoadedCheckpoint:
         encoder = getattr(self.model, "encoder", None)
         if isinstance(encoder, UtteranceEncoder):
             self.model.encoder = RememberedUtterances(encoder)
-        z_conv = bot.z_conv
+        z_conv = bot.options.z_conv
         if z_conv is not None and hasattr(self.model.config, "infer_z_conv"):
             self.model.config = bot.with_z_conv(self.model.config)
-        self.forbidden = (PAD, SOS, UNK) if bot.forbid_unknown else (PAD, SOS)
+        self.forbidden = (PAD, SOS, UNK) if bot.options.forbid_unknown else (PAD, SOS)
         self.ei_inputs: EIInputs | None = None
         if reads_encoders(manifest):
             self.ei_inputs = EIInputs(bot.folder, manifest, bot.encoder_files, device)
@@ -128,9 +128,11 @@ class _Slot:
 
     def __init__(self, number: int, context: Conversation, bot: CheckpointBot) -> None:
         self.number = number
-        self.uniforms = uniform_numbers(context.reply_seed, bot.max_tokens)
-        self.ban = NgramBan(bot.no_repeat_ngram_size) if bot.no_repeat_ngram_size else None
-        self.min_tokens = bot.min_tokens
+        self.uniforms = uniform_numbers(context.reply_seed, bot.options.max_tokens)
+        self.ban = (
+            NgramBan(bot.options.no_repeat_ngram_size) if bot.options.no_repeat_ngram_size else None
+        )
+        self.min_tokens = bot.options.min_tokens
         self.tokens: list[int] = []
         self.shown = GrowingText()
 
@@ -186,9 +188,9 @@ class SampleGeneration:
         chosen = choose(
             logits,
             [slot.uniforms[len(slot.tokens)] for slot in slots],
-            temperature=0 if bot.decoding == "greedy" else bot.temperature,
-            top_k=bot.top_k,
-            top_p=bot.top_p,
+            temperature=0 if bot.options.decoding == "greedy" else bot.options.temperature,
+            top_k=bot.options.top_k,
+            top_p=bot.options.top_p,
         )  # (R,)
         value = logits.gather(-1, chosen[:, None])[:, 0]  # (R,)
         chosen = chosen.where(~value.isneginf(), EOS)  # everything is forbidden: cut there
@@ -212,7 +214,7 @@ class SampleGeneration:
         if token != EOS:
             slot.add(token)
         text = self._ready.text(slot.tokens)
-        if token == EOS or len(slot.tokens) == self._bot.max_tokens:
+        if token == EOS or len(slot.tokens) == self._bot.options.max_tokens:
             return Piece(slot.number, slot.shown.end(text, cut=token != EOS), done=True)
         return Piece(slot.number, slot.shown.grow(text)[0])
 
@@ -231,13 +233,13 @@ class BeamGeneration:
         self._ready = ready
         self._search = BeamSearch(
             BeamSettings(
-                beam=bot.beam,
-                max_tokens=bot.max_tokens,
+                beam=bot.options.beam,
+                max_tokens=bot.options.max_tokens,
                 end=EOS,
-                length_penalty=bot.length_penalty,
-                min_tokens=bot.min_tokens,
+                length_penalty=bot.options.length_penalty,
+                min_tokens=bot.options.min_tokens,
                 forbidden=ready.forbidden,
-                no_repeat_ngram=bot.no_repeat_ngram_size,
+                no_repeat_ngram=bot.options.no_repeat_ngram_size,
             )
         )
         self._uniforms: dict[int, float] = {}  # by slot, in the order of the rows
@@ -245,7 +247,7 @@ class BeamGeneration:
         self._tokens: list[int] = []
 
     def admit(self, contexts: Sequence[Conversation]) -> list[int]:
-        newcomers = self._ready.encode(contexts).repeat(self._bot.beam)
+        newcomers = self._ready.encode(contexts).repeat(self._bot.options.beam)
         self._state = joined(self._state, newcomers)
         self._tokens += [SOS] * newcomers.n_rows
         numbers = self._search.admit(len(contexts))
@@ -265,7 +267,7 @@ class BeamGeneration:
         with torch.inference_mode():
             tokens = torch.tensor(self._tokens, device=model.device)
             logits, self._state = model.step(tokens, self._state)  # (R, V)
-            broken = logits[:, PAD].isnan().view(-1, self._bot.beam).any(-1).tolist()
+            broken = logits[:, PAD].isnan().view(-1, self._bot.options.beam).any(-1).tolist()
             pieces = []
             for number in [n for n, bad in zip(self._uniforms, broken, strict=True) if bad]:
                 logits = logits[self._close(number)]
@@ -290,7 +292,7 @@ class BeamGeneration:
 
     def _piece(self, number: int, hypotheses: list[Hypothesis]) -> Piece:
         chosen = pick_hypothesis(
-            hypotheses, self._uniforms.pop(number), rule=self._bot.reply_choice, unknown=UNK
+            hypotheses, self._uniforms.pop(number), rule=self._bot.options.reply_choice, unknown=UNK
         )
         text = GrowingText().end(self._ready.text(chosen.tokens), cut=not chosen.ended)
         return Piece(number, text, done=True)

@@ -48,15 +48,15 @@ class LoadedModel:
         self.forced_first = forced_first
         self.prompts = Prompts(
             tokenizer,
-            system_prompt=bot.system_prompt,
-            window=bot.window,
+            system_prompt=bot.options.system_prompt,
+            window=bot.options.window,
             max_tokens=_context_limit(bot, language_model.model.config),
-            separator=bot.separator,
+            separator=bot.options.separator,
             for_encoder=language_model.has_encoder,
         )
-        self.stops = bot.stop
-        if bot.separator and not self.prompts.has_template:
-            self.stops = (*bot.stop, bot.separator)
+        self.stops = bot.options.stop
+        if bot.options.separator and not self.prompts.has_template:
+            self.stops = (*bot.options.stop, bot.options.separator)
         n_logits = language_model.model.get_output_embeddings().weight.shape[0]
         forbidden = {i for i in tokenizer.all_special_ids if i not in stop_tokens}
         forbidden |= set(range(len(tokenizer), n_logits))  # rows that no text belongs to
@@ -74,8 +74,8 @@ def bfloat16_is_native() -> bool:
 
 
 def _refuse_slow_dtype(bot: TransformersBot, folder: Path, device: str) -> None:
-    is_stored = bot.dtype == "auto"
-    dtype = AutoConfig.from_pretrained(folder, **SAFELY).dtype if is_stored else bot.dtype
+    is_stored = bot.options.dtype == "auto"
+    dtype = AutoConfig.from_pretrained(folder, **SAFELY).dtype if is_stored else bot.options.dtype
     if (
         str(dtype) in ("bfloat16", "torch.bfloat16")
         and device == "cpu"
@@ -83,7 +83,7 @@ def _refuse_slow_dtype(bot: TransformersBot, folder: Path, device: str) -> None:
     ):
         stored = " (as its weights are stored)" if is_stored else ""
         raise BotError(
-            f"dtype is {bot.dtype}{stored}, and this processor does not compute bfloat16 itself: reading a "
+            f"dtype is {bot.options.dtype}{stored}, and this processor does not compute bfloat16 itself: reading a "
             "conversation would take four to six times as long; set `dtype: float32`"
         )
 
@@ -95,9 +95,11 @@ def load_model(bot: TransformersBot, device: str) -> LoadedModel:
         OSError: if it is not here and cannot be had.
         BotError: if its settings do not fit the model or this machine.
     """
-    folder = fetch_model(bot.model, bot.revision, allow_download=bot.allow_download)
+    folder = fetch_model(
+        bot.options.model, bot.options.revision, allow_download=bot.options.allow_download
+    )
     _refuse_slow_dtype(bot, folder, device)
-    loaded = load(folder, device=device, dtype=bot.dtype)
+    loaded = load(folder, device=device, dtype=bot.options.dtype)
     model, tokenizer, config = loaded.model, loaded.tokenizer, loaded.config
     settings = model.generation_config or GenerationConfig.from_model_config(config)
     ends = settings.eos_token_id
@@ -132,13 +134,13 @@ def load_model(bot: TransformersBot, device: str) -> LoadedModel:
 def _context_limit(bot: TransformersBot, config: Any) -> int:
     """Most tokens of context: what is asked for and what the model can hold beside the reply."""
     holds = n_positions(config)
-    wanted = bot.max_context_tokens or _UNKNOWN_LENGTH
+    wanted = bot.options.max_context_tokens or _UNKNOWN_LENGTH
     if holds is None:
         return wanted
-    room = holds if config.is_encoder_decoder else holds - bot.max_new_tokens
-    if room < 1 or bot.max_new_tokens >= holds:
+    room = holds if config.is_encoder_decoder else holds - bot.options.max_new_tokens
+    if room < 1 or bot.options.max_new_tokens >= holds:
         raise BotError(
-            f"max_new_tokens is {bot.max_new_tokens}; {bot.model} holds {holds} tokens in all, context included"
+            f"max_new_tokens is {bot.options.max_new_tokens}; {bot.options.model} holds {holds} tokens in all, context included"
         )
     return min(wanted, room)
 
@@ -194,10 +196,10 @@ class SlotGeneration:
         for context in contexts:
             number = self._n_slots + len(slots)
             prompt = self._ready.prompts.encode(context)
-            uniforms = uniform_numbers(context.reply_seed, bot.max_new_tokens)
+            uniforms = uniform_numbers(context.reply_seed, bot.options.max_new_tokens)
             slot = _Slot(number, prompt, uniforms, GrowingText(self._ready.stops))
-            if bot.no_repeat_ngram_size:
-                slot.ban = NgramBan(bot.no_repeat_ngram_size)
+            if bot.options.no_repeat_ngram_size:
+                slot.ban = NgramBan(bot.options.no_repeat_ngram_size)
             slots.append(slot)
         self._n_slots += len(slots)
         self._newcomers += slots
@@ -254,7 +256,7 @@ class SlotGeneration:
         return batch
 
     def _seen(self, slots: list[_Slot], logits: torch.Tensor) -> torch.Tensor | None:
-        if self._bot.repetition_penalty == 1:
+        if self._bot.options.repetition_penalty == 1:
             return None
         seen = torch.zeros(logits.shape, dtype=torch.bool)
         if not self._model.has_encoder:
@@ -268,7 +270,11 @@ class SlotGeneration:
         logits = self._filtered(batch, logits)
         uniforms = [slot.uniforms[len(slot.tokens)] if not slot.gone else 0.0 for slot in slots]
         chosen = choose(
-            logits, uniforms, temperature=bot.temperature, top_k=bot.top_k, top_p=bot.top_p
+            logits,
+            uniforms,
+            temperature=bot.options.temperature,
+            top_k=bot.options.top_k,
+            top_p=bot.options.top_p,
         )
         # One copy to the host per step; a row of NaN is told by −1.
         tokens = torch.where(finite, chosen, -1).tolist()
@@ -290,13 +296,13 @@ class SlotGeneration:
         """Logits after penalty and prohibitions, (B, V)."""
         bot, slots = self._bot, batch.slots
         if batch.seen is not None:
-            logits = penalise_repetition(logits, batch.seen, bot.repetition_penalty)
+            logits = penalise_repetition(logits, batch.seen, bot.options.repetition_penalty)
         logits = logits + self._ready.forbidden
-        early = [row for row, s in enumerate(slots) if len(s.tokens) < bot.min_new_tokens]
+        early = [row for row, s in enumerate(slots) if len(s.tokens) < bot.options.min_new_tokens]
         if early:
             rows = torch.tensor(early, device=logits.device)
             logits[rows[:, None], self._ready.stop_index] = -torch.inf
-        if bot.no_repeat_ngram_size:
+        if bot.options.no_repeat_ngram_size:
             pairs = [
                 (row, token)
                 for row, slot in enumerate(slots)
@@ -323,7 +329,7 @@ class SlotGeneration:
             if bad:
                 pieces.append(Piece(slot.number, error="the model computed no numbers (NaN)"))
                 self._finish(slot)
-            elif at_end or len(slot.tokens) >= self._bot.max_new_tokens:
+            elif at_end or len(slot.tokens) >= self._bot.options.max_new_tokens:
                 pieces.append(Piece(slot.number, slot.text.end(text, cut=not at_end), done=True))
                 self._finish(slot)
             else:

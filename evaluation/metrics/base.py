@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from chatbots import Conversation, Identity
+from chatbots.outside import Values, values_read
 from evaluation.columns import Column
 from evaluation.metrics.layout import LAYOUT_VERSION, Layout
 from evaluation.metrics.shared import Shared
@@ -133,6 +134,31 @@ class MetricDefaults:
     ) -> MetricTable:
         layout = Layout.of(conversations, self_play=self_play)
         return table_of(self.columns, layout, self.measure(layout, shared or Shared()))
+
+
+class ConfiguredMetric(MetricDefaults):
+    """Base of the metrics that take options: registered without any, they say which ones they need.
+
+    Args:
+        name: of the metric, and what its columns begin with; the kind if empty.
+        title: for people.
+        options: by the names of the fields of `options_type`; none: nothing is chosen yet.
+
+    Raises:
+        ValuesError: with everything that is wrong with the options.
+    """
+
+    default = False
+    kind: ClassVar[str]
+    """What it is called in metrics.yaml, and its own name where nothing else is said."""
+    usual_title: ClassVar[str]
+    options_type: ClassVar[type[Values]]
+    options: Any
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        self.name = name or self.kind
+        self.title = title or self.usual_title
+        self.options = values_read(self.options_type, options) if options else None
 
 
 def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> MetricTable:

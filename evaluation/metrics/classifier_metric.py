@@ -6,29 +6,37 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
+from chatbots.outside import Values
 from evaluation.columns import Column
-from evaluation.metrics.base import MetricDefaults
+from evaluation.metrics.base import ConfiguredMetric
 from evaluation.metrics.local_models import Classifier, LocalClassifier
 from evaluation.metrics.shared import Shared
 
 
-class ClassifierMetric(MetricDefaults):
+class ClassifierOptions(Values):
+    """What an entry of `metrics.yaml` may say of such a metric."""
+
+    model: str = Field(
+        min_length=1,
+        description="a folder with a transformers classifier, or a hub id downloaded before",
+    )
+    label: str = Field(
+        "", description="which of its labels is looked for; the usual one of the kind if empty"
+    )
+    device: str = Field("cpu", description="where it computes")
+
+
+class ClassifierMetric(ConfiguredMetric):
     """On request; unavailable until a classifier is chosen.
 
     Args:
-        name: of the metric, and what its columns begin with.
-        title: for people.
-        model: a folder with a transformers classifier, or a hub id downloaded before.
-        label: which of its labels is looked for.
-        device: where it computes.
-        classifier: instead of `model`: anything that gives texts, or pairs of them, a probability.
+        classifier: instead of options: anything that gives texts, or pairs of them, a probability.
     """
 
-    default = False
-    kind: ClassVar[str]
-    """What it is called in metrics.yaml, and its own name where nothing else is said."""
-    usual_title: ClassVar[str]
+    options_type = ClassifierOptions
+    options: ClassifierOptions | None
     usual_label: ClassVar[str]
     reads: ClassVar[str] = "text pairs"
 
@@ -36,16 +44,15 @@ class ClassifierMetric(MetricDefaults):
         self,
         name: str = "",
         title: str = "",
-        model: str | None = None,
-        label: str = "",
-        device: str = "cpu",
+        *,
         classifier: Classifier | None = None,
+        **options: Any,
     ) -> None:
-        self.name = name or self.kind
-        self.title = title or self.usual_title
+        super().__init__(name, title, **options)
         self._classifier = classifier
-        if classifier is None and model is not None:
-            self._classifier = LocalClassifier(model, label or self.usual_label, device)
+        if chosen := self.options:
+            label = chosen.label or self.usual_label
+            self._classifier = LocalClassifier(chosen.model, label, chosen.device)
         self.columns = self._columns()
 
     def _columns(self) -> tuple[Column, ...]:

@@ -10,47 +10,56 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
+from chatbots.outside import Values
 from evaluation.columns import Column, per_turn
-from evaluation.metrics.base import Measured, MetricDefaults
+from evaluation.metrics.base import ConfiguredMetric, Measured
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.local_models import LocalLanguageModel, ReplyModel
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import BLANK, Shared
 
 
+class PerplexityOptions(Values):
+    """What an entry of `metrics.yaml` may say of it."""
+
+    model: str = Field(
+        min_length=1,
+        description="a folder with a causal transformers model, or a hub id that was downloaded before",
+    )
+    window: int = Field(5, ge=0, description="how many earlier turns the model sees")
+    device: str = Field("cpu", description="where it computes")
+
+
 @register_metric
-class Perplexity(MetricDefaults):
+class Perplexity(ConfiguredMetric):
     """Perplexity -B; on request.
 
     Args:
-        name: of the metric, and what its columns begin with.
-        title: for people.
-        model: a folder with a causal transformers model, or a hub id that was downloaded before.
-        window: how many earlier turns the model sees.
-        device: where it computes.
-        replies: instead of `model`: anything that gives replies a likelihood.
+        replies: instead of options: anything that gives replies a likelihood.
     """
 
-    default = False
+    kind = "perplexity"
+    usual_title = "Perplexity"
+    options_type = PerplexityOptions
+    options: PerplexityOptions | None
 
     def __init__(
         self,
-        name: str = "perplexity",
+        name: str = "",
         title: str = "",
-        model: str | None = None,
-        window: int = 5,
-        device: str = "cpu",
+        *,
         replies: ReplyModel | None = None,
+        **options: Any,
     ) -> None:
-        self.name = name
-        self.title = title or "Perplexity"
+        super().__init__(name, title, **options)
         self._replies = replies
-        if replies is None and model is not None:
-            self._replies = LocalLanguageModel(model, window, device)
+        if chosen := self.options:
+            self._replies = LocalLanguageModel(chosen.model, chosen.window, chosen.device)
         self.columns = (
             *per_turn(
-                f"{name}_nll_bot",
+                f"{self.name}_nll_bot",
                 f"Negative log-likelihood per token, bot ({self.title})",
                 unit="nats",
                 range=(0, None),
@@ -59,7 +68,7 @@ class Perplexity(MetricDefaults):
                 "language model, given the turns before it.",
             ),
             Column(
-                f"{name}_bot",
+                f"{self.name}_bot",
                 "conversation",
                 f"{self.title}, bot",
                 "1",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from chatbots.entries import Kind
 from chatbots.registry import C, Registry
-from evaluation.metrics.base import Metric
+from evaluation.metrics.base import ConfiguredMetric, Metric
 
 metrics: Registry[Metric] = Registry("metric", "evaluation.metrics")
 
+metric_kinds: Registry[Kind[Metric]] = Registry("kind of metric", "evaluation.metrics")
+"""The metrics that take options, which `metrics.yaml` may name."""
+
 
 def register_metric(cls: C) -> C:
-    """Class decorator: makes one metric of the class (no arguments) and lists it."""
+    """Class decorator: makes one metric of the class (no arguments) and lists it; one with options is a kind, too."""
     metrics.register(cls)
+    if issubclass(cls, ConfiguredMetric):
+        metric_kinds.add(Kind(cls.kind, cls, cls.options_type))
     return cls
 
 

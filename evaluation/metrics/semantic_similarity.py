@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
+from chatbots.outside import Values
 from evaluation.columns import Column, per_turn
-from evaluation.metrics.base import Measured, MetricDefaults, missing
+from evaluation.metrics.base import ConfiguredMetric, Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import BLANK, Shared, blank
@@ -101,41 +103,50 @@ class SemanticSimilarity(SimilarityFamily):
         return shared.encode(texts)
 
 
+class InferSentOptions(Values):
+    """What an entry of `metrics.yaml` may say of it."""
+
+    weights: str = Field(min_length=1, description="`infersent1.pkl` or `infersent2.pkl`")
+    vectors: str = Field(
+        min_length=1, description="GloVe's file for version 1, fastText's for version 2"
+    )
+    version: Literal[1, 2] = Field(1, description="1 or 2")
+    device: str = Field("cpu", description="where it computes")
+
+
 @register_metric
-class InferSentSimilarity(SimilarityFamily):
+class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
     """Semantic similarity by InferSent, as the paper has it; on request.
 
     Args:
-        name: of the metric, and what its columns begin with.
-        title: for people.
-        weights: `infersent1.pkl` or `infersent2.pkl`.
-        vectors: GloVe's file for version 1, fastText's for version 2.
-        version: 1 or 2.
-        device: where it computes.
-        encoder: instead of the files: any sentence encoder.
+        encoder: instead of options: any sentence encoder.
     """
 
+    kind = "infersent"
+    usual_title = "InferSent"
     languages = ("en",)
-    default = False
+    options_type = InferSentOptions
+    options: InferSentOptions | None
 
     def __init__(
         self,
-        name: str = "infersent",
-        title: str = "InferSent",
-        weights: str | None = None,
-        vectors: str | None = None,
-        version: Literal[1, 2] = 1,
-        device: str = "cpu",
+        name: str = "",
+        title: str = "",
+        *,
         encoder: SentenceEncoder | None = None,
+        **options: Any,
     ) -> None:
-        self.name = self.prefix = name
-        self.title = f"Semantic similarity by {title}"
-        self.columns = similarity_columns(name, title)
+        super().__init__(name, title, **options)
+        self.prefix = self.name
+        self.columns = similarity_columns(self.name, self.title)
+        self.title = f"Semantic similarity by {self.title}"
         self._encoder = encoder
-        if encoder is None and weights and vectors:
+        if chosen := self.options:
             from chatbots.encoders.infersent import InferSentEncoder
 
-            self._encoder = InferSentEncoder(weights, vectors, version, device=device)
+            self._encoder = InferSentEncoder(
+                chosen.weights, chosen.vectors, chosen.version, device=chosen.device
+            )
 
     @property
     def params(self) -> dict[str, Any]:

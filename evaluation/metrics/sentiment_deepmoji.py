@@ -4,47 +4,47 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
+from chatbots.outside import Values
+from evaluation.metrics.base import ConfiguredMetric
 from evaluation.metrics.feelings import EncoderFeelings
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.sentiment import SentimentFamily, sentiment_columns
 
 
+class DeepMojiOptions(Values):
+    """What an entry of `metrics.yaml` may say of it."""
+
+    weights: str = Field(min_length=1, description="the file of torchMoji's weights")
+    vocabulary: str = Field(min_length=1, description="torchMoji's `vocabulary.json`")
+    device: str = Field("cpu", description="where it computes")
+
+
 @register_metric
-class DeepMojiSentiment(SentimentFamily):
-    """Sentiment by DeepMoji's 64 emoji and the paper's weights; on request.
+class DeepMojiSentiment(SentimentFamily, ConfiguredMetric):
+    """Sentiment by DeepMoji's 64 emoji and the paper's weights; on request."""
 
-    Args:
-        name: of the metric, and what its columns begin with.
-        title: for people.
-        weights: the file of torchMoji's weights.
-        vocabulary: torchMoji's `vocabulary.json`.
-        device: where it computes.
-    """
-
+    kind = "deepmoji"
+    usual_title = "DeepMoji"
     languages = ("en",)
-    default = False
+    options_type = DeepMojiOptions
+    options: DeepMojiOptions | None
 
-    def __init__(
-        self,
-        name: str = "deepmoji",
-        title: str = "DeepMoji",
-        weights: str | None = None,
-        vocabulary: str | None = None,
-        device: str = "cpu",
-    ) -> None:
-        self.name = self.prefix = name
-        self.title = f"Sentiment by {title}"
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.prefix = self.name
         self.columns = sentiment_columns(
-            name,
+            self.name,
             "Σ w_k p_k over DeepMoji's 64 emoji, with the paper's weights,",
-            title,
+            self.title,
             "DeepMoji's",
         )
-        self._has_files = bool(weights and vocabulary)
-        if weights and vocabulary:
+        self.title = f"Sentiment by {self.title}"
+        if chosen := self.options:
             from chatbots.encoders.deepmoji import DeepMojiEncoder
 
-            encoder = DeepMojiEncoder(weights, vocabulary, device)
+            encoder = DeepMojiEncoder(chosen.weights, chosen.vocabulary, chosen.device)
             self.feelings = EncoderFeelings(lambda: encoder)
 
     @property
@@ -53,7 +53,7 @@ class DeepMojiSentiment(SentimentFamily):
         return super().params if self.unavailable_reason() is None else {"feelings": None}
 
     def unavailable_reason(self) -> str | None:
-        if not self._has_files:
+        if self.options is None:
             return (
                 "its files are not named; name them in metrics.yaml (kind: deepmoji, params: {weights: "
                 "path, vocabulary: path})"

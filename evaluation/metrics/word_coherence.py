@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from chatbots.encoders.word_similarity import KINDS, Vectors, pair_similarities
+from chatbots.outside import Values
 from evaluation.columns import Column, per_turn
-from evaluation.metrics.base import Measured, MetricDefaults, missing
+from evaluation.metrics.base import ConfiguredMetric, Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from chatbots.encoders.vectors import VectorTable
     from chatbots.encoders.words import WordVectors
 
+ROWS = 500_000
+"""Of a file of word vectors its most frequent words are used, so many where nothing else is said."""
 
 # Titles differ in their first words: plots cut them at the end.
 _FORMULAS = {
@@ -104,37 +109,36 @@ class WordCoherence(WordCoherenceFamily):
         return word_vectors()
 
 
+class FileWordCoherenceOptions(Values):
+    """What an entry of `metrics.yaml` may say of it."""
+
+    path: str = Field(
+        min_length=1,
+        description="a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked",
+    )
+    rows: int = Field(ROWS, ge=1, description="how many of its most frequent words are used")
+
+
 @register_metric
-class FileWordCoherence(WordCoherenceFamily):
-    """Word coherence by published vectors, as the paper has them; on request.
+class FileWordCoherence(WordCoherenceFamily, ConfiguredMetric):
+    """Word coherence by published vectors, as the paper has them; on request."""
 
-    Args:
-        name: of the metric, and what its columns begin with.
-        title: for people.
-        path: a file of word2vec (.bin), GloVe (.txt) or fastText (.vec), unpacked.
-        rows: how many of its most frequent words are used.
-    """
+    kind = "word2vec"
+    usual_title = "word2vec"
+    options_type = FileWordCoherenceOptions
+    options: FileWordCoherenceOptions | None
 
-    default = False
-
-    def __init__(
-        self,
-        name: str = "word2vec",
-        title: str = "word2vec",
-        path: str | None = None,
-        rows: int = 500_000,
-    ) -> None:
-        if rows < 1:
-            raise ValueError(f"rows is {rows}; it must be 1 or more words")
-        self.name = self.prefix = name
-        self.title = f"Word coherence by {title}"
-        self.columns = coherence_columns(name, title)
-        self.rows = rows
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.prefix = self.name
+        self.columns = coherence_columns(self.name, self.title)
+        self.title = f"Word coherence by {self.title}"
+        self.rows = self.options.rows if self.options else ROWS
         self._file = None
-        if path is not None:
+        if self.options:
             from chatbots.encoders.vectors import FileVectors
 
-            self._file = FileVectors(path)
+            self._file = FileVectors(self.options.path)
 
     @property
     def params(self) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from chatbots.base import BotError
 from chatbots.bots.checkpoint import CheckpointBot
 from chatbots.bots.shipped import shipped_bots
 from chatbots.checkpoints import checkpoint_load
-from chatbots.configured import BotsFileError, configured_load
+from chatbots.configured import configured_bots
 from chatbots.conversation import Conversation
 from chatbots.corpora.text import tokeniser_get
 from chatbots.encoders.emotion import emotion_encoder
 from chatbots.encoders.pca import PCA
 from chatbots.encoders.sentence import sentence_encoder
+from chatbots.entries import EntriesError
 from chatbots.generation.checkpoint_batch import LoadedCheckpoint, RememberedUtterances
 from chatbots.generation.decoding import sample, uniform_numbers
 from chatbots.generation.detokenise import sentences_end
@@ -136,7 +137,7 @@ def test_pieces_are_streamed_and_joined_are_the_reply(folders, how):
             pieces[piece.slot].append(piece.text)
             n_open -= piece.done
         n_steps += 1
-    assert n_steps <= bot.max_tokens
+    assert n_steps <= bot.options.max_tokens
     assert ["".join(pieces[slot]) for slot in slots] == texts(bot, contexts())
     assert max(len(p) for p in pieces.values()) > 3
     assert generation.step() == []
@@ -387,9 +388,12 @@ def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
 @pytest.mark.parametrize(
     ("params", "reason"),
     [
-        ("decoding: bean", "decoding is 'bean'; it must be 'beam' or 'sample' or 'greedy'"),
-        ("beam: 0", "beam is 0; it must be 1 or more"),
-        ("temperature: 0", "temperature is 0; it must be above 0"),
+        (
+            "decoding: bean",
+            "decoding is 'bean'; did you mean beam\\? It must be one of beam, sample, greedy",
+        ),
+        ("beam: 0", "beam is 0; it must be a whole number of at least 1"),
+        ("temperature: 0", "temperature is 0; it must be a number above 0 and at most 10"),
         ("min_tokens: 31", r"min_tokens is 31; it must be 1 to max_tokens \(30\)"),
         ("z_conv: kept", "z_conv is 'kept'"),
         ("no_repeat_ngram: 2", "did you mean no_repeat_ngram_size"),
@@ -398,8 +402,8 @@ def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
 def test_a_wrong_setting_is_refused(tmp_path, params, reason):
     file = tmp_path / "bots.yaml"
     file.write_text(f"- id: x\n  kind: checkpoint\n  params: {{folder: here, {params}}}\n")
-    with pytest.raises(BotsFileError, match=reason):
-        configured_load(file)
+    with pytest.raises(EntriesError, match=reason):
+        configured_bots.load(file)
 
 
 def test_every_shipped_folder_is_a_bot(tmp_path):
@@ -411,7 +415,7 @@ def test_every_shipped_folder_is_a_bot(tmp_path):
     assert (missing.name, missing.title) == ("hred-demo", "HRED demo")
     assert "manifest.json" in str(missing.unavailable_reason())
     assert (there.name, there.title) == ("vhred-ei-demo", "VHRED EI demo")
-    assert (there.decoding, there.top_k) == ("sample", 5)
+    assert (there.options.decoding, there.options.top_k) == ("sample", 5)
     assert there.unavailable_reason() is None
     there.load("cpu")
     assert texts(there, contexts())

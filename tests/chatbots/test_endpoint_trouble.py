@@ -105,7 +105,7 @@ async def test_further_settings_pass_through_and_are_in_the_identity() -> None:
     [
         ({"top_p": 0.0}, "top_p is 0.0"),
         ({"top_p": 1.5}, "at most 1"),
-        ({"stop": ["a", ""]}, "stop is"),
+        ({"stop": ["a", ""]}, r"stop\[1\] is ''; it must be a text that is not empty"),
         ({"extra_body": {"stream": False}}, "extra_body holds 'stream'"),
         ({"extra_body": {"max_tokens": 10_000}}, "extra_body holds 'max_tokens'"),
         ({"extra_body": {"api_key": "x"}}, "no secret may stand"),

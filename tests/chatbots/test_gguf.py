@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from chatbots import Conversation, configured
+from chatbots import Conversation
 from chatbots.base import BotError
 from chatbots.bots import gguf
 from chatbots.bots.gguf import GgufBot, SmolLM2Bot
-from chatbots.configured import configured_load
+from chatbots.configured import configured_bots
+from chatbots.entries import EntriesError
 from chatbots.gguf import files as gguf_files
 from chatbots.gguf.files import GgufError, gguf_header, gguf_locate
 from chatbots.gguf.server import LlamaServer
@@ -120,14 +121,17 @@ def test_its_memory_is_weights_slots_and_cache(file: Path) -> None:
     ("params", "says"),
     [
         ({"model": ""}, "model is ''"),
-        ({"temperature": -1.0}, "temperature is -1.0; it must be 0 to 10"),
+        ({"temperature": -1.0}, "temperature is -1.0; it must be a number from 0 to 10"),
         ({"top_p": 0.0}, "top_p is 0.0"),
         ({"top_k": -1}, "top_k is -1"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0"),
         ({"window": -1}, "window is -1"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
-        ({"max_context_tokens": 8}, "max_context_tokens is 8; it must be 64 or more"),
-        ({"capacity": 0}, "capacity is 0; it must be 1 to 64"),
+        (
+            {"max_context_tokens": 8},
+            "max_context_tokens is 8; it must be a whole number of at least 64",
+        ),
+        ({"capacity": 0}, "capacity is 0; it must be a whole number from 1 to 64"),
     ],
 )
 def test_a_parameter_out_of_range_is_refused(params: dict[str, object], says: str) -> None:
@@ -138,11 +142,11 @@ def test_a_parameter_out_of_range_is_refused(params: dict[str, object], says: st
 def test_it_is_a_kind_of_the_bots_file(tmp_path: Path) -> None:
     bots = tmp_path / "bots.yaml"
     bots.write_text("[{id: mine, kind: gguf, params: {model: /models/mine.gguf, capacity: 2}}]")
-    (made,) = configured_load(bots)
+    (made,) = configured_bots.load(bots)
     assert (made.name, made.kind, made.capacity) == ("mine", "gguf", 2)
     bots.write_text("[{id: mine, kind: gguf, params: {model: a.gguf, temprature: 1.0}}]")
-    with pytest.raises(configured.BotsFileError, match="did you mean temperature"):
-        configured_load(bots)
+    with pytest.raises(EntriesError, match="did you mean temperature"):
+        configured_bots.load(bots)
 
 
 def test_what_is_missing_is_named(
@@ -173,7 +177,7 @@ def test_the_packaged_file_must_be_the_one_that_is_known(
     monkeypatch.setattr(gguf, "find_spec", lambda name: object())
     monkeypatch.setattr(gguf, "gguf_locate", lambda model: file)
     made = SmolLM2Bot()
-    made.max_context_tokens = 200
+    made.options = made.options.model_copy(update={"max_context_tokens": 200})
     with pytest.raises(BotError, match="is not the file that Confab knows: its SHA-256 is"):
         made.load("cpu")
 
@@ -335,7 +339,7 @@ def test_a_file_that_llama_cannot_read_is_an_error(tmp_path: Path, file: Path) -
 def test_the_packaged_model_talks() -> None:
     made = SmolLM2Bot()
     made.load("cpu")
-    file = gguf_locate(made.model)
+    file = gguf_locate(made.options.model)
     assert file is not None
     assert gguf_header(file).licence == "apache-2.0"
     (text,) = texts(made, [Conversation.from_texts(["What is the capital of France?"], seed=1)])

@@ -87,5 +87,5 @@ def test_what_cannot_be_loaded_says_why(old_package: str) -> None:
 
 @pytest.mark.parametrize("path", ["", "module", "a.b:", ":C", "a b:C", "../x:C"])
 def test_a_path_that_is_none_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match="must look like package"):
+    with pytest.raises(ValueError, match="must be like package"):
         NeuralChatBot(name="x", path=path)

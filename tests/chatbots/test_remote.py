@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from chatbots.bots.transformers_bot import TransformersBot
-from chatbots.configured import BotsFileError, configured_load, configured_read
+from chatbots.configured import configured_bots
+from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName
 from chatbots.remote import remote_add, remote_get, remote_list
 
@@ -22,13 +23,17 @@ def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(
         assert model.download_mb > 100
         assert "allow_download" not in model.params
         remote_add(model, path)
-    made = configured_load(path)
+    made = configured_bots.load(path)
     assert [bot.name for bot in made] == [model.id for model in remote_list()]
     for bot, model in zip(made, remote_list(), strict=True):
         assert isinstance(bot, TransformersBot)
-        assert (bot.model, bot.title, bot.allow_download) == (model.model, model.name, True)
+        assert (bot.options.model, bot.title, bot.options.allow_download) == (
+            model.model,
+            model.name,
+            True,
+        )
         for name, value in model.params.items():
-            assert getattr(bot, name) == value
+            assert getattr(bot.options, name) == value
     assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {
         bot.name for bot in made
     }
@@ -58,7 +63,7 @@ def test_adding_keeps_what_is_there(tmp_path: Path) -> None:
 def test_a_file_that_cannot_take_it_stays_as_it_is(tmp_path: Path, content: str, told: str) -> None:
     path = tmp_path / "bots.yaml"
     path.write_text(content)
-    with pytest.raises(BotsFileError) as caught:
+    with pytest.raises(EntriesError) as caught:
         remote_add(remote_get("dialogpt-small"), path)
     assert told in str(caught.value)
     assert path.read_text() == content
@@ -69,7 +74,7 @@ def test_a_broken_entry_beside_it_is_no_obstacle(tmp_path: Path) -> None:
     path = tmp_path / "bots.yaml"
     path.write_text("- {id: own, kind: retrival}\n")
     remote_add(remote_get("dialogpt-small"), path)
-    assert [bot.name for bot in configured_read(path).made] == ["dialogpt-small"]
+    assert [bot.name for bot in configured_bots.read(path).made] == ["dialogpt-small"]
 
 
 def test_an_unknown_id_gets_the_nearest() -> None:

@@ -76,7 +76,7 @@ def generated_by_transformers(bot: TransformersBot, context: Conversation, **opt
             torch.tensor([ids]),
             attention_mask=torch.ones(1, len(ids), dtype=torch.long),
             do_sample=False,
-            max_new_tokens=bot.max_new_tokens,
+            max_new_tokens=bot.options.max_new_tokens,
             min_new_tokens=1,
             eos_token_id=sorted(bot._loaded.stop_tokens),
             suppress_tokens=forbidden,
@@ -597,7 +597,7 @@ def test_identity_holds_what_decides_the_replies(folder_of, tmp_path):
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"temperature": -1}, "temperature is -1; it must be 0 to 10"),
+        ({"temperature": -1}, "temperature is -1; it must be a number from 0 to 10"),
         ({"top_p": 0}, "top_p is 0"),
         ({"top_k": -1}, "top_k is -1"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),

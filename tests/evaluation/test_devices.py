@@ -8,7 +8,7 @@ import pytest
 
 from chatbots.conversation import Conversation
 from evaluation.hybrid.embeddings import pooled_embeddings
-from evaluation.metrics.configured import configured_load
+from evaluation.metrics.configured import configured_metrics
 from evaluation.metrics.registry import metrics
 from evaluation.metrics.run import compute_all
 from evaluation.metrics.shared import Shared
@@ -43,7 +43,7 @@ FILE = """
 def devices_of(path: Path, device: str) -> dict[str, str]:
     """By metric the device of the model it would load."""
     found = {}
-    for metric in configured_load(path, device):
+    for metric in configured_metrics.load(path, usual={"device": device}):
         models = [part for part in vars(metric).values() if hasattr(part, "device")]
         if hasattr(metric, "feelings"):
             models.append(metric.feelings._encoder())

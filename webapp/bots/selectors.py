@@ -16,13 +16,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatbots.base import Bot
-from chatbots.configured import (
-    BotsFileError,
-    configured_broken,
-    configured_extend,
-    configured_register,
-)
+from chatbots.configured import configured_bots
 from chatbots.endpoints.metering import PaidBot
+from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName, bot_get, bot_list
 from chatbots.storable import storable
 from webapp.bots.models import BotHealth, Spending
@@ -88,7 +84,7 @@ def bots_discover() -> None:
     with the bot as it is loaded.
 
     Raises:
-        BotsFileError: if the file cannot be read, or if one other than the usual is not there.
+        EntriesError: if the file cannot be read, or if one other than the usual is not there.
     """
     global _registered_from
     path = Path(settings.CONFAB_BOTS)
@@ -98,7 +94,7 @@ def bots_discover() -> None:
             stamp = path.stat().st_mtime_ns
         except FileNotFoundError:
             if is_first and path != settings.DATA_DIR / "bots.yaml":
-                raise BotsFileError(
+                raise EntriesError(
                     f"CONFAB_BOTS names {path}, and there is no such file; correct the path, or unset "
                     f"CONFAB_BOTS to use {settings.DATA_DIR / 'bots.yaml'} where there is one"
                 ) from None
@@ -106,15 +102,15 @@ def bots_discover() -> None:
         if _registered_from == (path, stamp):
             return
         if is_first:
-            configured_register(path)
+            configured_bots.register(path)
         else:
             try:
-                configured_extend(path)
-            except BotsFileError as error:
+                configured_bots.extend(path)
+            except EntriesError as error:
                 # Somebody is in the middle of an edit, perhaps; what is registered serves on.
                 log.warning("bots added to the file cannot be used: %s", error)
         _registered_from = (path, stamp)
-        for broken in configured_broken():
+        for broken in configured_bots.broken:
             log.warning("left out: %s", broken)
 
 
@@ -124,7 +120,7 @@ def bot_entry_list() -> list[BotEntry]:
     healths = {health.bot_id: health for health in BotHealth.objects.all()}
     found = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list()]
     there = {entry.id for entry in found}
-    for broken in configured_broken():
+    for broken in configured_bots.broken:
         # An id that is another bot's, or none at all, is no name for it.
         name = broken.id if broken.id and broken.id not in there else f"entry-{broken.number}"
         there.add(name)
@@ -225,7 +221,7 @@ def bot_find(bot_id: str) -> Bot:
     try:
         return bot_get(bot_id)
     except UnknownName:
-        for broken in configured_broken():
+        for broken in configured_bots.broken:
             if broken.id == bot_id:
                 raise UnknownName(str(broken)) from None
         raise

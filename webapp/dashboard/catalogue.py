@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from chatbots.configured import KINDS, kind_class, kind_parameters
+from chatbots.configured import bot_kinds, kind_parameters
 from chatbots.registry import bot_list
 from chatbots.remote import remote_list
 from evaluation.columns import Column
@@ -73,7 +73,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
-def _summary(cls: type) -> str:
+def _summary(cls: object) -> str:
     """The first sentence of a class's docstring."""
     first = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
     return " ".join(first.split())
@@ -96,7 +96,9 @@ def _bots(root: Path) -> str:
 
 def _kinds(root: Path) -> str:
     parts = []
-    for kind in KINDS:
+    for kind in bot_kinds:
+        if not kind.make.__module__.startswith("chatbots.bots"):
+            continue
         parameters = _table(
             ["parameter", "type", "default", "what it is"],
             (
@@ -106,10 +108,10 @@ def _kinds(root: Path) -> str:
                     "required" if p.required else _value(p.default),
                     p.description,
                 ]
-                for p in kind_parameters(kind)
+                for p in kind_parameters(kind.name)
             ),
         )
-        parts.append(f"**`kind: {kind}`** {_summary(kind_class(kind))}\n\n{parameters}")
+        parts.append(f"**`kind: {kind.name}`** {_summary(kind.make)}\n\n{parameters}")
     return "\n\n".join(parts)
 
 

@@ -26,16 +26,15 @@ class RunsConfig(AppConfig):
         )
         if not settings.CONFAB_METRICS.exists():
             return
-        from evaluation.metrics.configured import (
-            MetricsFileError,
-            configured_broken,
-            configured_register,
-        )
+        from chatbots.entries import EntriesError
+        from evaluation.metrics.configured import configured_metrics
 
         try:
             # Here, so that every process and command knows the same metrics.
-            configured_register(settings.CONFAB_METRICS, settings.CONFAB_DEVICE)
-        except MetricsFileError as error:
+            configured_metrics.register(
+                settings.CONFAB_METRICS, usual={"device": settings.CONFAB_DEVICE}
+            )
+        except EntriesError as error:
             raise SystemExit(str(error)) from error  # one clear line, for every command
-        for broken in configured_broken():
+        for broken in configured_metrics.broken:
             log.warning("left out: %s", broken)

@@ -8,12 +8,8 @@ import pytest
 
 from chatbots import Conversation, Identity
 from chatbots.conversation import Turn
-from evaluation.metrics.configured import (
-    MetricsFileError,
-    configured_broken,
-    configured_load,
-    configured_register,
-)
+from chatbots.entries import EntriesError
+from evaluation.metrics.configured import configured_metrics
 from evaluation.metrics.local_models import LocalClassifier, LocalLanguageModel
 from evaluation.metrics.pair_scores import Coherence, Contradiction
 from evaluation.metrics.perplexity import Perplexity
@@ -192,7 +188,7 @@ def test_models_that_do_not_fit_are_explained(gpt2, bert, tmp_path):
 @pytest.fixture
 def registry(tmp_path):
     yield
-    configured_register(tmp_path / "none.yaml")  # no file: what was configured is gone
+    configured_metrics.register(tmp_path / "none.yaml")  # no file: what was configured is gone
 
 
 def test_a_file_configures_metrics(registry, tmp_path, bert, gpt2):
@@ -202,7 +198,7 @@ def test_a_file_configures_metrics(registry, tmp_path, bert, gpt2):
         f"- id: nli_bert\n  kind: contradiction\n  name: By BERT\n"
         f"  params: {{model: {bert}, label: contradiction}}\n"
     )
-    assert configured_register(file) == ["perplexity", "nli_bert"]
+    assert configured_metrics.register(file) == ["perplexity", "nli_bert"]
     assert metric_get("perplexity").unavailable_reason() is None
     made = metric_get("nli_bert")
     assert [c.name for c in made.columns] == ["nli_bert_bot"] * 2
@@ -210,9 +206,12 @@ def test_a_file_configures_metrics(registry, tmp_path, bert, gpt2):
     assert metric_get("contradiction").unavailable_reason() is not None
     found = made.compute([Conversation.from_texts(TEXTS[:4], id="c")])
     assert 0 < found.conversations.loc["c", "nli_bert_bot"] < 1
-    assert configured_register(file) == ["perplexity", "nli_bert"]  # again: replaced, not doubled
+    assert configured_metrics.register(file) == [
+        "perplexity",
+        "nli_bert",
+    ]  # again: replaced, not doubled
     file.write_text("")
-    assert configured_register(file) == []
+    assert configured_metrics.register(file) == []
     assert "nli_bert" not in metrics
     assert "metrics.yaml" in metric_get("perplexity").unavailable_reason()
 
@@ -221,8 +220,8 @@ def test_a_file_configures_metrics(registry, tmp_path, bert, gpt2):
     ("text", "message"),
     [
         ("- kind: perplexit\n  params: {model: x}", "did you mean perplexity"),
-        ("- kind: perplexity", "needs the parameter model"),
-        ("- kind: deepmoji\n  params: {weights: x}", "needs the parameter vocabulary"),
+        ("- kind: perplexity", "params.model is missing"),
+        ("- kind: deepmoji\n  params: {weights: x}", "params.vocabulary is missing"),
         ("- kind: toxicity\n  params: {model: x, labl: y}", "did you mean label"),
         ("- kind: toxicity\n  param: {}", "did you mean params"),
         ("- kind: perplexity\n  params: {model: x, window: -1}", "window is -1"),
@@ -241,13 +240,13 @@ def test_mistakes_in_the_file_are_explained(registry, tmp_path, text, message):
     file = tmp_path / "metrics.yaml"
     file.write_text(text)
     if text.startswith("- ") and text != "- [":
-        configured_register(file)
-        (broken,) = configured_broken()
+        configured_metrics.register(file)
+        (broken,) = configured_metrics.broken
         assert message in str(broken)
         assert str(broken).startswith(f"{file}, entry ")
     else:
-        with pytest.raises(MetricsFileError, match=message):
-            configured_register(file)
+        with pytest.raises(EntriesError, match=message):
+            configured_metrics.register(file)
 
 
 def test_a_broken_entry_disables_itself_only(registry, tmp_path):
@@ -256,14 +255,28 @@ def test_a_broken_entry_disables_itself_only(registry, tmp_path):
         "- {kind: perplexity}\n- {id: rude, kind: toxicity, params: {model: x, label: y}}\n"
         "- {id: words, kind: toxicity, params: {model: x}}\n"
     )
-    assert configured_register(file) == ["rude"]
-    assert [(broken.number, broken.id) for broken in configured_broken()] == [(1, ""), (3, "words")]
+    assert configured_metrics.register(file) == ["rude"]
+    assert [(broken.number, broken.id) for broken in configured_metrics.broken] == [
+        (1, ""),
+        (3, "words"),
+    ]
     assert "metrics.yaml" in metric_get("perplexity").unavailable_reason()
     assert metric_get("words").unavailable_reason() is None
 
 
+def test_all_mistakes_of_an_entry_are_told_at_once(registry, tmp_path):
+    file = tmp_path / "metrics.yaml"
+    file.write_text("- {id: Bad Id, kind: perplexity, params: {window: -1, modl: x}}")
+    configured_metrics.register(file)
+    assert configured_metrics.broken[0].reason == (
+        "4 mistakes: (1) id is 'Bad Id'; it must be lower-case words joined by underscores; (2) params.model is "
+        "missing; it must be a text that is not empty; (3) params.window is -1; it must be a whole number of at "
+        "least 0; (4) params.modl is no key here; did you mean model? Allowed: model, window, device"
+    )
+
+
 def test_no_file_configures_nothing(tmp_path):
-    assert configured_load(tmp_path / "none.yaml") == []
+    assert configured_metrics.load(tmp_path / "none.yaml") == []
 
 
 def test_a_model_named_by_an_object_is_part_of_the_identity():

@@ -13,7 +13,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from chatbots.configured import BotsFileError, configured_register
+from chatbots.configured import configured_bots
+from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName
 from tests.builders import make_conversation, make_staff, make_study
 from webapp.bots import selectors
@@ -28,7 +29,7 @@ def bots_file(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) ->
     settings.CONFAB_BOTS = tmp_path / "mine.yaml"
     monkeypatch.setattr(selectors, "_registered_from", None)
     yield settings.CONFAB_BOTS
-    configured_register(tmp_path / "nothing.yaml")
+    configured_bots.register(tmp_path / "nothing.yaml")
 
 
 def declare(path: Path, *ids: str, at: int = 0, **params: object) -> None:
@@ -39,7 +40,7 @@ def declare(path: Path, *ids: str, at: int = 0, **params: object) -> None:
 
 
 def test_a_file_that_was_named_must_be_there(bots_file: Path, settings: Any) -> None:
-    with pytest.raises(BotsFileError, match=f"CONFAB_BOTS names {bots_file}, and there is no such"):
+    with pytest.raises(EntriesError, match=f"CONFAB_BOTS names {bots_file}, and there is no such"):
         bots_discover()
     for command in ("list_bots", "serve", "bot_host"):
         with pytest.raises(CommandError, match="there is no such file"):
@@ -76,14 +77,14 @@ def test_a_broken_entry_is_told_of_by_list_and_pages_and_the_others_go_on(
     listed = {bot["id"]: bot for bot in json.loads(out.getvalue())}
     assert listed["one"]["available"]
     assert not listed["mine"]["available"]
-    assert f"{bots_file}, entry 2 (mine): there is no kind 'retrival'" in listed["mine"]["reason"]
+    assert f"{bots_file}, entry 2 (mine): kind is 'retrival'" in listed["mine"]["reason"]
     assert "a second bot with the id 'one'" in listed["entry-3"]["reason"]
-    with pytest.raises(UnknownName, match=r"entry 2 \(mine\): there is no kind"):
+    with pytest.raises(UnknownName, match=r"entry 2 \(mine\): kind is 'retrival'"):
         bot_find("mine")
     client.force_login(make_staff(*Right))
     study = make_study("s", bots=["one"])
     Study.objects.filter(pk=study.pk).update(bots=["one", "mine"])
     for page in ("/", "/bots/", "/bots/mine/", "/studies/s/"):
         html = client.get(f"/dashboard{page}").content.decode()
-        assert "entry 2 (mine): there is no kind &#x27;retrival&#x27;" in html, page
+        assert "entry 2 (mine): kind is &#x27;retrival&#x27;; did you mean retrieval?" in html, page
     assert make_conversation(study).bot.bot_id == "one"

@@ -12,7 +12,7 @@ from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
 
 from chatbots.bots.endpoint import EndpointBot
-from chatbots.configured import configured_register
+from chatbots.configured import configured_bots
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.registry import bots
 from tests.builders import make_study
@@ -99,7 +99,7 @@ def test_a_public_checkpoint_is_added_to_the_file(
         assertContains(page, "PersonaGPT was not added")
         assert settings.CONFAB_BOTS.read_text() == "[{id: own, kind: retrieval}]\n"
     finally:
-        configured_register(tmp_path / "nothing.yaml")
+        configured_bots.register(tmp_path / "nothing.yaml")
 
 
 def test_parameters_stand_in_words(staff: Client, paid: EndpointBot) -> None:

@@ -10,7 +10,7 @@ from django.apps import apps
 from django.test import Client
 
 from chatbots.registry import UnknownName
-from evaluation.metrics.configured import configured_register
+from evaluation.metrics.configured import configured_metrics
 from evaluation.metrics.registry import metric_get
 from tests.builders import make_staff, make_study
 from webapp.core.rights import Right
@@ -24,7 +24,7 @@ def test_the_file_of_the_settings_is_registered(settings: Any, tmp_path: Path) -
         apps.get_app_config("runs").ready()
         assert "/nowhere/gpt2" in (metric_get("perplexity").unavailable_reason() or "")
     finally:
-        configured_register(tmp_path / "none.yaml")
+        configured_metrics.register(tmp_path / "none.yaml")
 
 
 def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(
@@ -57,5 +57,5 @@ def test_a_broken_entry_is_left_out_and_told_of(
         with pytest.raises(UnknownName, match=r"metrics.yaml, entry 1 \(mine\): kind is"):
             metrics_find(["mine"])
     finally:
-        configured_register(tmp_path / "none.yaml")
+        configured_metrics.register(tmp_path / "none.yaml")
     assert "broken" not in client.get(pages[0]).content.decode()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 
-from evaluation.metrics.configured import configured_register
+from evaluation.metrics.configured import configured_metrics
 from evaluation.metrics.registry import metric_get
 from webapp.runs import queue
 from webapp.runs.engine import job_do
@@ -47,7 +47,7 @@ def test_configured_metrics_compute_there(settings: Any, tmp_path: Any) -> None:
         apps.get_app_config("runs").ready()
         assert metric_get("perplexity")._replies.device == ELSEWHERE  # type: ignore[attr-defined]
     finally:
-        configured_register(tmp_path / "none.yaml")
+        configured_metrics.register(tmp_path / "none.yaml")
 
 
 @pytest.mark.django_db

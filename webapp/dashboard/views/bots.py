@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from chatbots.base import BotError
-from chatbots.configured import BotsFileError
+from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName
 from chatbots.remote import remote_add, remote_get, remote_list
 from webapp.bots.selectors import bot_entry_list, bot_tries_itself
@@ -89,7 +89,7 @@ def bot_add(request: HttpRequest, model_id: str) -> HttpResponse:
         raise Http404 from None
     try:
         remote_add(model, settings.CONFAB_BOTS)
-    except (BotsFileError, OSError) as error:
+    except (EntriesError, OSError) as error:
         # The entry itself stands beside the button.
         why = str(error).splitlines()[0]
         messages.error(request, _("{name} was not added: {why}").format(name=model.name, why=why))

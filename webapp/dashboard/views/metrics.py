@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from chatbots.registry import UnknownName
 from evaluation.columns import Column
 from evaluation.metrics.base import Metric
-from evaluation.metrics.configured import configured_broken
+from evaluation.metrics.configured import configured_metrics
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.lettering import plain
 from webapp.core.errors import Refused
@@ -76,7 +76,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         "metrics.html",
         "metrics",
         metrics=rows,
-        broken=configured_broken(),
+        broken=configured_metrics.broken,
         n_columns=sum(len(row.columns) for row in rows),
     )
 
@@ -111,7 +111,7 @@ def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
         languages=languages_told(
             study_languages(study), [metric for metric in metric_list() if metric.name in names]
         ),
-        broken=configured_broken(),
+        broken=configured_metrics.broken,
         jobs=jobs,
         running=job_context(newest, "metrics") if newest and not newest.is_over else None,
     )

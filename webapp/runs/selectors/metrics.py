@@ -32,7 +32,7 @@ def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
         UnknownName: with the nearest names.
         Refused: `unavailable` for one asked for by name, with the reason.
     """
-    from evaluation.metrics.configured import configured_broken
+    from evaluation.metrics.configured import configured_metrics
     from evaluation.metrics.registry import metric_defaults, metric_get
 
     if not names:
@@ -42,7 +42,7 @@ def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
         try:
             chosen.append(metric_get(name))
         except UnknownName:
-            for broken in configured_broken():
+            for broken in configured_metrics.broken:
                 if broken.id == name:
                     raise UnknownName(str(broken)) from None
             raise

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from chatbots.configured import BotsFileError
+from chatbots.entries import EntriesError
 from webapp.bots.selectors import bot_pools, bots_discover
 from webapp.conversations.bot_host import runtime_get
 from webapp.core.stopping import end_within
@@ -26,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, pool: str | None = None, **options: Any) -> None:
         try:
             bots_discover()
-        except BotsFileError as error:
+        except EntriesError as error:
             raise CommandError(str(error)) from error
         if pool is not None and pool not in bot_pools():
             raise CommandError(f"there is no pool {pool!r}; there are: {', '.join(bot_pools())}")

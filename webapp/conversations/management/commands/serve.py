@@ -23,7 +23,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
-from chatbots.configured import BotsFileError
+from chatbots.entries import EntriesError
 from webapp.bots.selectors import bot_available_ids, bots_discover
 from webapp.core.database import database_complaint, database_write_check
 from webapp.core.stopping import GRACE_S, WORKER_S, end_within
@@ -45,7 +45,7 @@ class Command(BaseCommand):
     ) -> None:
         try:
             bots_discover()
-        except BotsFileError as error:
+        except EntriesError as error:
             raise CommandError(str(error)) from error
         # Whatever would keep Confab from serving is said before any address is.
         listening = _listen(host, port)
