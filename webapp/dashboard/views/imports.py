@@ -5,8 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
@@ -17,10 +20,14 @@ from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
 from webapp.dashboard.selectors import imported_studies
+from webapp.runs.models import Job
+from webapp.runs.services.jobs import job_create
 from webapp.transfer.jobs import ImportReport, import_conversations
 
 _ENDINGS = (".jsonl.gz", ".jsonl", ".csv")
 _SHOWN = 200
+WAITED_FOR_BYTES = 5_000_000
+"""A larger file is imported by a worker: some tens of seconds are more than a browser should wait."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -31,6 +38,9 @@ def imports(request: HttpRequest) -> HttpResponse:
     report: ImportReport | None = None
     context: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
+        if form.cleaned_data["file"].size > WAITED_FOR_BYTES:
+            job = _queue(form, request.user)
+            return redirect("dashboard:job", job.kind, job.pk)
         try:
             report = _load(form)
         except (Refused, OSError, ValueError, EOFError) as error:
@@ -54,13 +64,38 @@ def imports(request: HttpRequest) -> HttpResponse:
 
 def _load(form: ImportForm) -> ImportReport:
     """Write the upload where the import can read it twice, and import it."""
-    data = form.cleaned_data
-    upload = data["file"]
-    ending = next(e for e in _ENDINGS if upload.name.lower().endswith(e))
-    scale = None if data["low"] is None else (data["low"], data["high"])
     with tempfile.TemporaryDirectory(prefix="confab-import-") as folder:
-        path = Path(folder) / f"upload{ending}"
-        with path.open("wb") as handle:
-            for chunk in upload.chunks():
-                handle.write(chunk)
-        return import_conversations(path, study_key=data["study"], scale=scale)
+        path = _written(form, Path(folder), "upload")
+        return import_conversations(path, study_key=form.cleaned_data["study"], scale=_scale(form))
+
+
+def _queue(form: ImportForm, user: Any) -> Job:
+    """Write the upload into the data folder, which the workers share, and ask for its import."""
+    folder = Path(settings.DATA_DIR) / "imports"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = _written(form, folder, uuid4().hex)
+    return job_create(
+        kind="import",
+        payload={
+            "file": str(path),
+            "study": form.cleaned_data["study"],
+            "scale": list(_scale(form) or ()),
+            "is_upload": True,
+        },
+        created_by=user,
+    )
+
+
+def _written(form: ImportForm, folder: Path, name: str) -> Path:
+    upload = form.cleaned_data["file"]
+    ending = next(e for e in _ENDINGS if upload.name.lower().endswith(e))
+    path = folder / f"{name}{ending}"
+    with path.open("wb") as handle:
+        for chunk in upload.chunks():
+            handle.write(chunk)
+    return path
+
+
+def _scale(form: ImportForm) -> tuple[float, float] | None:
+    data = form.cleaned_data
+    return None if data["low"] is None else (data["low"], data["high"])

@@ -1,0 +1,69 @@
+"""A large upload is imported by a worker; its job's page tells what came in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+from pytest_django.asserts import assertContains
+
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.dashboard.views import imports
+from webapp.ratings.models import Rating
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job
+from webapp.runs.services.jobs import job_create
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_large_upload_is_a_job(
+    staff: Client, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATA_DIR = tmp_path
+    monkeypatch.setattr(imports, "WAITED_FOR_BYTES", 0)
+    good = {
+        "dialogue_id": "a",
+        "bot": "b",
+        "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}],
+        "ratings": [{"rater": "w", "quality": 4}],
+    }
+    upload = SimpleUploadedFile("talk.jsonl", (json.dumps(good) + "\n{broken\n").encode())
+    answer = staff.post(
+        reverse("dashboard:imports"), {"file": upload, "study": "imp", "low": 1, "high": 5}
+    )
+    job = Job.objects.get()
+    page = reverse("dashboard:job", args=["import", job.pk])
+    assert (answer.status_code, answer["Location"]) == (302, page)
+    assertContains(staff.get(page), "Import into imp")
+    assert not Conversation.objects.exists()
+    job_do(job)
+    job.refresh_from_db()
+    assert (job.state, job.error) == ("done", "")
+    assert (job.result["conversations"], job.result["ratings"]) == (1, 1)
+    assert [skipped["line"] for skipped in job.result["skipped"]] == [2]
+    assert Rating.objects.get().answers == {"quality": 4}
+    assert list((tmp_path / "imports").iterdir()) == []
+    assertContains(staff.get(page), "&quot;conversations&quot;: 1")
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ({"file": "/nowhere.jsonl", "study": "a"}, "no file /nowhere.jsonl"),
+        ({"file": __file__, "study": "a", "scale": [1]}, "two ends"),
+        ({"file": __file__, "studie": "a"}, "did you mean study"),
+    ],
+)
+def test_what_cannot_be_imported_is_refused_before_there_is_a_job(
+    payload: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(Refused, match=told):
+        job_create(kind="import", payload=payload)
+    assert not Job.objects.exists()

@@ -1,0 +1,61 @@
+"""Imports of a file that is too large to be read while a browser waits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots.outside import Many, Number, Values
+from webapp.core.errors import Refused
+from webapp.runs.kinds.base import Kind, Work, register_kind
+from webapp.runs.models import Job
+from webapp.transfer.jobs import import_conversations
+
+
+class ImportAsked(Values):
+    """A file that every worker of the queue can read, and the study it goes into.
+
+    Attributes:
+        scale: lowest and highest value of all dimensions; none: as seen in the file.
+        is_upload: the file is a copy made for this job, which goes when that is done.
+    """
+
+    file: str
+    study: str
+    scale: Many[Number] = ()
+    is_upload: bool = False
+
+
+@register_kind
+class Import(Kind[Job, ImportAsked]):
+    """Conversations and ratings of a file; the result is the report of `import_conversations`."""
+
+    name = "import"
+    title = _("Import")
+    Payload = ImportAsked
+
+    def job_title(self, job: Job) -> str:
+        return str(_("Import into {study}")).format(study=job.payload["study"])
+
+    def check(self, asked: ImportAsked) -> None:
+        if not Path(asked.file).is_file():
+            raise Refused("no_file", f"there is no file {asked.file}")
+        if len(asked.scale) not in (0, 2):
+            raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")
+
+    def slice(self, work: Work[Job, ImportAsked]) -> dict[str, Any]:
+        asked, n_read = work.asked, 0
+
+        def progress(what: str, n: int) -> None:
+            nonlocal n_read
+            n_read = max(n_read, n)
+            work.beat(n if what == "storing" else 0, n_read)
+
+        scale = (asked.scale[0], asked.scale[1]) if asked.scale else None
+        file = Path(asked.file)
+        report = import_conversations(file, study_key=asked.study, scale=scale, progress=progress)
+        if asked.is_upload:
+            file.unlink(missing_ok=True)
+        return report.as_dict()
