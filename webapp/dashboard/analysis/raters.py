@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from evaluation.analysis.agreement import Coefficient, RaterAgreement
 from evaluation.printing import share, span
-from evaluation.ratings import Dimension
-from evaluation.reasons import Reason
-from evaluation.stats.agreement import (
-    Agreement,
-    cohen_kappa,
-    fleiss_kappa,
-    krippendorff_alpha,
-    pairwise_kappa,
-)
-from evaluation.stats.agreement import rating_table as items_by_raters
 from evaluation.stats.bootstrap import mean_interval
 from evaluation.stats.correlation import correlate
-from evaluation.stats.icc import icc
 from evaluation.stats.rater_filters import RULES, Thresholds, Verdict, screen_raters
 from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
 from webapp.conversations.models import Conversation
@@ -40,8 +29,6 @@ from webapp.dashboard.wording.sections import (
     span_cell,
 )
 
-MOST_CATEGORIES = 11
-"""Kappas treat every answer as a category of its own; a slider has too many."""
 _RULE_TITLES = {
     "flat": gettext_lazy("The same answer to all questions"),
     "narrow": gettext_lazy("Hardly any variation"),
@@ -59,34 +46,30 @@ def raters_section(data: StudyData, *, names: bool = True) -> Section:
         names: whether to list flagged raters one by one (a report gives their numbers only).
     """
     section = Section("raters", _("The raters"))
-    section.tables.append(agreement_table(data, section))
+    section.lead.extend(agreement_sentences(data, data.agreement))
+    section.tables.append(agreement_table(data, data.agreement))
     _zscores(data, section)
     _filters(data, section, names)
     return section
 
 
-def agreement_table(data: StudyData, section: Section) -> NamedTable:
+def agreement_table(data: StudyData, found: RaterAgreement) -> NamedTable:
     """Each coefficient that fits, for each dimension; the others say why they do not."""
     headers = [Header(_("Dimension")), Header(_("Coefficient")), Header(_("Agreement about"))]
     headers += [Header(t, numeric=True) for t in (_("Value"), "95 %", _("Items"), _("Ratings"))]
-    rows = []
-    lead: Agreement | None = None
-    for dimension in data.all_dimensions:
-        found = list(_coefficients(data, dimension))
-        lead = lead or next((value for *_names, value in found if value.value is not None), None)
-        for name, about, value in found:
-            rows.append(
-                [
-                    Cell(dimension.title),
-                    Cell(name),
-                    Cell(about),
-                    share_cell(value.value, 2, said(value.reason)),
-                    span_cell(value.low, value.high, shares=True, why=said(value.reason)),
-                    count_cell(value.n_items),
-                    count_cell(value.n_ratings),
-                ]
-            )
-    _say(data, section)
+    titles = {dimension.key: dimension.title for dimension in data.all_dimensions}
+    rows = [
+        [
+            Cell(titles[one.dimension]),
+            Cell(_coefficient(one)),
+            Cell(_("the same bot") if one.about == "bot" else _("the same conversation")),
+            share_cell(one.found.value, 2, said(one.found.reason)),
+            span_cell(one.found.low, one.found.high, shares=True, why=said(one.found.reason)),
+            count_cell(one.found.n_items),
+            count_cell(one.found.n_ratings),
+        ]
+        for one in found.coefficients
+    ]
     return NamedTable(
         "agreement",
         _("Do raters agree?"),
@@ -101,27 +84,49 @@ def agreement_table(data: StudyData, section: Section) -> NamedTable:
     )
 
 
-def _say(data: StudyData, section: Section) -> None:
-    same = alpha_same_conversation(data)
+def _coefficient(one: Coefficient) -> str:
+    """The coefficient's name."""
+    match one.code:
+        case "alpha_ordinal":
+            return _("Krippendorff’s α, ordinal")
+        case "alpha_interval":
+            return _("Krippendorff’s α, interval")
+        case "icc_one" if one.about == "bot":
+            return _("ICC(1), one rater")
+        case "icc_one":
+            return _("ICC(1), one rating")
+        case "icc_mean":
+            return _("ICC(k), their mean")
+        case "fleiss":
+            return _("Fleiss’ κ")
+        case "cohen":
+            return _("Cohen’s κ, linear weights")
+        case _other:
+            return _("Cohen’s κ, linear weights, median of {pairs}").format(
+                pairs=counts.pairs(one.n_pairs)
+            )
+
+
+def agreement_sentences(data: StudyData, found: RaterAgreement) -> list[str]:
+    """What raters agree on, about one conversation or else about the bots."""
+    same = found.same_conversation
     name = data.headline.title.lower()
     if same.value is not None:
-        section.lead.append(
+        return [
             _(
                 "Raters of the same conversation agree on {name} by Krippendorff’s α = {value} {ends}."
             ).format(
                 name=name, value=share(same.value), ends=span(same.low, same.high, shares=True)
             )
-        )
-        return
-    section.lead.append(
+        ]
+    told = [
         _(
             "Agreement on single conversations is undefined: hardly any is rated by more than one person."
         )
-    )
-    single = _icc(_by_bot(data, data.headline), "icc1_1")
-    many = reliability_of_bots(data)
+    ]
+    single, many = found.one_rater, found.reliability_of_bots
     if single.value is not None and many.value is not None:
-        section.lead.append(
+        told.append(
             _(
                 "About the bots, one rater’s view of {name} has a reliability of {single} {ends}; the mean of all "
                 "raters of a bot has {many}."
@@ -132,113 +137,7 @@ def _say(data: StudyData, section: Section) -> None:
                 many=share(many.value, 3),
             )
         )
-
-
-def alpha_same_conversation(data: StudyData) -> Agreement:
-    """Krippendorff's alpha of the headline over conversations that several people rated."""
-    return _alpha(_by_conversation(data, data.headline), data.headline)
-
-
-def reliability_of_bots(data: StudyData) -> Agreement:
-    """ICC(k): how far the bots' means of the headline would come out alike with other raters."""
-    return _icc(_by_bot(data, data.headline), "icc1_k")
-
-
-def _coefficients(data: StudyData, dimension: Dimension) -> Any:
-    """(name, about what, value) of each."""
-    chat, bot = _("the same conversation"), _("the same bot")
-    table = _by_conversation(data, dimension)
-    alpha_name = _("Krippendorff’s α, {scale}").format(scale=_level(dimension, table))
-    shared = int((np.isfinite(table).sum(axis=1) > 1).sum())
-    if shared < 2:
-        n = len(table)
-        text = f"{shared} of {n} conversations rated by more than one"
-        why = Reason("few_shared", text, n_shared=shared, n_conversations=n)
-        yield alpha_name, chat, Agreement(None, None, None, shared, 0, reason=why)
-    else:
-        yield alpha_name, chat, _alpha(table, dimension)
-        yield _("ICC(1), one rating"), chat, _icc(table, "icc1_1")
-        yield _("ICC(k), their mean"), chat, _icc(table, "icc1_k")
-        yield from _kappas(data, dimension, table, chat)
-    by_bot = _by_bot(data, dimension)
-    yield (
-        _("Krippendorff’s α, {scale}").format(scale=_level(dimension, by_bot)),
-        bot,
-        _alpha(by_bot, dimension),
-    )
-    yield _("ICC(1), one rater"), bot, _icc(by_bot, "icc1_1")
-    yield _("ICC(k), their mean"), bot, _icc(by_bot, "icc1_k")
-
-
-def _kappas(data: StudyData, dimension: Dimension, table: np.ndarray, about: str) -> Any:
-    used = np.unique(table[np.isfinite(table)])
-    if len(used) > MOST_CATEGORIES:
-        text = f"{len(used)} different answers: kappas need few categories"
-        why = Reason("many_answers", text, n_answers=len(used))
-        yield _("Fleiss’ κ"), about, Agreement(None, None, None, 0, 0, reason=why)
-        return
-    yield _("Fleiss’ κ"), about, fleiss_kappa(table)
-    ratings = data.ratings.once()
-    if not ratings.n_raters:
-        return
-    ratings = ratings.where(ratings.named)
-    by_name = items_by_raters(
-        ratings.values(dimension.key), ratings.conversation.tolist(), ratings.rater.tolist()
-    )
-    if by_name.shape[1] == 2:
-        yield (
-            _("Cohen’s κ, linear weights"),
-            about,
-            cohen_kappa(by_name[:, 0], by_name[:, 1], "linear"),
-        )
-        return
-    pairs = pairwise_kappa(by_name, "linear")
-    n = int(np.isfinite(by_name).sum())
-    yield (
-        _("Cohen’s κ, linear weights, median of {pairs}").format(
-            pairs=counts.pairs(len(pairs.kappas))
-        ),
-        about,
-        Agreement(pairs.median, pairs.low, pairs.high, len(by_name), n, reason=pairs.reason),
-    )
-
-
-def _level(dimension: Dimension, table: np.ndarray) -> str:
-    return _("ordinal") if _is_ordinal(dimension, table) else _("interval")
-
-
-def _is_ordinal(dimension: Dimension, table: np.ndarray) -> bool:
-    """Few points: their order is sure, their distances are not; a slider's distances are taken as they are."""
-    return len(np.unique(table[np.isfinite(table)])) <= MOST_CATEGORIES
-
-
-def _alpha(table: np.ndarray, dimension: Dimension) -> Agreement:
-    return krippendorff_alpha(table, "ordinal" if _is_ordinal(dimension, table) else "interval")
-
-
-def _icc(table: np.ndarray, form: Any) -> Agreement:
-    return icc(table, form)
-
-
-def _by_conversation(data: StudyData, dimension: Dimension) -> np.ndarray:
-    ratings = data.ratings.once()
-    return items_by_raters(ratings.values(dimension.key), ratings.conversation.tolist())
-
-
-def _by_bot(data: StudyData, dimension: Dimension) -> np.ndarray:
-    """Bots without controls × raters; a rater's several ratings of a bot count as their mean."""
-    import pandas as pd
-
-    keep = data.ratings.ranked & np.isfinite(data.ratings.values(dimension.key))
-    frame = pd.DataFrame(
-        {
-            "bot": data.bot[keep],
-            "unit": data.ratings.unit[keep],
-            "value": data.ratings.values(dimension.key)[keep],
-        }
-    )
-    means = frame.groupby(["bot", "unit"], sort=True)["value"].mean().reset_index()
-    return items_by_raters(means["value"].to_numpy(), means["bot"].tolist())
+    return told
 
 
 def _zscores(data: StudyData, section: Section) -> None:

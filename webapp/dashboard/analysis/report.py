@@ -19,16 +19,11 @@ from django.utils.translation import gettext as _
 
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import share
-from evaluation.stats.agreement import Agreement
 from webapp.dashboard import counts
 from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.methods import methods_section
 from webapp.dashboard.analysis.models import models_section
-from webapp.dashboard.analysis.raters import (
-    alpha_same_conversation,
-    raters_section,
-    reliability_of_bots,
-)
+from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.hybrid_rows import intercept_in_words
@@ -173,10 +168,10 @@ def _numbers(data: StudyData) -> list[tuple[str, str]]:
 
 
 def _agreement(data: StudyData) -> tuple[str, str]:
-    alpha: Agreement = alpha_same_conversation(data)
-    if alpha.value is not None:
-        return share(alpha.value), _("agreement, Krippendorff’s α")
-    return share(reliability_of_bots(data).value), _("reliability of the bots’ means, ICC(k)")
+    found = data.agreement
+    if found.same_conversation.value is not None:
+        return share(found.same_conversation.value), _("agreement, Krippendorff’s α")
+    return share(found.reliability_of_bots.value), _("reliability of the bots’ means, ICC(k)")
 
 
 def report_html(report: Report) -> str:

@@ -23,6 +23,8 @@ from webapp.studies.models import Study
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evaluation.analysis.agreement import RaterAgreement
+
 Link = Callable[[str], str]
 PointLink = Callable[[str, str, int, int], str]
 
@@ -91,6 +93,13 @@ class StudyData:
     def per_conversation(self) -> pd.DataFrame:
         """One row per rated conversation, its id as index: `bot`, and the mean of every dimension and the headline."""
         return self.ratings.per_conversation()
+
+    @cached_property
+    def agreement(self) -> RaterAgreement:
+        """Whether raters agree."""
+        from evaluation.analysis.agreement import rater_agreement
+
+        return rater_agreement(self.ratings)
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
