@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
+from pydantic import ConfigDict, Field, Strict
+
+from chatbots.outside import Values, ValuesError, values_read
 from webapp.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -16,84 +18,62 @@ if TYPE_CHECKING:
 FRAME_MAX_CHARS = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class MessageFrame:
+class Frame(Values):
+    """Base of what clients may send; keys that are not known here are let pass."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class MessageFrame(Frame):
     """A participant's message; `client_id` makes sending it again harmless."""
 
-    client_id: UUID
+    type: Literal["message"] = "message"
+    client_id: Annotated[UUID, Strict(False)]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class VoteFrame:
+class VoteFrame(Frame):
     """A vote on the bot turn numbered `turn`."""
 
-    turn: int
-    value: Literal[-1, 0, 1]
+    type: Literal["vote"] = "vote"
+    turn: int = Field(ge=0, lt=1_000_000)
+    value: int = Field(ge=-1, le=1)
 
 
-@dataclass(frozen=True, slots=True)
-class RetryFrame:
+class RetryFrame(Frame):
     """After `bot_failed`: ask for the same reply again."""
+
+    type: Literal["retry"] = "retry"
 
 
 ClientFrame = MessageFrame | VoteFrame | RetryFrame
+_ANY: Any = Annotated[ClientFrame, Field(discriminator="type")]
 
 
 def frame_parse(text: str) -> ClientFrame:
-    """Read one text frame of a client.
+    """Return one text frame of a client, read.
 
     Raises:
-        Refused: code `bad_frame`, with the value that is wrong and what would be right.
+        Refused: code `bad_frame`, with every value that is wrong and what would be right.
     """
     if len(text) > FRAME_MAX_CHARS:
         raise _bad(f"the frame has {len(text)} characters; at most {FRAME_MAX_CHARS} are read")
     try:
+        # Not by pydantic's own reader of JSON: half an emoji, which browsers do send, is an error to it.
         data = json.loads(text)
     except (ValueError, RecursionError):
         raise _bad("the frame is not JSON") from None
     if not isinstance(data, dict):
         raise _bad("the frame is not a JSON object")
-    kind = data.get("type")
-    if kind == "message":
-        return _message(data)
-    if kind == "vote":
-        return _vote(data)
-    if kind == "retry":
-        return RetryFrame()
-    raise _bad(f"type is {_show(kind)}; it must be 'message', 'vote' or 'retry'")
-
-
-def _message(data: dict[str, Any]) -> MessageFrame:
-    body = data.get("text")
-    if not isinstance(body, str):
-        raise _bad(f"text is {_show(body)}; it must be a string", data)
-    client_id = data.get("client_id")
     try:
-        if not isinstance(client_id, str):
-            raise ValueError
-        return MessageFrame(UUID(client_id), body)
-    except ValueError:
-        raise _bad(f"client_id is {_show(client_id)}; it must be a UUID") from None
+        return values_read(_ANY, data)
+    except ValuesError as error:
+        raise _bad(str(error), data.get("client_id")) from None
 
 
-def _vote(data: dict[str, Any]) -> VoteFrame:
-    turn, value = data.get("turn"), data.get("value")
-    if not isinstance(turn, int) or isinstance(turn, bool) or not 0 <= turn < 1_000_000:
-        raise _bad(f"turn is {_show(turn)}; it must be the number of a bot turn")
-    if isinstance(value, bool) or value not in (-1, 0, 1) or not isinstance(value, int):
-        raise _bad(f"value is {_show(value)}; it must be 1, 0 or -1")
-    return VoteFrame(turn, value)  # type: ignore[arg-type]
-
-
-def _bad(message: str, data: dict[str, Any] | None = None) -> Refused:
-    client_id = (data or {}).get("client_id")
+def _bad(message: str, client_id: Any = None) -> Refused:
     details = {"client_id": client_id} if isinstance(client_id, str) else {}
     return Refused("bad_frame", f"This frame was not understood: {message}.", **details)
-
-
-def _show(value: Any) -> str:
-    return repr(value)[:60]
 
 
 def turn_frame(*, turn: int, text: str, client_id: UUID | str) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def test_any_object_is_a_frame_or_refused(data: dict) -> None:
 @given(st.uuids(), st.text())
 def test_messages_survive_the_way(client_id: uuid.UUID, text: str) -> None:
     frame = frame_parse(json.dumps({"type": "message", "client_id": str(client_id), "text": text}))
-    assert frame == MessageFrame(client_id, text)
+    assert frame == MessageFrame(client_id=client_id, text=text)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,24 @@ def test_messages_survive_the_way(client_id: uuid.UUID, text: str) -> None:
 def test_refusals_name_the_value_and_what_is_right(data: object, says: str) -> None:
     with pytest.raises(Refused, match=says):
         frame_parse(json.dumps(data))
+
+
+def test_all_mistakes_are_told_at_once_and_by_whose_frame() -> None:
+    data = {"type": "vote", "turn": -1, "value": True, "client_id": "mine"}
+    with pytest.raises(Refused) as caught:
+        frame_parse(json.dumps(data))
+    assert caught.value.message == (
+        "This frame was not understood: 2 mistakes: (1) turn is -1; it must be a whole number at least 0 and below "
+        "1000000; (2) value is True; it must be a whole number from -1 to 1."
+    )
+    assert caught.value.details == {"client_id": "mine"}
+
+
+def test_keys_that_are_not_known_are_let_pass_and_half_an_emoji_is_text() -> None:
+    assert frame_parse('{"type": "retry", "sent_at": 5}') == RetryFrame()
+    id_ = uuid.uuid4()
+    text = f'{{"type": "message", "client_id": "{id_}", "text": "\\ud83d"}}'
+    assert frame_parse(text) == MessageFrame(client_id=id_, text="\ud83d")
 
 
 def test_huge_frames_are_refused() -> None:
