@@ -8,9 +8,11 @@ from evaluation.analysis.correlations import HybridCorrelations
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.results import study_correlations, study_point, study_trajectories
 from webapp.dashboard.wording.correlations import correlations_section
+from webapp.dashboard.wording.hybrid_section import hybrid_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.dashboard.wording.trajectories import group_title, point_table, trajectories_section
 from webapp.runs.models import SelfPlayRun
+from webapp.runs.selectors.fits import fits_newest
 
 
 def trajectories_part(data: StudyData) -> Section:
@@ -21,6 +23,17 @@ def trajectories_part(data: StudyData) -> Section:
         headline=data.headline,
         study_key=data.study.key,
         point_link=data.point_link,
+    )
+
+
+def hybrid_part(data: StudyData) -> Section:
+    """Return the stored fits of the hybrid metric."""
+    return hybrid_section(
+        fits_newest(data.study),
+        study_key=data.study.key,
+        bots=data.bots,
+        dimensions={dimension.key: dimension.title for dimension in data.dimensions},
+        link=data.link,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.column_titles import metric_titles
 from webapp.runs.models import HybridFit, SelfPlayRun
 from webapp.runs.selectors.courses import VOTES, turn_values
-from webapp.runs.selectors.fits import fit_leading
+from webapp.runs.selectors.fits import fit_leading, fits_newest
 from webapp.runs.selectors.frames import metric_frame
 from webapp.runs.selectors.selfplay import run_with_metrics
 
@@ -175,3 +175,27 @@ def _known_of_bots(
 
 def _by_bot(column: Any) -> dict[str, float]:
     return {str(bot): float(value) for bot, value in column.items()}
+
+
+Maker = Callable[[StudyData, SelfPlayRun | None], Any]
+
+RESULTS: dict[str, Maker] = {
+    "hybrid": lambda data, run: [
+        {"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(data.study)
+    ],
+    "trajectories": lambda data, run: {
+        kind: study_trajectories(data, kind).to_json() for kind in MEASURES
+    },
+    "correlations": lambda data, run: study_correlations(data, run).to_json(),
+}
+"""Every result of a study by its name: what `report --json` prints."""
+
+
+def results_json(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the document of every result.
+
+    Args:
+        run: self-play to set against the ratings; None: `study_correlations` chooses.
+    """
+    for name, make in RESULTS.items():
+        yield name, make(data, run)

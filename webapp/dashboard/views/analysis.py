@@ -22,10 +22,10 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
-from webapp.dashboard.analysis.report import report_html, report_of, report_steps
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
 from webapp.dashboard.parts import correlations_part, point_part, trajectories_part
+from webapp.dashboard.report import report_html, report_of, report_steps
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
 from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
 from webapp.dashboard.wording.sections import NamedTable, Section

@@ -12,7 +12,6 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.forms import FitForm, study_targets
-from webapp.dashboard.hybrid_view import hybrid_view
 from webapp.dashboard.selectors import metrics_progress
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import (
@@ -21,6 +20,7 @@ from webapp.dashboard.views.study import (
     study_page,
     synthetic_asked,
 )
+from webapp.dashboard.wording.hybrid import hybrid_view
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_conversations, study_whole

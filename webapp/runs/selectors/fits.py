@@ -36,3 +36,22 @@ def fit_is_behind(fit: HybridFit) -> bool:
     if not fit.request.get("include_synthetic"):
         changed = changed.filter(conversation__is_synthetic=False)
     return changed.exists()
+
+
+def fits_newest(study: Study) -> list[HybridFit]:
+    """Return the newest finished fit of each preset, target, intercept, choice of bots and run; `fit_leading` first."""
+    fits = HybridFit.objects.filter(study=study, state=Job.State.DONE, result__isnull=False)
+    newest: dict[tuple[str, ...], HybridFit] = {}
+    for fit in fits.defer("kept", "predictions").order_by("-pk"):
+        asked = fit.request
+        newest.setdefault(
+            (
+                str(asked.get("preset")),
+                ",".join(asked.get("targets") or ()),
+                str(asked.get("intercept")),
+                ",".join(sorted(asked.get("exclude_bots") or ())),
+                str(fit.run_id),
+            ),
+            fit,
+        )
+    return list(newest.values())

@@ -19,8 +19,8 @@ from evaluation.printing import share
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.dashboard.analysis.study_data import study_data
-from webapp.dashboard.hybrid_view import hybrid_view
 from webapp.dashboard.parts import correlations_part
+from webapp.dashboard.wording.hybrid import hybrid_view
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.summary import bot_summary

@@ -16,8 +16,10 @@ from django.core.management import CommandError, call_command
 
 from tests.builders import make_study
 from tests.webapp.dashboard.analysis.conftest import TABLE
+from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.results import study_correlations, study_trajectories
 from webapp.dashboard.wording.sections import number_cell, span_cell
 from webapp.studies.models import Study
 
@@ -85,6 +87,20 @@ def test_one_file_with_every_part(page: tuple[str, Page]) -> None:
     assert 'tabindex="0"' not in re.sub(r'<div class="table-scroll"[^>]*>', "", html)
     # Everything drawn has a table, and every table its CSV.
     assert html.count("<figure ") == html.count("<table ") == len(found.downloads)
+
+
+def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -> None:
+    printed = io.StringIO()
+    call_command("report", "--study=analysed", "--json", stdout=printed)
+    found = json.loads(printed.getvalue())
+    assert found["study"] == "analysed"
+    assert found["hybrid"] == []
+    assert found["correlations"] == study_correlations(data).to_json()
+    for kind in ("best-worst", "by-trait"):
+        assert found["trajectories"][kind] == study_trajectories(data, kind).to_json()
+    with pytest.raises(CommandError, match="name the page by --output") as error:
+        call_command("report", "--study=analysed")
+    assert error.value.returncode == 2
 
 
 def test_every_csv_reads_back(page: tuple[str, Page]) -> None:

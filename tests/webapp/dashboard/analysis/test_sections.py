@@ -15,11 +15,10 @@ from scipy import stats
 from evaluation.analysis.planning import plan_raters
 from evaluation.stats.anova import anova
 from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records
-from webapp.dashboard.analysis.hybrid import hybrid_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
-from webapp.dashboard.parts import correlations_part, point_part, trajectories_part
+from webapp.dashboard.parts import correlations_part, hybrid_part, point_part, trajectories_part
 from webapp.dashboard.plots.figure import Table
 from webapp.dashboard.results import study_correlations, study_trajectories
 from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
@@ -269,7 +268,7 @@ def test_the_matrices_are_a_result_of_numbers(data: StudyData) -> None:
 
 
 def test_without_a_fit_the_command_is_named(data: StudyData) -> None:
-    assert "manage.py fit_hybrid --study analysed" in hybrid_section(data).missing[0]
+    assert "manage.py fit_hybrid --study analysed" in hybrid_part(data).missing[0]
 
 
 def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> None:
@@ -278,7 +277,7 @@ def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> Non
         *("--study=analysed", "--features=words_user", "--intercept=common", "--json"),
         stdout=StringIO(),
     )
-    section = hybrid_section(data)
+    section = hybrid_part(data)
     assert not section.missing
     fit = HybridFit.objects.get(study=data.study)
     found = {part.id: part.table for part in [*section.figures, *section.tables]}

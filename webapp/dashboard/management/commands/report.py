@@ -1,4 +1,7 @@
-"""`report --study KEY --output FILE.html`: the whole analysis of a study as one self-contained page."""
+"""`report --study KEY --output FILE.html`: the whole analysis of a study as one self-contained page.
+
+`report --study KEY --json` prints the results that the page is made of.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from webapp.core.management.base import ConfabCommand
-from webapp.dashboard.analysis.report import report_html, report_of, report_steps
+from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.analysis.study_data import study_data
+from webapp.dashboard.report import report_html, report_of, report_steps
+from webapp.dashboard.results import results_json
 from webapp.ratings.bots import study_bots
 from webapp.runs.management.studies import study_named
 from webapp.runs.selectors.selfplay import run_by_id
@@ -20,7 +24,12 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--study", required=True, metavar="KEY")
-        parser.add_argument("--output", required=True, type=Path, metavar="FILE.html")
+        parser.add_argument(
+            "--output",
+            type=Path,
+            metavar="FILE.html",
+            help="the page; without it --json prints all results",
+        )
         parser.add_argument(
             "--bots",
             type=Path,
@@ -40,13 +49,11 @@ class Command(ConfabCommand):
 
     def run(self, **options: Any) -> dict[str, Any]:
         study = study_named(options["study"])
-        output: Path = options["output"]
-        if not output.resolve().parent.is_dir():
-            raise LookupError(f"there is no folder {output.resolve().parent}")
-        if output.is_dir():
-            raise LookupError(
-                f"{output} is a folder; name a file, such as {output / 'report.html'}"
-            )
+        output: Path | None = options["output"]
+        if output is None and not options["json"]:
+            raise Usage("name the page by --output FILE.html, or ask for the results by --json")
+        if output is not None:
+            _writable(output)
         run = run_by_id(options["run"]) if options["run"] is not None else None
         table: Path | None = options["bots"]
         own = None
@@ -62,6 +69,8 @@ class Command(ConfabCommand):
             raise LookupError(
                 f"study {study.key} has no ratings yet, so there is nothing to report"
             )
+        if output is None:
+            return {"study": study.key, **dict(self.progress(results_json(data, run)))}
         steps = list(report_steps(data, run))
         sections = [make() for _title, make in self.progress(steps, what="Report")]
         page = report_html(report_of(data, sections))
@@ -70,3 +79,15 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"The report is in {result['file']}")
+
+
+def _writable(output: Path) -> None:
+    """Refuse a place where no file can be written.
+
+    Raises:
+        LookupError: with what would be right.
+    """
+    if not output.resolve().parent.is_dir():
+        raise LookupError(f"there is no folder {output.resolve().parent}")
+    if output.is_dir():
+        raise LookupError(f"{output} is a folder; name a file, such as {output / 'report.html'}")

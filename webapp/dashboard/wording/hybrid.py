@@ -18,7 +18,11 @@ from evaluation.printing import share
 from evaluation.stats.compare import ORDER_ALPHA
 from webapp.dashboard import counts
 from webapp.dashboard.column_titles import short_titles
-from webapp.dashboard.hybrid_rows import (
+from webapp.dashboard.plots.figure import Figure
+from webapp.dashboard.plots.predictions import predictions_figure
+from webapp.dashboard.plots.scatter import scatter_figure
+from webapp.dashboard.plots.weights import weights_figure
+from webapp.dashboard.wording.hybrid_tables import (
     METHODS,
     Check,
     Predictor,
@@ -30,10 +34,6 @@ from webapp.dashboard.hybrid_rows import (
     predictors_of,
     predictors_selfplay,
 )
-from webapp.dashboard.plots.figure import Figure
-from webapp.dashboard.plots.predictions import predictions_figure
-from webapp.dashboard.plots.scatter import scatter_figure
-from webapp.dashboard.plots.weights import weights_figure
 from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.bots import BotInfo

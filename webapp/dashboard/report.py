@@ -20,15 +20,11 @@ from django.utils.translation import gettext as _
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import share
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.hybrid import hybrid_section
-from webapp.dashboard.analysis.methods import methods_section
 from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.csvs import table_csv
-from webapp.dashboard.hybrid_rows import intercept_in_words
-from webapp.dashboard.hybrid_view import target_in_words
-from webapp.dashboard.parts import correlations_part, trajectories_part
+from webapp.dashboard.parts import correlations_part, hybrid_part, trajectories_part
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.comparisons import (
@@ -37,6 +33,9 @@ from webapp.dashboard.wording.comparisons import (
     headline_sentence,
     ratings_section,
 )
+from webapp.dashboard.wording.hybrid import target_in_words
+from webapp.dashboard.wording.hybrid_tables import intercept_in_words
+from webapp.dashboard.wording.methods import methods_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.runs.models import SelfPlayRun
@@ -106,7 +105,7 @@ def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[St
     yield _("comparisons"), lambda: comparisons_section(data, compared(data, summary))
     yield _("models"), lambda: models_section(data)
     yield _("raters"), lambda: raters_section(data, names=False)
-    yield _("hybrid metric"), lambda: hybrid_section(data)
+    yield _("hybrid metric"), lambda: hybrid_part(data)
     yield _("trajectories"), lambda: trajectories_part(data)
     yield _("correlations"), lambda: correlations_part(data, run)
     yield _("methods"), lambda: methods_section(data)

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.printing import share
-from webapp.dashboard.hybrid_view import hybrid_view, target_in_words
+from webapp.dashboard.wording.hybrid import hybrid_view, target_in_words
 from webapp.dashboard.wording.hybrid_verdict import verdict_text
 
 

@@ -2,56 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.hybrid_rows import Predictor
-from webapp.dashboard.hybrid_view import HybridView, hybrid_view
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
+from webapp.dashboard.wording.hybrid import HybridView, hybrid_view
+from webapp.dashboard.wording.hybrid_tables import Predictor
 from webapp.dashboard.wording.sections import NamedTable, Section
-from webapp.runs.models import HybridFit, Job
+from webapp.ratings.bots import BotInfo
+from webapp.runs.models import HybridFit
 
 
-def fits_stored(data: StudyData) -> list[HybridFit]:
-    """The newest finished fit of each preset, target, intercept and choice of bots; `fit_leading` first."""
-    fits = HybridFit.objects.filter(study=data.study, state=Job.State.DONE, result__isnull=False)
-    newest: dict[tuple[str, ...], HybridFit] = {}
-    for fit in fits.defer("kept", "predictions").order_by("-pk"):
-        asked = fit.request
-        newest.setdefault(
-            (
-                str(asked.get("preset")),
-                ",".join(asked.get("targets") or ()),
-                str(asked.get("intercept")),
-                ",".join(sorted(asked.get("exclude_bots") or ())),
-                str(fit.run_id),
-            ),
-            fit,
-        )
-    return list(newest.values())
+def hybrid_section(
+    fits: Sequence[HybridFit],
+    *,
+    study_key: str,
+    bots: Mapping[str, BotInfo],
+    dimensions: Mapping[str, str],
+    link: Callable[[str], str] = lambda bot: "",
+) -> Section:
+    """Return stored fits, each with its figures.
 
-
-def hybrid_section(data: StudyData) -> Section:
-    """All stored fits, each with its figures; first the one that other pages speak of."""
+    Args:
+        fits: first the one that pages speak of.
+        study_key: for the command that makes one.
+        bots: of the study, for titles and marks.
+        dimensions: titles of the rubric's by key.
+        link: address of a bot's conversations.
+    """
     section = Section("hybrid", _("Hybrid metric"))
-    fits = fits_stored(data)
     if not fits:
         section.missing.append(
             _("No hybrid metric has been fitted; run `manage.py fit_hybrid --study {key}`.").format(
-                key=data.study.key
+                key=study_key
             )
         )
         return section
-    titles = {dimension.key: dimension.title for dimension in data.dimensions}
     drawn: set[tuple[str, str]] = set()
     for fit in fits:
         assert fit.result is not None
-        view = hybrid_view(fit.result, data.bots, data.link, titles)
+        view = hybrid_view(fit.result, bots, link, dimensions)
         name = _("fit {pk}: preset {preset}, target {target}, {intercept}").format(
             pk=fit.pk,
             preset=fit.result["preset"],

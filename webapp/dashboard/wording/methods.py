@@ -20,11 +20,11 @@ from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.hybrid import fits_stored
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.runs.models import MetricResult, MetricVersion
+from webapp.runs.selectors.fits import fits_newest
 from webapp.runs.selectors.metrics import metrics_all, versions_current
 
 _PACKAGES = ("numpy", "scipy", "pandas", "django", "torch", "transformers")
@@ -170,7 +170,7 @@ def _told(params: Mapping[str, Any], before: str = "") -> str:
 
 def _fits(data: StudyData) -> NamedTable | None:
     rows = []
-    for fit in fits_stored(data):
+    for fit in fits_newest(data.study):
         identity = (fit.result or {}).get("identity", {})
         asked = fit.request
         rows.append(
