@@ -12,7 +12,7 @@ from webapp.conversations import services as conversation_services
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.ratings.services import RatingOutcome, rating_submit
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Participant, Study, StudyVersion
 from webapp.studies.services import consent_record, participant_enter, study_create
 
 
@@ -36,6 +36,13 @@ def make_study(key: str = "s", **fields: Any) -> Study:
         "typing_chars_per_s": 0,
     }
     return study_create(key=key, **{**defaults, **fields})
+
+
+def force_bots(study: Study, bots: list[str]) -> None:
+    """Give a study bots that may not be registered: it may outlive a bot's registration."""
+    values = study.values.model_copy(update={"bots": tuple(bots)})
+    StudyVersion.objects.filter(pk=study.version_id).update(values=values)
+    study.refresh_from_db()
 
 
 def make_participant(study: Study, **fields: Any) -> Participant:

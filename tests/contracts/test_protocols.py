@@ -55,7 +55,7 @@ def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(
 @pytest.mark.django_db
 def test_it_asks_the_studys_questions(protocol: StudyProtocol) -> None:
     study = make_study(protocol=protocol.name)
-    assert protocol.form(study).dimensions.count() == 5
+    assert protocol.form(study.version).dimensions.count() == 5
 
 
 def test_steps_in_a_row_with_one_heading_share_a_place() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chatbots import Identity
-from webapp.studies.models import Rubric, Study
+from webapp.studies.models import Rubric, StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
     Progress,
@@ -32,8 +32,8 @@ class SmallTalk:
         [bot] = draw.bots()
         return TaskPlan("chat", (SlotPlan(bot=bot),))
 
-    def form(self, study: Study) -> Rubric:
-        return study.rubric
+    def form(self, version: StudyVersion) -> Rubric:
+        return version.rubric
 
     def is_complete(self, progress: Progress) -> bool:
         return progress.n_rated > 0

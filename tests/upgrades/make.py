@@ -63,14 +63,15 @@ def _people() -> None:
     from webapp.conversations import services
     from webapp.conversations.models import Conversation
     from webapp.ratings.services import rating_draft_store
-    from webapp.studies.models import Study, Task
+    from webapp.studies.models import Task
     from webapp.studies.services import participant_enter
     from webapp.studies.terms import consent_version
+    from webapp.studies.versions import study_edit
 
     study = make_study(
         STUDY,
         bots=["eliza", "retrieval", "parrot", "generic"],
-        protocol="balanced",
+        rule="balanced",
         max_exchanges=15,
         prolific_rated="RATED1",
         prolific_withdrawn="GONE1",
@@ -134,13 +135,12 @@ def _people() -> None:
     Task.objects.filter(state="open").update(created_at=long_ago)
     Conversation.objects.filter(due_turn__isnull=False).update(due_since=long_ago)
     # Its texts change; who comes now agrees to others.
-    first = consent_version(study)
-    Study.objects.filter(pk=study.pk).update(payment="£2")
-    study.refresh_from_db()
-    assert consent_version(study) != first
+    first = consent_version(study.values)
+    study = study_edit(study=study, payment="£2")
+    assert consent_version(study.values) != first
     make_rating(make_conversation(study, n_exchanges=3, **prolific("later")), quality=3)
     # With these eight completed it is full, whoever still holds a place.
-    Study.objects.filter(pk=study.pk).update(n_conversations_wanted=8)
+    study_edit(study=study, n_conversations_wanted=8)
 
 
 def _researchers() -> None:

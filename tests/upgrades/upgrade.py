@@ -34,12 +34,12 @@ def _goes_on() -> dict[str, Any]:
     from webapp.conversations.models import Conversation
     from webapp.core.errors import Refused
     from webapp.studies.models import Study
+    from webapp.studies.versions import study_edit
 
     study = Study.objects.get(key="collects")
     draft = Conversation.objects.exclude(rating_draft={}).get()
     code = make_rating(draft).task.completion_code
-    Study.objects.filter(pk=study.pk).update(n_conversations_wanted=11)
-    study.refresh_from_db()
+    study = study_edit(study=study, n_conversations_wanted=11)
     newcomers = [make_conversation(study, entry_nonce=f"new{n}") for n in range(2)]
     try:
         make_conversation(study, entry_nonce="one too many")

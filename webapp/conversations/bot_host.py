@@ -295,18 +295,18 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
     """
     bot_ids: dict[str, None] = {}
     studies = Study.objects.filter(state=Study.State.COLLECTING).exclude(key=DEMO_PAPER_KEY)
-    for bots in studies.values_list("bots", flat=True):
-        bot_ids.update(dict.fromkeys(bots))
+    for study in studies:
+        bot_ids.update(dict.fromkeys(study.bots))
     pools = settings.CONFAB_BOT_POOLS
     return [b for b in bot_ids if pool is None or pools.get(b, "default") == pool]
 
 
 def _due_read(conversation_id: uuid.UUID) -> tuple[int, str, chatbots.Conversation, int]:
-    row = Conversation.objects.select_related("bot", "study").get(pk=conversation_id)
-    if row.due_turn is None or row.study is None:
+    row = Conversation.objects.select_related("bot", "slot__task__version").get(pk=conversation_id)
+    if row.due_turn is None or row.version is None:
         raise LookupError(f"no reply is due in {conversation_id}")
     value = selectors.conversation_value(row)
-    return row.due_turn, row.bot.bot_id, value, row.study.typing_chars_per_s
+    return row.due_turn, row.bot.bot_id, value, row.version.values.chat.typing_chars_per_s
 
 
 _runtime: BotHostRuntime | None = None

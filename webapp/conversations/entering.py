@@ -37,4 +37,4 @@ def conversation_enter(
             is_synthetic=is_synthetic,
         )
         consent_record(participant=participant)
-        return conversation_start(participant=participant)
+        return conversation_start(participant=participant, version=study.version)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from chatbots.endpoints.metering import ReplyCost
 from webapp.bots.models import BotVersion
 from webapp.core.models import TimeStamped
-from webapp.studies.models import Participant, Slot, Study, Task
+from webapp.studies.models import Participant, Slot, Study, StudyVersion, Task
 
 _MOST_TOKENS = 2**31 - 1
 
@@ -103,6 +103,13 @@ class Conversation(TimeStamped):
     def task(self) -> Task | None:
         """The task it is made in; None for what was imported or is self-play."""
         return self.slot.task if self.slot else None
+
+    @property
+    def version(self) -> StudyVersion | None:
+        """What its study said when it was begun; of an imported one, what the study says now."""
+        if self.task is not None:
+            return self.task.version
+        return self.study.version if self.study is not None else None
 
 
 class Turn(models.Model):

@@ -62,7 +62,7 @@ def conversation_for(
             participant__in=list(participant_ids),
             source=Conversation.Source.CHAT,
         )
-        .select_related("study__rubric", "participant", "slot__task", "bot")
+        .select_related("study__version", "participant", "slot__task__version__rubric", "bot")
         .first()
     )
 
@@ -83,10 +83,11 @@ def can_rate(conversation: Conversation) -> bool:
 
 
 def _has_enough(conversation: Conversation) -> bool:
+    version = conversation.version
     return (
-        conversation.study is not None
+        version is not None
         and conversation.state == Conversation.State.OPEN
-        and conversation.n_exchanges >= conversation.study.min_exchanges
+        and conversation.n_exchanges >= version.values.chat.min_exchanges
     )
 
 
@@ -117,7 +118,9 @@ def _overdue_since() -> datetime:
 
 def history(conversation_id: UUID) -> History:
     """Turns in order, the pending reply, and whether rating is open."""
-    conversation = Conversation.objects.select_related("study").get(pk=conversation_id)
+    conversation = Conversation.objects.select_related("slot__task__version").get(
+        pk=conversation_id
+    )
     turns = [
         {"turn": index, "speaker": speaker, "text": text, "vote": vote}
         for index, speaker, text, vote in Turn.objects.filter(conversation_id=conversation_id)
@@ -136,7 +139,9 @@ def history(conversation_id: UUID) -> History:
 
 def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
     """How the reply with this number stands."""
-    conversation = Conversation.objects.select_related("study", "bot").get(pk=conversation_id)
+    conversation = Conversation.objects.select_related("slot__task__version", "bot").get(
+        pk=conversation_id
+    )
     text = (
         Turn.objects.filter(conversation_id=conversation_id, index=turn_index, speaker="bot")
         .values_list("text", flat=True)

@@ -30,7 +30,7 @@ from webapp.conversations.selectors import (
     failure_of,
 )
 from webapp.core.errors import Refused
-from webapp.studies.models import Outcome, Participant, Slot, Task
+from webapp.studies.models import Outcome, Participant, Slot, StudyVersion, Task
 from webapp.studies.services import (
     conversation_seed,
     task_close,
@@ -60,13 +60,22 @@ class BotTurn:
     can_rate: bool
 
 
-def conversation_start(*, participant: Participant, exclude: Collection[str] = ()) -> Conversation:
+def conversation_start(
+    *,
+    participant: Participant,
+    exclude: Collection[str] = (),
+    version: StudyVersion | None = None,
+) -> Conversation:
     """Open the participant's next conversation; while one is open, that one comes back.
+
+    Args:
+        exclude, version: as `task_open`.
 
     Raises:
         Refused: as `task_open`.
     """
-    task = task_open(participant=participant, exclude={*exclude, *bots_unavailable_at_hosts()})
+    exclude = {*exclude, *bots_unavailable_at_hosts()}
+    task = task_open(participant=participant, exclude=exclude, version=version)
     return task_chats(task=task)[0]
 
 
@@ -126,7 +135,7 @@ def turn_add_human(*, conversation_id: UUID, client_id: UUID, text: str) -> Huma
     with transaction.atomic():
         conversation = (
             Conversation.objects.select_for_update(of=("self",))
-            .select_related("bot", "study")
+            .select_related("bot", "slot__task__version")
             .filter(pk=conversation_id)
             .first()
         )
@@ -137,13 +146,13 @@ def turn_add_human(*, conversation_id: UUID, client_id: UUID, text: str) -> Huma
         stored = Turn.objects.filter(conversation=conversation, client_id=client_id).first()
         if stored is not None:
             return HumanTurn(stored, conversation.bot.bot_id, created=False)
-        study = conversation.study
+        version = conversation.version
         details: dict[str, Any] = {"client_id": str(client_id)}
         if (
-            study is None
+            version is None
             or conversation.source != Conversation.Source.CHAT
             or conversation.state != Conversation.State.OPEN
-            or conversation.n_exchanges >= study.max_exchanges
+            or conversation.n_exchanges >= version.values.chat.max_exchanges
         ):
             raise Refused("closed", _("This chat is finished. You can rate it now."), **details)
         failure = failure_of(conversation)
@@ -164,7 +173,7 @@ def turn_add_human(*, conversation_id: UUID, client_id: UUID, text: str) -> Huma
         text = storable(text).strip()
         if not text:
             raise Refused("empty", _("Write something first."), **details)
-        n_over = len(text) - study.max_message_chars
+        n_over = len(text) - version.values.chat.max_message_chars
         if n_over > 0:
             raise Refused(
                 "too_long",
@@ -174,7 +183,7 @@ def turn_add_human(*, conversation_id: UUID, client_id: UUID, text: str) -> Huma
                     n_over,
                 )
                 % {"n": n_over},
-                limit=study.max_message_chars,
+                limit=version.values.chat.max_message_chars,
                 **details,
             )
         index = Turn.objects.filter(conversation=conversation).count()
@@ -393,7 +402,9 @@ def conversation_swap(*, conversation: Conversation) -> Conversation:
     """
     with transaction.atomic():
         task = _failed_close(conversation, Task.State.FAILED)
-        return conversation_start(participant=task.participant, exclude=task.bot_ids)
+        return conversation_start(
+            participant=task.participant, exclude=task.bot_ids, version=task.version
+        )
 
 
 def conversation_finish_failed(*, conversation: Conversation) -> Task:

@@ -51,6 +51,6 @@ def _study_of(context_id: str) -> tuple[int, str, float | None] | None:
         return None
     return (
         Conversation.objects.filter(pk=pk, study__isnull=False)
-        .values_list("study_id", "study__key", "study__max_cost")
+        .values_list("study_id", "study__key", "study__version__values__quotas__max_cost")
         .first()
     )

@@ -86,7 +86,7 @@ class Reading:
 def conversations_to_read() -> QuerySet[Conversation]:
     """Return all conversations, each with what the reader's page says of it in the same query."""
     return Conversation.objects.select_related(
-        "bot", "study__rubric", "selfplay__run", "selfplay__partner"
+        "bot", "study__version__rubric", "selfplay__run", "selfplay__partner"
     )
 
 

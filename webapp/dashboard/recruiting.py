@@ -26,7 +26,9 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
         "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
         "Prolific does not know."
     )
-    has_code = study.prolific_rated or link_code(study.completion_url)
+    has_code = study.values.recruitment.prolific_rated or link_code(
+        study.values.recruitment.completion_url
+    )
     return [
         RecruitingLink(_("Anybody"), address),
         RecruitingLink(

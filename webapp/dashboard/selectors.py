@@ -114,7 +114,7 @@ def study_rows() -> list[StudyRow]:
                 pill=pill,
                 state=state,
                 n_completed=found.get("n", 0),
-                n_wanted=study.n_conversations_wanted,
+                n_wanted=study.values.quotas.n_conversations_wanted,
                 n_bots=max(len(study.bots), found.get("n_bots", 0)),
                 latest=_latest(study, found.get("latest")),
             )
@@ -204,7 +204,7 @@ def _unpaid() -> list[Need]:
         Participant.objects.filter(
             is_synthetic=False,
             tasks__state=Task.State.FAILED,
-            study__promises_pay_on_failure=True,
+            tasks__version__values__texts__promises_pay_on_failure=True,
         )
         .exclude(tasks__completion_code__isnull=False)
         .exclude(tasks__state=Task.State.OPEN)
@@ -331,7 +331,7 @@ def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
     )
     return StudyCards(
         n_completed=counted["n"],
-        n_wanted=study.n_conversations_wanted,
+        n_wanted=study.values.quotas.n_conversations_wanted,
         n_people=people.count(),
         n_raters=raters_count(conversations),
         left_early=assigned["left"] / assigned["over"] if assigned["over"] else None,

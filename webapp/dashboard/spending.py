@@ -57,12 +57,15 @@ def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
 def study_spent(study: Study) -> Spent | None:
     """The study's account; None if no bot of it may cost money and it has no cap."""
     account = spending_by_key(Spending.Of.STUDY, [str(study.pk)]).get(str(study.pk))
-    if account is None and study.max_cost is None and not bots_spent(study.bots):
+    if account is None and study.values.quotas.max_cost is None and not bots_spent(study.bots):
         return None
     spent = account.spent if account is not None else 0.0
     unknown = account is not None and account.n_calls == account.n_unpriced > 0
     return Spent(
-        None if unknown else spent, study.max_cost, bool(bots_beyond_cap(study)), _about(account)
+        None if unknown else spent,
+        study.values.quotas.max_cost,
+        bool(bots_beyond_cap(study)),
+        _about(account),
     )
 
 

@@ -141,7 +141,7 @@ def _framed(
 
 def frame_ancestors(study: Study | None) -> list[str]:
     """The origins in the study's field, without what is no origin."""
-    return frame_origins(study.frame_ancestors)[0] if study else []
+    return frame_origins(study.values.recruitment.frame_ancestors)[0] if study else []
 
 
 def with_policy(

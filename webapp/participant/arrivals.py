@@ -81,7 +81,7 @@ class Arrival:
                 participant=participant, recruitment=self.recruitment, is_theirs=self.is_theirs
             )
         context = {
-            **study_texts(self.study),
+            **study_texts(self.study, self.study.version),
             "visit": self.visit,
             "code": refusal.code,
             "text": refusal_text(refusal.code, self.recruitment.platform),

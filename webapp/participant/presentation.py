@@ -20,9 +20,10 @@ from markdown.treeprocessors import Treeprocessor
 
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import PLATFORM_NAMES
-from webapp.studies.models import Study
+from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import Place, places, protocols
 from webapp.studies.selectors import PLACE_HELD_FOR
+from webapp.studies.values import DEFAULT_THANKS
 
 _WORDS_READ_PER_MINUTE = 200
 
@@ -112,15 +113,19 @@ def refusal_text(code: str, platform: str) -> RefusalText:
     )
 
 
-def study_texts(study: Study) -> dict[str, Any]:
-    """What a study says about itself, as the pages show it."""
+def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
+    """Return what a version of a study says about itself, as the pages show it."""
+    values = version.values
     return {
         "study": study,
-        "consent_points": _lines(study.consent_points),
-        "consent_html": study_markdown(study.consent_text),
-        "consent_minutes": max(1, round(len(study.consent_text.split()) / _WORDS_READ_PER_MINUTE)),
-        "instructions": [_point(line) for line in _lines(study.instructions_text)],
-        "n_questions": protocols.get(study.protocol).form(study).dimensions.count(),
+        "values": values,
+        "consent_points": _lines(values.texts.consent_points),
+        "consent_html": study_markdown(values.texts.consent_text),
+        "consent_minutes": max(
+            1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)
+        ),
+        "instructions": [_point(line) for line in _lines(values.texts.instructions_text)],
+        "n_questions": protocols.get(study.protocol).form(version).dimensions.count(),
     }
 
 
@@ -148,13 +153,14 @@ def study_markdown(text: str) -> str:
     return mark_safe(html)  # noqa: S308  escaped before
 
 
-def chat_notes(study: Study) -> dict[str, tuple[str, str]]:
+def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
     """Notes that an address may ask the chat page to show: (bold first words, the rest)."""
     failed = _("The chatbot did not answer.")
     return {
         "too_early": (
             _("Not yet."),
-            _("You can rate the chat after at least %(n)s messages.") % {"n": study.min_exchanges},
+            _("You can rate the chat after at least %(n)s messages.")
+            % {"n": version.values.chat.min_exchanges},
         ),
         "waiting_for_reply": (
             _("The chatbot is still answering."),
@@ -169,10 +175,10 @@ def chat_notes(study: Study) -> dict[str, tuple[str, str]]:
     }
 
 
-def own_thanks(study: Study) -> str:
-    """The study's own words of thanks; the page thanks already, so not the default ones."""
-    default = Study._meta.get_field("thanks_text").default
-    return "" if study.thanks_text == default else study.thanks_text
+def own_thanks(version: StudyVersion) -> str:
+    """Return the study's own words of thanks; the page thanks already, so not the default ones."""
+    thanks = version.values.texts.thanks_text
+    return "" if thanks == DEFAULT_THANKS else thanks
 
 
 def place_held_until(conversation: Conversation) -> datetime | None:

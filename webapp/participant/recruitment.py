@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from django.core import signing
 
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Participant, Study, StudyVersion
 from webapp.studies.prolific import is_prolific
 from webapp.studies.terms import consent_version
 
@@ -94,14 +94,18 @@ def recruitment_read(query: Mapping[str, str]) -> Recruitment:
     )
 
 
-def recruitment_sign(study: Study, recruitment: Recruitment) -> str:
-    """The hidden field of the entry form: what came with the link, and a nonce to know the form by."""
+def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitment) -> str:
+    """Return the hidden field of the entry form: what came with the link, and a nonce to know the form by.
+
+    Args:
+        version: of the study, whose texts have been read by whoever sends the form.
+    """
     value = {
         "study": study.key,
         "fields": recruitment.fields,
         "rehearsal": recruitment.rehearsal,
         "nonce": recruitment.nonce or secrets.token_urlsafe(16),
-        "consent": consent_version(study),
+        "consent": consent_version(version.values),
     }
     return signing.dumps(value, salt=_SALT, compress=True)
 
@@ -136,5 +140,7 @@ def platform_name(participant: Participant, study: Study) -> str:
     """What to call the place that sent the person; empty if they came by themselves."""
     if participant.platform in PLATFORM_NAMES:
         return PLATFORM_NAMES[participant.platform]
-    by_prolific = study.prolific_rated or is_prolific(study.completion_url)
+    by_prolific = study.values.recruitment.prolific_rated or is_prolific(
+        study.values.recruitment.completion_url
+    )
     return PLATFORM_NAMES["prolific"] if by_prolific else ""

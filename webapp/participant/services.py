@@ -55,7 +55,7 @@ def chat_begin(
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
     if participant is not None and (by_token or not recruitment.external_id):
         consent_record(participant=participant)
-        return conversation_start(participant=participant)
+        return conversation_start(participant=participant, version=study.version)
     return conversation_enter(
         study=study,
         platform=recruitment.platform,
@@ -72,7 +72,7 @@ def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool) ->
         raise Refused(UNFILLED, _("The link came without its ids."))
     if recruitment.is_preview:
         raise Refused(PREVIEW, _("Accept the task to start."))
-    if recruitment.consent and recruitment.consent != consent_version(study):
+    if recruitment.consent and recruitment.consent != consent_version(study.values):
         raise Refused(
             CHANGED, _("The study was changed since you opened this page. Please read it again.")
         )

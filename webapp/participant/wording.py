@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from webapp.studies.models import Study
+from webapp.studies.models import StudyVersion
 
 # A number of each plural category of CLDR, as `Intl.PluralRules` names them in the browser. The
 # catalogue's own rule then gives that category's form, whatever the language.
@@ -19,7 +19,7 @@ def plural_forms(singular: str, plural: str) -> dict[str, str]:
     return {category: ngettext(singular, plural, n) for category, n in _SAMPLES.items()}
 
 
-def chat_words(study: Study) -> dict[str, Any]:
+def chat_words(version: StudyVersion) -> dict[str, Any]:
     """What `chat.js` says."""
     return {
         "progress": _("%(n)s of %(of)s messages"),
@@ -54,7 +54,7 @@ def chat_words(study: Study) -> dict[str, Any]:
             [
                 _("The chatbot did not answer."),
                 _("This is our fault, not yours. Your messages are saved and you will be paid.")
-                if study.promises_pay_on_failure
+                if version.values.texts.promises_pay_on_failure
                 else _("This is our fault, not yours. Your messages are saved."),
             ]
         ),

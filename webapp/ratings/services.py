@@ -80,27 +80,32 @@ def rating_submit(
     with transaction.atomic():
         conversation = (
             Conversation.objects.select_for_update(of=("self",))
-            .select_related("study__rubric", "slot__task")
+            .select_related("study__version", "slot__task__version__rubric")
             .get(pk=conversation.pk)
         )
-        study, task = conversation.study, conversation.task
-        if conversation.participant_id != participant.pk or study is None or task is None:
+        study, task, version = conversation.study, conversation.task, conversation.version
+        if (
+            conversation.participant_id != participant.pk
+            or study is None
+            or task is None
+            or version is None
+        ):
             raise Refused("not_found", _("We cannot open this chat here."))
         existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
         if existing is not None:
             return RatingOutcome(existing, task, created=False)
         if conversation.state != Conversation.State.OPEN:
             raise Refused("closed", _("This chat is finished."))
-        if conversation.n_exchanges < study.min_exchanges:
+        if conversation.n_exchanges < version.values.chat.min_exchanges:
             raise Refused(
                 "too_early",
                 _("Write a little more before you rate the chat."),
-                n_missing=study.min_exchanges - conversation.n_exchanges,
+                n_missing=version.values.chat.min_exchanges - conversation.n_exchanges,
             )
         if reply_is_coming(conversation):
             raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
         protocol = protocols.get(study.protocol)
-        rubric = protocol.form(study)
+        rubric = protocol.form(version)
         errors = answers_check(rubric=rubric, answers=answers)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
@@ -131,7 +136,7 @@ def rating_add(
     with transaction.atomic():
         task = (
             Task.objects.select_for_update(of=("self",))
-            .select_related("participant__study__rubric")
+            .select_related("participant__study", "version__rubric")
             .get(pk=task.pk)
         )
         existing = Rating.objects.filter(task=task, **target_fields(target)).first()
@@ -142,9 +147,8 @@ def rating_add(
         if not slots_rated(task, target):
             raise Refused("not_found", _("This is not part of the task."))
         participant = task.participant
-        study = participant.study
-        protocol = protocols.get(study.protocol)
-        rubric = protocol.form(study)
+        protocol = protocols.get(participant.study.protocol)
+        rubric = protocol.form(task.version)
         errors = answers_check(rubric=rubric, answers=answers)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)

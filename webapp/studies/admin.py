@@ -14,11 +14,10 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from chatbots.registry import Registry
-from webapp.bots.selectors import bot_entry_list
 from webapp.core.rights import Right
 from webapp.core.rights_admin import ByRights, ReadOnly, private_search
 from webapp.studies.erasure import erasure_counts, erasure_kinds, participants_erase
+from webapp.studies.forms import StudyForm
 from webapp.studies.models import (
     ConsentText,
     Dimension,
@@ -28,59 +27,10 @@ from webapp.studies.models import (
     Study,
     Task,
 )
-from webapp.studies.protocols.base import protocols
-from webapp.studies.rules.base import rules
 from webapp.studies.selectors import rubric_is_fixed
-from webapp.studies.services import rubric_default, rubric_new_version, study_copy
+from webapp.studies.services import rubric_new_version, study_copy
 from webapp.studies.terms import AGREED
-
-
-class StudyForm(forms.ModelForm):
-    """Bots, protocol and rule are chosen among those there are; a bot once in keeps its place."""
-
-    bots = forms.MultipleChoiceField(
-        label=_("Bots"),
-        widget=forms.CheckboxSelectMultiple,
-        required=False,
-        help_text=_("A bot keeps its mark in plots: new ones are put behind those already here."),
-    )
-    protocol = forms.ChoiceField(label=_("Protocol"))
-    rule = forms.ChoiceField(label=_("Task rule"))
-
-    class Meta:
-        model = Study
-        fields = "__all__"  # noqa: DJ007  which ones are shown is said by the admin's fieldsets
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._before: list[str] = list(self.instance.bots) if self.instance.pk else []
-        entries = {entry.id: entry for entry in bot_entry_list()}
-        choices = []
-        for bot_id in dict.fromkeys([*self._before, *entries]):
-            entry = entries.get(bot_id)
-            if entry is None:
-                choices.append((bot_id, f"{bot_id} ({_('not registered here')})"))
-            elif entry.reason:
-                choices.append((bot_id, f"{entry.name} ({entry.reason})"))
-            else:
-                choices.append((bot_id, entry.name))
-        if "bots" in self.fields:
-            self.fields["bots"].choices = choices  # type: ignore[attr-defined]
-        registries: dict[str, Registry[Any]] = {"protocol": protocols, "rule": rules}
-        for field, registry in registries.items():
-            known = [(entry.name, f"{entry.title}: {entry.description}") for entry in registry]
-            current = getattr(self.instance, field)
-            if current and current not in registry:
-                known.append((current, current))
-            if field in self.fields:
-                self.fields[field].initial = current
-                self.fields[field].choices = known  # type: ignore[attr-defined]
-
-    def clean_bots(self) -> list[str]:
-        """The chosen bots: those that were there in their order, then the new ones."""
-        chosen = self.cleaned_data["bots"]
-        kept = [bot_id for bot_id in self._before if bot_id in chosen]
-        return kept + [bot_id for bot_id in chosen if bot_id not in kept]
+from webapp.studies.versions import study_store
 
 
 @admin.register(Study)
@@ -88,10 +38,9 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
     form = StudyForm
     list_display = ("name", "key", "state", "protocol", "rule", "rubric", "pages", "created_at")
     list_filter = ("state", "is_imported", "protocol", "rule")
-    list_select_related = ("rubric",)
-    search_fields = ("key", "name", "title")
+    search_fields = ("key", "name")
     prepopulated_fields = {"key": ("name",)}
-    readonly_fields = ("is_imported", "created_at", "updated_at")
+    readonly_fields = ("versions", "is_imported", "created_at", "updated_at")
     save_on_top = True
     actions = ("copy",)
 
@@ -125,9 +74,9 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
                     messages.SUCCESS,
                 )
 
-    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """The five usual questions, so that a new study needs no rubric of its own."""
-        return {"rubric": rubric_default().pk, **super().get_changeform_initial_data(request)}
+    def save_model(self, request: HttpRequest, obj: Study, form: Any, change: bool) -> None:
+        """Store the study; where people have agreed to it, as a new version."""
+        study_store(study=obj, values=form.values, rubric=form.cleaned_data["rubric"])
 
     fieldsets = (
         (None, {"fields": ("name", "key", "state", "bots", "rubric", "protocol", "rule", "seed")}),
@@ -157,8 +106,19 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
                 )
             },
         ),
-        (_("Record"), {"fields": ("is_imported", "created_at", "updated_at")}),
+        (_("Record"), {"fields": ("versions", "is_imported", "created_at", "updated_at")}),
     )
+
+    @admin.display(description=_("versions"))
+    def versions(self, study: Study) -> str:
+        """Its versions, with how many tasks carry each."""
+        if study.pk is None:
+            return "–"
+        numbered = study.versions.annotate(n=Count("tasks")).order_by("number")
+        return ", ".join(
+            gettext("%(number)d (%(n)d tasks)") % {"number": version.number, "n": version.n}
+            for version in numbered
+        )
 
     @admin.display(description=_("pages"))
     def pages(self, study: Study) -> str:

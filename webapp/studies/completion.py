@@ -31,17 +31,18 @@ def completion_shown(*, study: Study, platform: str, outcome: str, own_code: str
     # Whom Mechanical Turk sent can do nothing with a code of Prolific.
     by_prolific = platform != "mturk"
     codes = {
-        Outcome.RATED: study.prolific_rated,
+        Outcome.RATED: study.values.recruitment.prolific_rated,
         # An early end without a code of its own counts as a complete one: its pay was promised.
-        Outcome.BOT_FAILED: study.prolific_bot_failed or study.prolific_rated,
-        Outcome.WITHDRAWN: study.prolific_withdrawn,
+        Outcome.BOT_FAILED: study.values.recruitment.prolific_bot_failed
+        or study.values.recruitment.prolific_rated,
+        Outcome.WITHDRAWN: study.values.recruitment.prolific_withdrawn,
     }
     code = codes[Outcome(outcome)]
     if code and by_prolific:
         return Completion(code, completion_link(code))
     if outcome == Outcome.WITHDRAWN or not own_code:
         return Completion()
-    address = study.completion_url
+    address = study.values.recruitment.completion_url
     if not address or (is_prolific(address) and not by_prolific):
         return Completion(own_code)
     if "{code}" in address:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
-from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator, RegexValidator
+from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.core.models import TimeStamped
-from webapp.studies.frames import frame_origins
-from webapp.studies.prolific import code_read, link_code
-from webapp.studies.terms import changes_refused
+from webapp.studies.values import StudyValues, ValuesField
 
 # Scripts agree to nothing, and the raters of imported data were not asked.
 AGREED_BY_PEOPLE = Q(is_synthetic=False, consented_at__isnull=False)
@@ -91,8 +86,35 @@ class Dimension(models.Model):
         return low, high
 
 
+class StudyVersion(models.Model):
+    """What a study asks and promises, as a value; frozen as soon as a person has agreed to it."""
+
+    study = models.ForeignKey("Study", on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    values: StudyValues = ValuesField()  # type: ignore[assignment]
+    rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="study_versions")
+    digest = models.CharField(max_length=32, help_text=_("Of all of the above."))
+    frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["study", "number"], name="study_version_unique")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+class StudyManager(models.Manager["Study"]):
+    """Reads every study with its newest version, in one query."""
+
+    def get_queryset(self) -> models.QuerySet[Study]:
+        return super().get_queryset().select_related("version__rubric")
+
+
 class Study(TimeStamped):
-    """What people are asked to do, with which bots, and by which rules."""
+    """What people are asked to do, with which bots, and by which rules: identity, state and newest version."""
 
     class State(models.TextChoices):
         DRAFT = "draft", _("Draft")
@@ -102,96 +124,17 @@ class Study(TimeStamped):
 
     key = models.SlugField(max_length=60, unique=True, help_text=_("In the participant link."))
     name = models.CharField(max_length=200, help_text=_("For researchers."))
-    title = models.CharField(
-        max_length=120, default="Chat with a chatbot", help_text=_("What participants read.")
-    )
     state = models.CharField(max_length=20, choices=State, default=State.DRAFT)
     protocol = models.CharField(max_length=50, default="chat")
     rule = models.CharField(_("assignment rule"), max_length=50, default="balanced")
-    bots = models.JSONField(
-        default=list, blank=True, help_text=_("Bot ids; the order gives their marks.")
-    )
-    rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="studies")
-
-    min_exchanges = models.PositiveSmallIntegerField(default=5, validators=[MinValueValidator(1)])
-    max_exchanges = models.PositiveSmallIntegerField(default=20, validators=[MinValueValidator(1)])
-    max_message_chars = models.PositiveIntegerField(default=500)
-    typing_chars_per_s = models.PositiveIntegerField(
-        default=60,
-        help_text=_("Pace of bots that know their whole text at once; 0: no pacing."),
-    )
-    n_conversations_wanted = models.PositiveIntegerField(
-        default=0, help_text=_("Completed conversations aimed at; 0: no limit.")
-    )
-    max_conversations_per_participant = models.PositiveSmallIntegerField(
-        default=0, help_text=_("0: once with every bot.")
-    )
-    max_cost = models.FloatField(
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(0)],
-        help_text=_(
-            "The most that replies of endpoint bots may cost here, in the currency of their prices in "
-            "bots.yaml; empty: no cap."
-        ),
-    )
     seed = models.BigIntegerField(default=0)
-
-    minutes = models.PositiveSmallIntegerField(default=8, help_text=_("Shown to participants."))
-    payment = models.CharField(max_length=100, blank=True, help_text=_("E.g. “£1.40 per chat”."))
-    organisation = models.CharField(max_length=200, blank=True)
-    contact = models.EmailField(blank=True)
-    promises_pay_on_failure = models.BooleanField(default=True)
-    consent_points = models.TextField(
-        default=(
-            "You can stop at any time.\n"
-            "We keep what you write, without your name.\n"
-            "Do not write anything private about yourself or others."
-        ),
-        help_text=_("Short points shown before agreeing, one a line."),
-    )
-    consent_text = models.TextField(blank=True, help_text=_("The full form. Markdown."))
-    instructions_text = models.TextField(
-        default=(
-            "Write as you would to a person you have just met.\n"
-            "Talk about anything you like.\n"
-            "Vote on replies with thumbs up or down as you go.\n"
-            "When you have written enough messages, rate the chat."
-        ),
-        help_text=_("One point a line."),
-    )
-    thanks_text = models.TextField(default="Thank you for taking part.")
-    prolific_rated = models.CharField(
-        _("Prolific code: rated"),
-        max_length=200,
-        blank=True,
-        help_text=_("Prolific's code, or its completion link, for people who chatted and rated."),
-    )
-    prolific_bot_failed = models.CharField(
-        _("Prolific code: chatbot failed"),
-        max_length=200,
-        blank=True,
-        help_text=_("For people who ended early because the chatbot failed; empty: as rated."),
-    )
-    prolific_withdrawn = models.CharField(
-        _("Prolific code: withdrawn"),
-        max_length=200,
-        blank=True,
-        help_text=_(
-            "For people who deleted their chat; empty: they are asked to return their place."
-        ),
-    )
-    completion_url = models.URLField(
-        _("completion link"),
-        blank=True,
-        help_text=_(
-            "Where another platform takes people back; {code} is replaced by a code of Confab's own. "
-            "Prolific's link may stand here too: its code is shown and none of ours."
-        ),
-    )
-    auto_return = models.BooleanField(default=False)
-    frame_ancestors = models.CharField(
-        max_length=300, blank=True, help_text=_("Origins that may show the study in a frame.")
+    version: StudyVersion = models.ForeignKey(  # type: ignore[assignment]
+        StudyVersion,
+        null=True,  # only until its first version is stored
+        editable=False,
+        on_delete=models.RESTRICT,
+        related_name="+",
+        help_text=_("The newest; new tasks carry it."),
     )
     is_imported = models.BooleanField(default=False, help_text=_("Made by an import."))
     bot_columns = models.JSONField(
@@ -200,101 +143,35 @@ class Study(TimeStamped):
         help_text=_("What is known of the bots beside their ratings: numbers, factors, controls."),
     )
 
+    objects = StudyManager()
+
     class Meta:
         verbose_name_plural = "studies"
         ordering = ["-created_at"]
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(min_exchanges__lte=F("max_exchanges")),
-                name="study_min_up_to_max_exchanges",
-            )
-        ]
+        base_manager_name = "objects"
 
     def __str__(self) -> str:
         return self.key
 
-    def clean(self) -> None:
-        """Prolific's codes are read out of their links; whatever cannot be is told at once.
+    @property
+    def values(self) -> StudyValues:
+        """What its newest version says."""
+        return self.version.values
 
-        Raises:
-            ValidationError: with a sentence for each field that is wrong.
-        """
-        super().clean()
-        before = Study.objects.filter(pk=self.pk).first() if self.pk else None
-        errors = {
-            **self._limits_wrong(),
-            **self._frames_wrong(),
-            **self._opening_wrong(before),
-            **self._prolific_codes_wrong(),
-        }
-        if before is not None:
-            n_agreed = self.participants.filter(AGREED_BY_PEOPLE).count()
-            errors |= changes_refused(before, self, n_agreed=n_agreed)
-        if errors:
-            raise ValidationError(errors)
+    @property
+    def bots(self) -> list[str]:
+        """Ids of its bots; the order gives their marks."""
+        return list(self.values.bots)
 
-    def _limits_wrong(self) -> dict[str, Any]:
-        errors: dict[str, Any] = {}
-        low, high = self.min_exchanges, self.max_exchanges
-        if low is not None and high is not None and low > high:
-            errors["min_exchanges"] = _(
-                "At least %(low)d and at most %(high)d exchanges cannot be. Lower this number, or raise "
-                "the other."
-            ) % {"low": low, "high": high}
-        if self.max_cost is not None and (unpriced := bots_unpriced(self.bots or [])):
-            errors["max_cost"] = _(
-                "The price of %(bots)s is unknown, so nobody can tell when a cap is reached. "
-                "Add price_in and price_out to its entry in bots.yaml (0 where it is free), or "
-                "take the cap out."
-            ) % {"bots": ", ".join(unpriced)}
-        return errors
+    @property
+    def rubric(self) -> Rubric:
+        """The questions of its newest version."""
+        return self.version.rubric
 
-    def _frames_wrong(self) -> dict[str, Any]:
-        _origins, wrong = frame_origins(self.frame_ancestors or "")
-        if not wrong:
-            return {}
-        return {
-            "frame_ancestors": _(
-                "“%(word)s” is no origin. Write each as https:// and a host, for example "
-                "https://survey.example.org, with spaces between them."
-            )
-            % {"word": wrong[0]}
-        }
-
-    def _opening_wrong(self, before: Study | None) -> dict[str, Any]:
-        """A study opens with bots that are here; one that goes on may lose a bot meanwhile."""
-        was_open = before is not None and before.state == self.State.COLLECTING
-        if self.state != self.State.COLLECTING or (was_open and before.bots == self.bots):  # type: ignore[union-attr]
-            return {}
-        if not self.bots:
-            return {
-                "bots": _("A study needs a bot to collect with. Choose one, or leave it a draft.")
-            }
-        unknown = bots_unknown(self.bots)
-        return {"bots": " ".join(unknown)} if unknown else {}
-
-    def _prolific_codes_wrong(self) -> dict[str, str]:
-        """Keep codes only, each for one outcome: Prolific tells the outcomes apart by them."""
-        errors: dict[str, str] = {}
-        field_of: dict[str, str] = {}
-        for field in ("prolific_rated", "prolific_bot_failed", "prolific_withdrawn"):
-            try:
-                code = code_read(getattr(self, field))
-            except ValueError as error:
-                errors[field] = str(error)
-                continue
-            setattr(self, field, code)
-            if code and code in field_of:
-                errors[field] = _(
-                    "%(code)s is the code of another outcome already. Make one for each in Prolific."
-                ) % {"code": code}
-            field_of.setdefault(code, field)
-        of_link = link_code(self.completion_url)
-        if of_link and self.prolific_rated and of_link != self.prolific_rated:
-            errors["completion_url"] = _(
-                "This link says %(link)s, and the code for people who rated is %(code)s. Take one out."
-            ) % {"link": of_link, "code": self.prolific_rated}
-        return errors
+    @property
+    def rubric_id(self) -> int:
+        """Which rubric that is."""
+        return self.version.rubric_id
 
 
 class ConsentText(models.Model):
@@ -378,6 +255,12 @@ class Task(TimeStamped):
         EXPIRED = "expired", _("Left")
 
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="tasks")
+    version = models.ForeignKey(
+        StudyVersion,
+        on_delete=models.RESTRICT,
+        related_name="tasks",
+        help_text=_("Of the study, that this task follows to its end."),
+    )
     kind = models.CharField(max_length=50, help_text=_("What is done with the slots, e.g. “chat”."))
     payload = models.JSONField(
         default=dict, blank=True, help_text=_("What else the protocol drew; it never changes.")

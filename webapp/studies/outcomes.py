@@ -34,7 +34,7 @@ class Ending:
 
 def tasks_with_endings(tasks: QuerySet[Task]) -> QuerySet[Task]:
     """Return the tasks with all that `ending_of` reads, in the same query."""
-    return tasks.select_related("participant__study")
+    return tasks.select_related("participant__study__version", "version")
 
 
 def ending_of(task: Task) -> Ending | None:

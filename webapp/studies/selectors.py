@@ -26,17 +26,17 @@ PLACE_HELD_FOR = timedelta(hours=2)
 
 
 def study_by_key(key: str) -> Study:
-    """The study with its rubric.
+    """Return the study with its newest version and the rubric of that.
 
     Raises:
         Study.DoesNotExist
     """
-    return Study.objects.select_related("rubric").get(key=key)
+    return Study.objects.get(key=key)
 
 
 def rubric_is_fixed(rubric: Rubric) -> bool:
     """Whether it has been answered, or somebody is on their way to its questions."""
-    people = Participant.objects.filter(AGREED_BY_PEOPLE, study__rubric=rubric)
+    people = Participant.objects.filter(AGREED_BY_PEOPLE, study__versions__rubric=rubric)
     return rubric.frozen_at is not None or people.exists()
 
 
@@ -50,18 +50,18 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
         if participant.tasks.filter(state=Task.State.OPEN).exists():
             return None
         met = bots_met(participant)
-        limit = study.max_conversations_per_participant
+        limit = study.values.quotas.max_conversations_per_participant
         n_done = participant.tasks.filter(state=Task.State.COMPLETED).count()
         if (limit and n_done >= limit) or (study.bots and set(study.bots) <= met):
             return Refused("all_rated", _("You have already rated every chatbot."))
-    if study.n_conversations_wanted:
+    if study.values.quotas.n_conversations_wanted:
         n_taken = (
             Task.objects.filter(participant__study=study, participant__is_synthetic=False)
             .filter(Q(state=Task.State.COMPLETED) | _holds_place())
             .count()
         )
         synthetic = participant is not None and participant.is_synthetic
-        if n_taken >= study.n_conversations_wanted and not synthetic:
+        if n_taken >= study.values.quotas.n_conversations_wanted and not synthetic:
             return Refused("full", _("This study has all the people it needs."))
     return None
 
@@ -74,16 +74,16 @@ def bots_met(participant: Participant) -> set[str]:
 
 def bots_beyond_cap(study: Study) -> dict[str, str]:
     """Bots of the study for whose next reply its cap leaves too little, with the reason."""
-    if study.max_cost is None:
+    if study.values.quotas.max_cost is None:
         return {}
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
     reason = _("the study's cap of {cap} is reached: {spent} is spent").format(
-        cap=f"{study.max_cost:g}", spent=f"{spent:.6g}"
+        cap=f"{study.values.quotas.max_cost:g}", spent=f"{spent:.6g}"
     )
     return {
         bot_id: reason
         for bot_id, least in bots_least_cost(study.bots).items()
-        if spent + least > study.max_cost
+        if spent + least > study.values.quotas.max_cost
     }
 
 
@@ -152,7 +152,11 @@ def participant_from_token(token: str) -> Participant | None:
     participant_id = participant_id_from_token(token)
     if participant_id is None:
         return None
-    return Participant.objects.filter(pk=participant_id).select_related("study").first()
+    return (
+        Participant.objects.filter(pk=participant_id)
+        .select_related("study__version__rubric")
+        .first()
+    )
 
 
 def rehearsal_token(study: Study) -> str:

@@ -27,12 +27,15 @@ from webapp.studies.models import (
     Rubric,
     Slot,
     Study,
+    StudyVersion,
     Task,
 )
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import study_refusal
 from webapp.studies.terms import consent_texts, consent_version
+from webapp.studies.values import SECTION_OF
+from webapp.studies.versions import study_store, values_made, version_freeze
 
 _CODE_LETTERS = string.ascii_uppercase + string.digits
 
@@ -126,32 +129,40 @@ def rubric_freeze(*, rubric_id: int) -> None:
 def study_create(
     *, key: str, name: str, bots: Sequence[str], rubric: Rubric | None = None, **fields: Any
 ) -> Study:
-    """Make a study; `fields` are those of the model."""
-    study = Study(key=key, name=name, bots=list(bots), rubric=rubric or rubric_default(), **fields)
-    study.full_clean()
-    study.save()
-    return study
+    """Make a study with its first version.
+
+    Args:
+        fields: of the model (`state`, `rule`, …) and of `StudyValues`, by their names alone.
+
+    Raises:
+        ValidationError: with a sentence for each field that is wrong.
+    """
+    flat = {field: fields.pop(field) for field in list(fields) if field in SECTION_OF}
+    values = values_made({"bots": list(bots)}, flat)
+    study = Study(key=key, name=name, **fields)
+    return study_store(study=study, values=values, rubric=rubric or rubric_default())
 
 
 def study_copy(*, study: Study) -> Study:
-    """A draft like the study, without its people; codes and links of a recruitment platform belong to one.
+    """Make a draft like the study, without its people and what a recruitment platform gave to it alone.
 
     Raises:
         ValidationError: if the study has settings that are refused today.
     """
-    left_out = {"id", "key", "name", "state", "is_imported", "created_at", "updated_at"}
     of_platform = {"prolific_rated", "prolific_bot_failed", "prolific_withdrawn", "completion_url"}
-    values = {
-        field.attname: getattr(study, field.attname)
-        for field in Study._meta.concrete_fields
-        if field.attname not in left_out | of_platform
-    }
+    flat = {name: value for name, value in study.values.flat().items() if name not in of_platform}
     taken = set(Study.objects.values_list("key", flat=True))
     number = next(n for n in count(2) if _numbered(study.key, n) not in taken)
-    copy = Study(key=_numbered(study.key, number), name=f"{study.name[:190]} ({number})", **values)
-    copy.full_clean()
-    copy.save()
-    return copy
+    return study_create(
+        key=_numbered(study.key, number),
+        name=f"{study.name[:190]} ({number})",
+        rubric=study.rubric,
+        protocol=study.protocol,
+        rule=study.rule,
+        seed=study.seed,
+        bot_columns=study.bot_columns,
+        **flat,
+    )
 
 
 def _numbered(key: str, number: int) -> str:
@@ -206,6 +217,7 @@ def demo_paper_study_ensure() -> Study:
         organisation="whoever installed Confab here",
     )
     if study.state == Study.State.DRAFT and bot_available_ids(study.bots):
+        # With those that are here: an edit would be refused for the others.
         study.state = Study.State.COLLECTING
         study.save(update_fields=["state", "updated_at"])
     return study
@@ -245,11 +257,17 @@ def participant_enter(
 
 
 def consent_record(*, participant: Participant) -> Participant:
-    """Store that the participant agreed, to which texts and when. The first agreement stays."""
+    """Store that the participant agreed, to which texts and when. The first agreement stays.
+
+    A person's agreement freezes the study's version: a rehearsal is there to try it out.
+    """
+    version = participant.study.version
+    if not participant.is_synthetic:
+        version = version_freeze(version=version)
     if participant.consented_at is None:
-        digest = consent_version(participant.study)
+        digest = consent_version(version.values)
         texts, _made = ConsentText.objects.get_or_create(
-            digest=digest, defaults={"texts": consent_texts(participant.study)}
+            digest=digest, defaults={"texts": consent_texts(version.values)}
         )
         Participant.objects.filter(pk=participant.pk, consented_at=None).update(
             consented_at=timezone.now(), consent_version=digest, consent=texts
@@ -293,20 +311,29 @@ def item_add(
     return item
 
 
-def task_open(*, participant: Participant, exclude: Collection[str] = ()) -> Task:
+def task_open(
+    *,
+    participant: Participant,
+    exclude: Collection[str] = (),
+    version: StudyVersion | None = None,
+) -> Task:
     """Return the participant's open task, or a new one as the study's protocol draws it.
 
     Args:
         exclude: bots not to give now, besides those met before.
+        version: of the study, that the person agreed to; the study's newest if none is given.
 
     Raises:
         Refused: `paused`, `ended`, `full`, `all_rated` or `no_bot`.
     """
-    bot_ids = bot_available_ids(participant.study.bots)
+    bots = version.values.bots if version else participant.study.bots
+    bot_ids = bot_available_ids(list(bots))
     with transaction.atomic():
         # One place at a time: who counts is done before the next one counts. SQLite has one writer
         # anyway; `no_key` leaves PostgreSQL's checks of foreign keys to the study alone.
-        study = Study.objects.select_for_update(no_key=True).get(pk=participant.study_id)
+        study = Study.objects.select_for_update(of=("self",), no_key=True).get(
+            pk=participant.study_id
+        )
         current = participant.tasks.filter(state=Task.State.OPEN).first()
         if current is not None:
             return current
@@ -317,6 +344,7 @@ def task_open(*, participant: Participant, exclude: Collection[str] = ()) -> Tas
         plan = protocol.next_task(StudyDraw(study, participant, bot_ids, exclude))
         task = Task.objects.create(
             participant=participant,
+            version=version or study.version,
             kind=plan.kind,
             payload=dict(plan.payload),
             drawn_by={

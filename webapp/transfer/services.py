@@ -11,6 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -26,7 +27,7 @@ from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.studies.models import AGREED_BY_PEOPLE, Dimension, Participant, Rubric, Study
 from webapp.studies.services import rubric_create, rubric_freeze, study_create
-from webapp.studies.terms import changes_refused
+from webapp.studies.versions import study_edit
 
 PLATFORM = "import"
 Scale = tuple[float, float]
@@ -58,7 +59,7 @@ def study_for_import(
         Refused: for a study of one's own whose rubric does not ask for a dimension, or not on its scale.
     """
     with transaction.atomic():
-        study = Study.objects.select_for_update().filter(key=key).first()
+        study = Study.objects.select_for_update(of=("self",)).filter(key=key).first()
         if study is None:
             if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", key):
                 raise Refused(
@@ -77,11 +78,10 @@ def study_for_import(
         if not study.is_imported:
             _check_fits(study, scales, seen)
             return study
-        fields = []
+        changed: dict[str, Any] = {}
         more_bots = sorted({*study.bots, *bots})
         if more_bots != sorted(study.bots):
-            study.bots = more_bots
-            fields.append("bots")
+            changed["bots"] = more_bots
         inferred = study.rubric.scale_inferred if scale is None else False
         wanted = {
             name: scale or _wider(scales.get(name), seen.get(name))
@@ -92,14 +92,13 @@ def study_for_import(
         if wanted != scales:
             old = study.rubric
             turned = old.dimensions.filter(reversed=True).values_list("key", flat=True)
-            study.rubric = _rubric(old.name, wanted, scale, inferred=inferred, reversed=set(turned))
-            fields.append("rubric")
-            Rating.objects.filter(conversation__study=study, rubric=old).update(rubric=study.rubric)
+            rubric = _rubric(old.name, wanted, scale, inferred=inferred, reversed=set(turned))
+            changed["rubric"] = rubric
+            Rating.objects.filter(conversation__study=study, rubric=old).update(rubric=rubric)
             if old.frozen_at:
-                rubric_freeze(rubric_id=study.rubric.pk)
-        if fields:
-            _check_terms(study)
-            study.save(update_fields=[*fields, "updated_at"])
+                rubric_freeze(rubric_id=rubric.pk)
+        if changed:
+            study = _changed(study, changed)
         return study
 
 
@@ -328,17 +327,16 @@ def _check_fits(study: Study, scales: Mapping[str, Scale], seen: Mapping[str, Sc
             )
 
 
-def _check_terms(study: Study) -> None:
-    """Live participants agreed to the study as it was, which an import must not change under them."""
-    before = Study.objects.get(pk=study.pk)
+def _changed(study: Study, changed: dict[str, Any]) -> Study:
+    """Store what a file adds to the study, which live participants agreed to without it."""
     n_agreed = study.participants.filter(AGREED_BY_PEOPLE).count()
-    refused = changes_refused(before, study, n_agreed=n_agreed)
-    if refused:
+    if n_agreed:
         raise Refused(
             "agreed",
-            f"the file would change {' and '.join(refused)} of study {study.key!r}, to which {n_agreed} "
+            f"the file would change {' and '.join(changed)} of study {study.key!r}, to which {n_agreed} "
             "participants agreed as it is; import the file into a study of its own",
         )
+    return study_edit(study=study, **changed)
 
 
 def _check_stored(study: Study, scale: Scale) -> None:

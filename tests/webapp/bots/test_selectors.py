@@ -16,11 +16,10 @@ from django.test import Client
 from chatbots.configured import configured_bots
 from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName
-from tests.builders import make_conversation, make_staff, make_study
+from tests.builders import force_bots, make_conversation, make_staff, make_study
 from webapp.bots import selectors
 from webapp.bots.selectors import bot_find, bots_discover
 from webapp.core.rights import Right
-from webapp.studies.models import Study
 
 
 @pytest.fixture
@@ -83,7 +82,7 @@ def test_a_broken_entry_is_told_of_by_list_and_pages_and_the_others_go_on(
         bot_find("mine")
     client.force_login(make_staff(*Right))
     study = make_study("s", bots=["one"])
-    Study.objects.filter(pk=study.pk).update(bots=["one", "mine"])
+    force_bots(study, ["one", "mine"])
     for page in ("/", "/bots/", "/bots/mine/", "/studies/s/"):
         html = client.get(f"/dashboard{page}").content.decode()
         assert "entry 2 (mine): kind is &#x27;retrival&#x27;; did you mean retrieval?" in html, page

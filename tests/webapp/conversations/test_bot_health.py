@@ -9,12 +9,11 @@ import pytest
 from django.test import Client
 
 from chatbots.registry import bots
-from tests.builders import make_study
+from tests.builders import force_bots, make_study
 from tests.fakes import FakeStepBot
 from webapp.conversations import bot_host
 from webapp.conversations.bot_host import BotHostRuntime
 from webapp.core.database import in_database
-from webapp.studies.models import Study
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,9 +45,8 @@ async def loads_over(runtime: BotHostRuntime) -> None:
 async def test_a_bot_that_cannot_be_loaded_is_tried_again_and_health_stays(
     broken: FakeStepBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await in_database(make_study)(bots=["broken"])
-    # A study may outlive a bot's registration.
-    await in_database(Study.objects.update)(bots=["broken", "nobody"])
+    study = await in_database(make_study)(bots=["broken"])
+    await in_database(force_bots)(study, ["broken", "nobody"])
     runtime = BotHostRuntime()
     monkeypatch.setattr(bot_host, "_runtime", runtime)
     try:

@@ -7,6 +7,7 @@ from html import unescape
 from django.test import Client
 
 from tests.builders import make_study
+from webapp.studies.versions import study_edit
 
 PROLIFIC = (
     "http://testserver/s/s/?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
@@ -21,7 +22,6 @@ def test_the_overview_offers_the_links_ready_to_copy(staff: Client) -> None:
     assert f"<code>{PROLIFIC}</code>" in page
     assert page.count('data-copy="http://testserver/s/s/"') == 3, "head, anybody, Mechanical Turk"
     assert "none of Prolific's completion codes" in page
-    study.prolific_rated = "C1"
-    study.save()
+    study = study_edit(study=study, prolific_rated="C1")
     page = unescape(staff.get("/dashboard/studies/s/").content.decode())
     assert "none of Prolific's completion codes" not in page

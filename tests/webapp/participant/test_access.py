@@ -23,6 +23,7 @@ from webapp.conversations.models import Conversation
 from webapp.participant.access import frame_ancestors
 from webapp.studies.models import Study
 from webapp.studies.selectors import participant_token
+from webapp.studies.versions import values_made
 
 pytestmark = pytest.mark.django_db
 PAGES = ["", "rate/", "done/"]
@@ -171,7 +172,11 @@ def test_named_platforms_may_frame(browser: Client) -> None:
 
 
 def test_what_is_no_origin_is_left_out(study: Study) -> None:
-    study.frame_ancestors = "https://a.example; script-src *, http://b.example:8080 'self' data:"
+    values = study.values.flat()
+    values["frame_ancestors"] = (
+        "https://a.example; script-src *, http://b.example:8080 'self' data:"
+    )
+    study.version.values = values_made({}, values)
     assert frame_ancestors(study) == ["https://a.example", "http://b.example:8080"]
 
 

@@ -12,6 +12,7 @@ from tests.webapp.participant.conftest import begin, chat, post
 from webapp.conversations.models import Conversation
 from webapp.participant.wording import plural_forms
 from webapp.studies.models import Study, Task
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 
@@ -40,8 +41,7 @@ def test_words_for_the_script_are_json(study: Study, browser: Client) -> None:
 
 
 def test_pay_is_promised_only_where_the_study_does(study: Study, browser: Client) -> None:
-    study.promises_pay_on_failure = False
-    study.save()
+    study_edit(study=study, promises_pay_on_failure=False)
     conversation = begin(browser)
     page = browser.get(f"/chat/{conversation.pk}/").content.decode()
     assert "paid" not in page
@@ -84,8 +84,7 @@ def test_swap_keeps_the_failed_chat_and_opens_another(study: Study, browser: Cli
 def test_swap_without_another_bot_says_so_and_changes_nothing(
     study: Study, browser: Client
 ) -> None:
-    study.bots = ["parrot"]
-    study.save()
+    study_edit(study=study, bots=["parrot"])
     conversation = begin(browser)
     fail_reply(conversation)
     response = post(browser, f"/chat/{conversation.pk}/swap/")

@@ -10,12 +10,13 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from tests.builders import exchange, make_rating, make_study
+from tests.builders import exchange, force_bots, make_rating, make_study
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import recruitment_unsign
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.selectors import rehearsal_token
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 
@@ -214,8 +215,7 @@ def test_who_rated_every_chatbot_sees_the_codes(study: Study, browser: Client) -
 
 
 def test_no_available_bot_is_our_fault(browser: Client) -> None:
-    make_study("none")
-    Study.objects.update(bots=["taken-out-of-bots-yaml"])
+    force_bots(make_study("none"), ["taken-out-of-bots-yaml"])
     page = browser.get("/s/none/")
     response = post(browser, "/s/none/start/", consent="on", _entry=entry_field(page))
     assert response.status_code == 409
@@ -259,8 +259,8 @@ def test_no_heading_of_the_consent_form_takes_an_id_of_the_page(browser: Client)
     study = make_study("ids", consent_text="# First\n\n## Second", contact="lab@example.org")
     ids = _ids(browser.get("/s/ids/").content.decode())
     assert {"consent", "consent-error", "start", "title", "help"} <= set(ids)
-    study.consent_text = "\n\n".join(f"{'#' * (1 + n % 3)} {text}" for n, text in enumerate(ids))
-    study.save()
+    text = "\n\n".join(f"{'#' * (1 + n % 3)} {text}" for n, text in enumerate(ids))
+    study_edit(study=study, consent_text=text)
     page = browser.get("/s/ids/").content.decode()
     assert _ids(page) == ids, "the same ids, each once, in the same order"
     assert len(set(ids)) == len(ids)

@@ -53,7 +53,8 @@ def test_links() -> None:
 @pytest.mark.django_db
 def test_a_study_keeps_the_codes_and_refuses_what_cannot_work() -> None:
     study = make_study(prolific_rated=LINK + "R1", prolific_bot_failed=" F1 ")
-    assert (study.prolific_rated, study.prolific_bot_failed) == ("R1", "F1")
+    codes = study.values.recruitment
+    assert (codes.prolific_rated, codes.prolific_bot_failed) == ("R1", "F1")
     for fields, field, words in (
         ({"prolific_rated": "R1", "prolific_withdrawn": LINK + "R1"}, "prolific_withdrawn", "R1"),
         ({"prolific_bot_failed": "no code"}, "prolific_bot_failed", "“no code”"),

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.registry import bots
-from tests.builders import make_conversation, make_participant, make_rating, make_study
+from tests.builders import force_bots, make_conversation, make_participant, make_rating, make_study
 from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.core.errors import Refused
@@ -109,8 +109,7 @@ def test_full_study() -> None:
 
 def test_unavailable_bots_are_offered_to_nobody() -> None:
     study = make_study()
-    Study.objects.update(bots=["taken-out-of-bots-yaml"])
-    study.refresh_from_db()
+    force_bots(study, ["taken-out-of-bots-yaml"])
     with pytest.raises(Refused) as refused:
         task_open(participant=make_participant(study))
     assert refused.value.code == "no_bot"

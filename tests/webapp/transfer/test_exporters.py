@@ -18,6 +18,7 @@ from webapp.conversations.services import conversation_withdraw, vote_set
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension, Study
 from webapp.studies.services import rubric_create
+from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
 from webapp.transfer.jobs import import_conversations
 from webapp.transfer.writers import write_file
@@ -92,8 +93,7 @@ def test_every_table_holds_its_contract(study: Study, what: str, tmp_path: Path)
 
 
 def test_a_rating_tells_the_code_that_the_person_was_shown(study: Study) -> None:
-    Study.objects.update(prolific_rated="C1RATED")
-    study.refresh_from_db()
+    study = study_edit(study=study, prolific_rated="C1RATED")
     codes = {}
     for platform in ("prolific", "mturk"):
         conversation = make_conversation(study, n_exchanges=3, platform=platform, external_id="p")
@@ -125,10 +125,11 @@ def test_ratings_and_messages(study: Study) -> None:
 
 def test_answers_to_an_older_rubric_keep_their_column(study: Study) -> None:
     make_rating(make_conversation(study, n_exchanges=3), quality=6)
-    study.rubric = rubric_create(
+    # Rubrics were exchanged before studies had versions.
+    study.version.rubric = rubric_create(
         name="other", dimensions=[Dimension(key="rating", title="R", question="R?")]
     )
-    study.save()
+    study.version.save()
     (row,) = rows_of(study, "ratings")
     assert row["quality"] == 6
     assert row["answer_rating"] is None  # `rating` is the number of the row

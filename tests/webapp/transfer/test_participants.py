@@ -85,7 +85,7 @@ def test_every_ending_has_its_outcome_and_the_code_that_was_shown(study: Study) 
     texts = rows_of(study, "consent_texts")
     assert [row["n_participants"] for row in texts] == [5]
     assert {row["consent_version"] for row in found.values()} == {texts[0]["consent_version"]}
-    assert texts[0]["consent_points"] == study.consent_points
+    assert texts[0]["consent_points"] == study.values.texts.consent_points
 
 
 def test_a_second_chat_has_its_own_outcome_and_code() -> None:

@@ -12,7 +12,7 @@ from chatbots.registry import C, Registry
 from webapp.conversations.models import Conversation
 from webapp.participant.access import Visit
 from webapp.participant.selectors import conversation_open
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 
 
@@ -24,6 +24,11 @@ class Standing:
     participant: Participant | None = None
     task: Task | None = None
     conversation: Conversation | None = None
+
+    @property
+    def version(self) -> StudyVersion:
+        """The study's version that the task follows; the newest for whoever has just come."""
+        return self.task.version if self.task else self.study.version
 
 
 class StepView(Protocol):

@@ -37,16 +37,17 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
     """Show the chat while it is open."""
     if conversation.state != Conversation.State.OPEN:
         return to_next_step(conversation, visit)
-    study = standing_in(conversation).study
+    standing = standing_in(conversation)
+    study, version = standing.study, standing.version
     context = {
-        **study_texts(study),
+        **study_texts(study, version),
         "visit": visit,
         "conversation": conversation,
         "rate_url": visit.link("rate", conversation.pk),
-        "words": chat_words(study),
-        "note": chat_notes(study).get(request.GET.get("note", "")),
+        "words": chat_words(version),
+        "note": chat_notes(version).get(request.GET.get("note", "")),
         "held_until": place_held_until(conversation),
-        "n_segments": range(min(study.min_exchanges, 20)),
+        "n_segments": range(min(version.values.chat.min_exchanges, 20)),
         "way": way_at(study, "chat"),
     }
     return render(request, "participant/chat.html", context)

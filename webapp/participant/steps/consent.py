@@ -62,10 +62,10 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
     mine = arrival.participant if is_certain and not errors else None
     open_one = conversation_open(mine) if mine else None
     context = {
-        **study_texts(arrival.study),
+        **study_texts(arrival.study, arrival.study.version),
         "visit": visit,
         "recruitment": recruitment,
-        "entry_field": recruitment_sign(arrival.study, recruitment),
+        "entry_field": recruitment_sign(arrival.study, arrival.study.version, recruitment),
         "is_preview": recruitment.is_preview,
         "continue_url": visit.link("chat", open_one.pk) if open_one else "",
         "way": way_at(arrival.study, "consent"),

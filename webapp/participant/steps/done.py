@@ -67,21 +67,22 @@ def done_page(
     participant, study = task.participant, task.participant.study
     submit_url = mturk_submit_url(participant) if ending.code and task.submission else ""
     context = {
-        **study_texts(study),
+        **study_texts(study, task.version),
         "visit": visit,
         "conversation": task_chat(task),
         "ending": ending,
         "endings": [e for e in shown if e.task != ending.task],
         "is_rated": ending.outcome == Outcome.RATED,
         "is_withdrawn": ending.outcome == Outcome.WITHDRAWN,
-        "thanks": own_thanks(study),
+        "thanks": own_thanks(task.version),
         "platform": platform_name(participant, study),
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
         # A platform pays for one chat at a time, so its people come back by its link, not from here.
         "again": not participant.platform and study_refusal(study, participant) is None,
-        "entry_field": recruitment_sign(study, recruitment or Recruitment()),
+        # Who has read other texts than the study has now is shown those first.
+        "entry_field": recruitment_sign(study, task.version, recruitment or Recruitment()),
         "way": way_at(study, "done"),
     }
     response = render(request, "participant/done.html", context)

@@ -49,9 +49,10 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
     """Show the form, or take what it sends."""
     if conversation.state != Conversation.State.OPEN:
         return to_next_step(conversation, visit)
-    study = standing_in(conversation).study
-    rubric = protocols.get(study.protocol).form(study)
-    is_early = conversation.n_exchanges < study.min_exchanges
+    standing = standing_in(conversation)
+    study, version = standing.study, standing.version
+    rubric = protocols.get(study.protocol).form(version)
+    is_early = conversation.n_exchanges < version.values.chat.min_exchanges
     is_waiting = not can_rate(conversation)
     if is_early or (is_waiting and request.method != "POST" and not conversation.rating_draft):
         note = "too_early" if is_early else "waiting_for_reply"
@@ -68,7 +69,7 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
             form.refuse({"": str(WAITS_FOR_REPLY)})
     questions = form.questions()
     context = {
-        **study_texts(study),
+        **study_texts(study, version),
         "visit": visit,
         "conversation": conversation,
         "turns": history(conversation.pk).turns,

@@ -26,7 +26,7 @@ from django.utils.functional import Promise
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
-from webapp.studies.models import Rubric, Study
+from webapp.studies.models import Rubric, StudyVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class StudyProtocol(Protocol):
         """
         ...
 
-    def form(self, study: Study) -> Rubric:
+    def form(self, version: StudyVersion) -> Rubric:
         """Return the questions that are asked about what was looked at."""
         ...
 

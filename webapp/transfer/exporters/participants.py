@@ -70,7 +70,7 @@ class Participants:
         tasks = Task.objects.prefetch_related("slots").order_by("created_at", "pk")
         people = (
             participants_included(study, options)
-            .select_related("study")
+            .select_related("study__version")
             .prefetch_related(Prefetch("tasks", tasks))
             .order_by("created_at", "pk")
         )

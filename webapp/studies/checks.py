@@ -1,0 +1,146 @@
+"""What cannot be in a study, in sentences for the researcher beside the field they are about."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.bots.selectors import bots_unknown, bots_unpriced
+from webapp.studies.frames import frame_origins
+from webapp.studies.models import AGREED_BY_PEOPLE, Rubric, Study
+from webapp.studies.prolific import link_code
+from webapp.studies.protocols.base import protocols
+from webapp.studies.rules.base import rules
+from webapp.studies.values import ChatRules, Quotas, RecruitmentValues, StudyValues
+
+Errors = dict[str, str]
+
+
+def study_errors(
+    *, before: Study | None, study: Study, values: StudyValues, rubric: Rubric
+) -> Errors:
+    """Return what is wrong with a study: `{field: sentence}`, empty if nothing is.
+
+    Args:
+        before: the study as it is stored; None for a new one.
+    """
+    return {
+        **limits_wrong(values.chat),
+        **cap_wrong(values.quotas, values.bots),
+        **frames_wrong(values.recruitment),
+        **codes_wrong(values.recruitment),
+        **opening_wrong(before, study, values),
+        **names_wrong(before, study),
+        **fixed_wrong(before, study, rubric),
+    }
+
+
+def limits_wrong(chat: ChatRules) -> Errors:
+    """A chat can be long enough to be rated."""
+    if chat.min_exchanges <= chat.max_exchanges:
+        return {}
+    sentence = _(
+        "At least %(low)d and at most %(high)d exchanges cannot be. Lower this number, or raise the other."
+    )
+    return {"min_exchanges": sentence % {"low": chat.min_exchanges, "high": chat.max_exchanges}}
+
+
+def cap_wrong(quotas: Quotas, bots: tuple[str, ...]) -> Errors:
+    """A cap needs prices."""
+    if quotas.max_cost is None or not (unpriced := bots_unpriced(list(bots))):
+        return {}
+    sentence = _(
+        "The price of %(bots)s is unknown, so nobody can tell when a cap is reached. Add price_in and "
+        "price_out to its entry in bots.yaml (0 where it is free), or take the cap out."
+    )
+    return {"max_cost": sentence % {"bots": ", ".join(unpriced)}}
+
+
+def frames_wrong(recruitment: RecruitmentValues) -> Errors:
+    """Whoever may show the study in a frame is an origin."""
+    _origins, wrong = frame_origins(recruitment.frame_ancestors)
+    if not wrong:
+        return {}
+    sentence = _(
+        "“%(word)s” is no origin. Write each as https:// and a host, for example "
+        "https://survey.example.org, with spaces between them."
+    )
+    return {"frame_ancestors": sentence % {"word": wrong[0]}}
+
+
+def codes_wrong(recruitment: RecruitmentValues) -> Errors:
+    """Prolific tells outcomes apart by their codes, so no two have the same."""
+    errors: Errors = {}
+    field_of: dict[str, str] = {}
+    for field in ("prolific_rated", "prolific_bot_failed", "prolific_withdrawn"):
+        code = getattr(recruitment, field)
+        if code and code in field_of:
+            errors[field] = _(
+                "%(code)s is the code of another outcome already. Make one for each in Prolific."
+            ) % {"code": code}
+        field_of.setdefault(code, field)
+    of_link = link_code(recruitment.completion_url)
+    if of_link and recruitment.prolific_rated and of_link != recruitment.prolific_rated:
+        errors["completion_url"] = _(
+            "This link says %(link)s, and the code for people who rated is %(code)s. Take one out."
+        ) % {"link": of_link, "code": recruitment.prolific_rated}
+    return errors
+
+
+def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Errors:
+    """A study opens with bots that are here; one that goes on may lose a bot meanwhile."""
+    was_open = before is not None and before.state == Study.State.COLLECTING
+    bots = list(values.bots)
+    if study.state != Study.State.COLLECTING or (
+        was_open and before is not None and before.bots == bots
+    ):
+        return {}
+    if not bots:
+        return {"bots": _("A study needs a bot to collect with. Choose one, or leave it a draft.")}
+    unknown = bots_unknown(bots)
+    return {"bots": " ".join(unknown)} if unknown else {}
+
+
+def names_wrong(before: Study | None, study: Study) -> Errors:
+    """Protocol and rule are among those there are; what is stored may stay while its plug-in is away."""
+    errors: Errors = {}
+    for field, registry in (("protocol", protocols), ("rule", rules)):
+        name = getattr(study, field)
+        if name not in registry and (before is None or getattr(before, field) != name):
+            known = ", ".join(registry.names())  # type: ignore[attr-defined]
+            errors[field] = _("“%(name)s” is none of %(known)s.") % {"name": name, "known": known}
+    return errors
+
+
+def fixed_wrong(before: Study | None, study: Study, rubric: Rubric) -> Errors:
+    """What no version can change once somebody has agreed, for what they gave is read together."""
+    if before is None:
+        return {}
+    fields = [field for field in ("key", "protocol") if _differ(before, study, field)]
+    if before.rubric_id != rubric.pk and scales_of(before.rubric) != scales_of(rubric):
+        fields.append("rubric")
+    if not fields:
+        return {}
+    n_agreed = before.participants.filter(AGREED_BY_PEOPLE).count()
+    if not n_agreed:
+        return {}
+    sentence = ngettext(
+        "%(n)d person has agreed to take part as it was, so it cannot change. End this study, copy it "
+        "(in the list of studies, “Copy”), and change the copy.",
+        "%(n)d people have agreed to take part as it was, so it cannot change. End this study, copy it "
+        "(in the list of studies, “Copy”), and change the copy.",
+        n_agreed,
+    ) % {"n": n_agreed}
+    more = {
+        "rubric": " " + _("A version of the rubric with the same questions and scales is possible.")
+    }
+    return {field: sentence + more.get(field, "") for field in fields}
+
+
+def _differ(before: Study, after: Study, field: str) -> bool:
+    return bool(getattr(before, field) != getattr(after, field))
+
+
+def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
+    """Return the scale of each question."""
+    return {dimension.key: dimension.scale for dimension in rubric.dimensions.all()}

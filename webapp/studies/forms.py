@@ -1,0 +1,161 @@
+"""The admin's form of a study: its own fields, and those of its newest version, one beside the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.admin.widgets import AdminTextareaWidget
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
+
+from chatbots.registry import Registry
+from webapp.bots.selectors import bot_entry_list
+from webapp.studies.checks import study_errors
+from webapp.studies.models import Rubric, Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.rules.base import rules
+from webapp.studies.services import rubric_default
+from webapp.studies.values import SECTION_OF, StudyValues
+from webapp.studies.versions import values_made
+
+
+def _count(help_text: Any = "", *, least: int = 0) -> forms.IntegerField:
+    return forms.IntegerField(min_value=least, help_text=help_text)
+
+
+def _line(
+    help_text: Any = "", *, most: int = 200, required: bool = False, **more: Any
+) -> forms.CharField:
+    widget = forms.TextInput(attrs={"class": "vTextField"})
+    return forms.CharField(
+        max_length=most, widget=widget, help_text=help_text, required=required, **more
+    )
+
+
+def _text(help_text: Any = "") -> forms.CharField:
+    return forms.CharField(widget=AdminTextareaWidget, help_text=help_text, required=False)
+
+
+class StudyForm(forms.ModelForm):
+    """Bots, protocol and rule are chosen among those there are; a bot once in keeps its place."""
+
+    bots = forms.MultipleChoiceField(
+        label=_("Bots"),
+        widget=forms.CheckboxSelectMultiple,
+        required=False,
+        help_text=_("A bot keeps its mark in plots: new ones are put behind those already here."),
+    )
+    protocol = forms.ChoiceField(label=_("Protocol"))
+    rule = forms.ChoiceField(label=_("Assignment rule"))
+    rubric = forms.ModelChoiceField(Rubric.objects.order_by("name", "version"))
+
+    title = _line(_("What participants read."), most=120, required=True)
+    minutes = _count(_("Shown to participants."))
+    payment = _line(_("E.g. “£1.40 per chat”."), most=100)
+    promises_pay_on_failure = forms.BooleanField(required=False)
+    organisation = _line()
+    contact = forms.EmailField(required=False)
+    consent_points = _text(_("Short points shown before agreeing, one a line."))
+    consent_text = _text(_("The full form. Markdown."))
+    instructions_text = _text(_("One point a line."))
+    thanks_text = _text()
+
+    min_exchanges = _count(least=1)
+    max_exchanges = _count(least=1)
+    max_message_chars = _count(least=1)
+    typing_chars_per_s = _count(_("Pace of bots that know their whole text at once; 0: no pacing."))
+
+    prolific_rated = _line(
+        _("Prolific's code, or its completion link, for people who chatted and rated."),
+        label=_("Prolific code: rated"),
+    )
+    prolific_bot_failed = _line(
+        _("For people who ended early because the chatbot failed; empty: as rated."),
+        label=_("Prolific code: chatbot failed"),
+    )
+    prolific_withdrawn = _line(
+        _("For people who deleted their chat; empty: they are asked to return their place."),
+        label=_("Prolific code: withdrawn"),
+    )
+    completion_url = _line(
+        _(
+            "Where another platform takes people back; {code} is replaced by a code of Confab's own. "
+            "Prolific's link may stand here too: its code is shown and none of ours."
+        ),
+        label=_("Completion link"),
+    )
+    auto_return = forms.BooleanField(required=False)
+    frame_ancestors = _line(_("Origins that may show the study in a frame."), most=300)
+
+    n_conversations_wanted = _count(_("Completed conversations aimed at; 0: no limit."))
+    max_conversations_per_participant = _count(_("0: once with every bot."))
+    max_cost = forms.FloatField(
+        min_value=0,
+        required=False,
+        help_text=_(
+            "The most that replies of endpoint bots may cost here, in the currency of their prices in "
+            "bots.yaml; empty: no cap."
+        ),
+    )
+
+    class Meta:
+        model = Study
+        fields = ("name", "key", "state", "protocol", "rule", "seed")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        instance: Study | None = kwargs.get("instance")
+        stored = instance is not None and instance.version is not None
+        values = instance.values if stored and instance is not None else StudyValues()
+        rubric = instance.rubric if stored and instance is not None else rubric_default()
+        first = {**values.flat(), "rubric": rubric.pk}
+        kwargs["initial"] = {**first, **(kwargs.get("initial") or {})}
+        super().__init__(*args, **kwargs)
+        self._before: list[str] = list(values.bots)
+        if "bots" in self.fields:
+            self.fields["bots"].choices = self._bot_choices()  # type: ignore[attr-defined]
+        registries: dict[str, Registry[Any]] = {"protocol": protocols, "rule": rules}
+        for field, registry in registries.items():
+            known = [(entry.name, f"{entry.title}: {entry.description}") for entry in registry]
+            current = getattr(self.instance, field)
+            if current and current not in registry:
+                known.append((current, current))
+            if field in self.fields:
+                self.fields[field].initial = current
+                self.fields[field].choices = known  # type: ignore[attr-defined]
+
+    def _bot_choices(self) -> list[tuple[str, str]]:
+        entries = {entry.id: entry for entry in bot_entry_list()}
+        choices = []
+        for bot_id in dict.fromkeys([*self._before, *entries]):
+            entry = entries.get(bot_id)
+            if entry is None:
+                choices.append((bot_id, f"{bot_id} ({_('not registered here')})"))
+            elif entry.reason:
+                choices.append((bot_id, f"{entry.name} ({entry.reason})"))
+            else:
+                choices.append((bot_id, entry.name))
+        return choices
+
+    def clean_bots(self) -> list[str]:
+        """The chosen bots: those that were there in their order, then the new ones."""
+        chosen = self.cleaned_data["bots"]
+        kept = [bot_id for bot_id in self._before if bot_id in chosen]
+        return kept + [bot_id for bot_id in chosen if bot_id not in kept]
+
+    def _post_clean(self) -> None:
+        """Make the values and say beside its field what cannot be, once every field is right by itself."""
+        super()._post_clean()  # type: ignore[misc]
+        if self.errors:
+            return
+        given = {name: value for name, value in self.cleaned_data.items() if name in SECTION_OF}
+        try:
+            self.values = values_made({"bots": self.cleaned_data["bots"]}, given)
+        except ValidationError as error:
+            self.add_error(None, error)
+            return
+        before = Study.objects.filter(pk=self.instance.pk).first() if self.instance.pk else None
+        rubric = self.cleaned_data["rubric"]
+        wrong = study_errors(before=before, study=self.instance, values=self.values, rubric=rubric)
+        if wrong:
+            self.add_error(None, ValidationError(wrong))  # type: ignore[arg-type]

@@ -1,0 +1,168 @@
+"""What a study asks of people and promises them: values of their own, of which versions are made.
+
+Whoever reads a study from a file or edits it in a form makes these; a mistake is told by its path. What
+several values, or the bots that are here, make impossible is said by `webapp.studies.checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import URLValidator, validate_email
+from django.db import models
+from django.db.models.fields.json import KeyTransform
+from pydantic import AfterValidator, Field
+
+from chatbots.outside import Many, Number, Values
+from webapp.studies.prolific import code_read
+
+DEFAULT_THANKS = "Thank you for taking part."
+Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
+
+
+def _email(text: str) -> str:
+    if text:
+        _checked(validate_email, text, "it must be an e-mail address")
+    return text
+
+
+def _link(text: str) -> str:
+    # {code} stands where the code is put.
+    if text:
+        _checked(URLValidator(), text.replace("{code}", "code"), "it must be a link, as https://…")
+    return text
+
+
+def _checked(validate: Any, text: str, wanted: str) -> None:
+    try:
+        validate(text)
+    except ValidationError:
+        raise ValueError(wanted) from None
+
+
+def _lines(text: str) -> str:
+    """A browser's form ends lines in another way; that makes no other text."""
+    return text.replace("\r\n", "\n")
+
+
+Text = Annotated[str, AfterValidator(_lines)]
+Code = Annotated[str, Field(max_length=200), AfterValidator(code_read)]
+
+
+class Texts(Values):
+    """What participants read."""
+
+    title: str = Field(default="Chat with a chatbot", min_length=1, max_length=120)
+    minutes: Count = 8
+    payment: str = Field(default="", max_length=100)
+    promises_pay_on_failure: bool = True
+    organisation: str = Field(default="", max_length=200)
+    contact: Annotated[str, AfterValidator(_email)] = ""
+    consent_points: Text = (
+        "You can stop at any time.\n"
+        "We keep what you write, without your name.\n"
+        "Do not write anything private about yourself or others."
+    )
+    consent_text: Text = ""
+    instructions_text: Text = (
+        "Write as you would to a person you have just met.\n"
+        "Talk about anything you like.\n"
+        "Vote on replies with thumbs up or down as you go.\n"
+        "When you have written enough messages, rate the chat."
+    )
+    thanks_text: Text = DEFAULT_THANKS
+
+
+class ChatRules(Values):
+    """How a chat goes."""
+
+    min_exchanges: int = Field(default=5, ge=1, le=32767)
+    max_exchanges: int = Field(default=20, ge=1, le=32767)
+    max_message_chars: int = Field(default=500, ge=1, le=1_000_000)
+    typing_chars_per_s: int = Field(default=60, ge=0, le=1_000_000)
+
+
+class RecruitmentValues(Values):
+    """Where people come from and go back to, and by which codes they are paid."""
+
+    prolific_rated: Code = ""
+    prolific_bot_failed: Code = ""
+    prolific_withdrawn: Code = ""
+    completion_url: Annotated[str, Field(max_length=200), AfterValidator(_link)] = ""
+    auto_return: bool = False
+    frame_ancestors: str = Field(default="", max_length=300)
+
+
+class Quotas(Values):
+    """How much is wanted, and what it may cost."""
+
+    n_conversations_wanted: Count = 0
+    max_conversations_per_participant: int = Field(default=0, ge=0, le=32767)
+    max_cost: Number | None = Field(default=None, ge=0)
+
+
+class StudyValues(Values):
+    """All that a version of a study says, but for its rubric, which has versions of its own."""
+
+    bots: Many[str] = ()
+    texts: Texts = Texts()
+    chat: ChatRules = ChatRules()
+    recruitment: RecruitmentValues = RecruitmentValues()
+    quotas: Quotas = Quotas()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the values as JSON has them."""
+        return self.model_dump(mode="json")
+
+    def flat(self) -> dict[str, Any]:
+        """Return the values by their names alone, which no two sections share."""
+        found: dict[str, Any] = {"bots": list(self.bots)}
+        for section in SECTIONS:
+            found |= dict(getattr(self, section))
+        return found
+
+
+SECTIONS: dict[str, type[Values]] = {
+    "texts": Texts,
+    "chat": ChatRules,
+    "recruitment": RecruitmentValues,
+    "quotas": Quotas,
+}
+SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in kind.model_fields}
+
+
+def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values named without their sections as a study's file has them; "bots" has no section."""
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        if name in SECTION_OF:
+            nested.setdefault(SECTION_OF[name], {})[name] = value
+        else:
+            nested[name] = value
+    return nested
+
+
+class ValuesField(models.JSONField):
+    """A JSON column that holds `StudyValues`. Migrations know it as plain JSON."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        found = super().from_db_value(value, expression, connection)
+        if found is None or isinstance(expression, KeyTransform):
+            return found
+        return StudyValues.model_validate(found)
+
+    def get_prep_value(self, value: Any) -> Any:
+        return super().get_prep_value(_plain(value))
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        return super().get_db_prep_value(_plain(value), connection, prepared)
+
+    def deconstruct(self) -> Any:
+        name, _path, args, kwargs = super().deconstruct()
+        return name, "django.db.models.JSONField", args, kwargs
+
+
+def _plain(value: Any) -> Any:
+    return value.to_json() if isinstance(value, StudyValues) else value
