@@ -53,7 +53,7 @@ def busy() -> None:
     encoder.encode(["warm"])
     print("ready", flush=True)
     sys.stdin.readline()
-    for n in range(40):
+    for n in range(20):
         encoder.encode([f"sentence {n} {i} of the busy loop" for i in range(32)])
 
 
@@ -130,7 +130,7 @@ def bench_workers(n: int, repeat: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", choices=["work", "busy"])
-    parser.add_argument("--conversations", type=int, default=1024)
+    parser.add_argument("--conversations", type=int, default=1024, help="whole shards of 256")
     parser.add_argument("--repeat", type=int, default=1)
     asked = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
