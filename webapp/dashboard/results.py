@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.analysis.comparisons import with_plans
 from evaluation.analysis.correlations import (
     FEWEST,
     CorrelationMatrix,
@@ -29,6 +30,7 @@ from evaluation.analysis.trajectories import (
 from webapp.dashboard.agreement import dimension_correlations
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.column_titles import metric_titles
+from webapp.ratings.summary import bot_summary
 from webapp.runs.models import HybridFit, SelfPlayRun
 from webapp.runs.selectors.courses import VOTES, turn_values
 from webapp.runs.selectors.fits import fit_leading, fits_newest
@@ -177,9 +179,16 @@ def _by_bot(column: Any) -> dict[str, float]:
     return {str(bot): float(value) for bot, value in column.items()}
 
 
+def _comparisons(data: StudyData) -> dict[str, Any] | None:
+    """Return which bots people can tell apart, with plans for the others; None for a study without ratings."""
+    summary = bot_summary(data.study, include_synthetic=data.include_synthetic)
+    return with_plans(summary.compared, data.ratings).to_json() if summary.compared else None
+
+
 Maker = Callable[[StudyData, SelfPlayRun | None], Any]
 
 RESULTS: dict[str, Maker] = {
+    "comparisons": lambda data, run: _comparisons(data),
     "hybrid": lambda data, run: [
         {"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(data.study)
     ],

@@ -95,6 +95,7 @@ def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -
     found = json.loads(printed.getvalue())
     assert found["study"] == "analysed"
     assert found["hybrid"] == []
+    assert len(found["comparisons"]["pairs"]) == 6
     assert found["correlations"] == study_correlations(data).to_json()
     for kind in ("best-worst", "by-trait"):
         assert found["trajectories"][kind] == study_trajectories(data, kind).to_json()
