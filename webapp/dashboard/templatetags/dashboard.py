@@ -15,6 +15,7 @@ from markupsafe import Markup
 from evaluation.plots.svg import el
 from evaluation.printing import figure, probability, share, span
 from webapp.dashboard.plots.figure import bot_icon
+from webapp.dashboard.wording.terms import terms as shared_terms
 from webapp.runs.models import JobBase, Standing
 from webapp.runs.selectors.jobs import job_standing
 
@@ -138,3 +139,9 @@ def p_value(value: float | None) -> str:
 def get(mapping: dict, key: Any) -> Any:
     """An entry of a dictionary, None where it is missing."""
     return mapping.get(key)
+
+
+@register.inclusion_tag("dashboard/_terms.html")
+def terms() -> dict[str, Any]:
+    """Explain the words that every page and the report share."""
+    return {"terms": shared_terms()}

@@ -15,12 +15,16 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from evaluation.analysis.comparisons import compare
+from evaluation.hybrid.noise import told_apart
 from evaluation.printing import share
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.dashboard.analysis.study_data import study_data
 from webapp.dashboard.parts import correlations_part
+from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.hybrid import hybrid_view
+from webapp.dashboard.wording.terms import terms
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.summary import bot_summary
@@ -293,3 +297,22 @@ def test_ratings_move_together_alike_on_both_pages(staff: Client, study: Study) 
     ]
     assert agreement.table.rows == matrix_of_ratings.table.rows
     assert agreement.method == matrix_of_ratings.method
+
+
+def test_every_reader_has_the_same_comparisons_and_explains_its_words(
+    staff: Client, study: Study, tmp_path: Path
+) -> None:
+    result = fit()
+    summary, data = bot_summary(study), study_data(study)
+    assert summary.compared is not None
+    assert data is not None
+    notebook = compare(data.ratings, plans=False)
+    assert notebook == summary.compared
+    assert set(told_apart(data.per_conversation, ["quality"], data.ratings)) == notebook.told_apart
+    assert result["pairs"]["resolvable"] == notebook.n_told_apart
+    assert study_cards(study, include_synthetic=False).n_raters == notebook.n_raters == N_RATERS
+    pages = [read(staff, name) for name in ("study_bots", "study_statistics", "study_hybrid")]
+    pages += [read(staff, "study_statistics_part", "models"), report(tmp_path)]
+    for page in pages:
+        for word, meaning in terms():
+            assert f"{word} {meaning}" in page

@@ -1,0 +1,37 @@
+"""What the words mean that every page and the report share, a sentence or two each."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from evaluation.printing import share
+from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
+from evaluation.stats.compare import ORDER_ALPHA
+
+
+def terms() -> list[tuple[str, str]]:
+    """Return each word with its explanation."""
+    return [
+        (
+            _("Told apart"),
+            _(
+                "Two bots are told apart where their mean ratings differ by more than chance: Welch’s test, or "
+                "whole raters resampled where people rate several bots (their limit from {many} raters on), "
+                "corrected by Holm for all pairs of the study, p < {alpha}."
+            ).format(many=f"{BOOTSTRAP_LIMIT:,}", alpha=share(ORDER_ALPHA)),
+        ),
+        (
+            _("Raters"),
+            _(
+                "Whoever has one name is one rater. Ratings without a name, or by a place such as “slot 1”, are "
+                "by nobody who can be counted; each of their conversations stands for a rater in tests and models."
+            ),
+        ),
+        (
+            _("Intercept"),
+            _(
+                "Where the line of a hybrid fit starts. One intercept for all folds is preferred: with one for each "
+                "fold, as in the paper, features that say nothing correlate at nearly −1 with the ratings."
+            ),
+        ),
+    ]
