@@ -11,14 +11,15 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from chatbots import Identity
-from tests.builders import make_conversation, make_participant, make_rating, make_study
+from tests.builders import exchange, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.services import task_chats
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_by, study_ratings
 from webapp.ratings.services import rating_add
 from webapp.studies.erasure import participants_erase
-from webapp.studies.models import Participant, Rubric, Slot, Study, Task
+from webapp.studies.models import Participant, Rubric, Slot, Study, StudyVersion, Task
 from webapp.studies.protocols.base import Draw, Progress, SlotPlan, Step, TaskPlan, protocols
 from webapp.studies.services import item_add, task_open
 
@@ -47,18 +48,30 @@ class Pairs:
         )
         return TaskPlan("judge", slots, {"asks": "which is better"})
 
-    def form(self, study: Study) -> Rubric:
-        return study.rubric
+    def form(self, version: StudyVersion) -> Rubric:
+        return version.rubric
 
     def is_complete(self, progress: Progress) -> bool:
         return progress.n_rated == progress.n_slots
 
 
+class Duel(Pairs):
+    """Chats with two bots side by side."""
+
+    name = "duel"
+    identity = Identity("duel", "1")
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        left, right = draw.bots(2)
+        return TaskPlan("chat", (SlotPlan(bot=left, side="A"), SlotPlan(bot=right, side="B")))
+
+
 @pytest.fixture(autouse=True)
-def pairs() -> Iterator[None]:
-    protocols.add(Pairs())
+def registered() -> Iterator[None]:
+    made = [protocols.add(Pairs()), protocols.add(Duel())]
     yield
-    protocols.discard("pairs")
+    for protocol in made:
+        protocols.discard(protocol.name)
 
 
 @pytest.fixture
@@ -151,6 +164,25 @@ def test_what_people_judge_is_spread_by_the_rule_and_then_used_up(study: Study) 
     with pytest.raises(Refused) as refused:
         task_open(participant=people[0])
     assert refused.value.code == "all_rated"
+
+
+def test_two_chats_of_one_task_are_both_rated_before_there_is_a_code() -> None:
+    study = make_study(protocol="duel", bots=["eliza", "parrot", "generic"])
+    task = task_open(participant=make_participant(study))
+    left, right = task_chats(task=task)
+    assert [chat.bot.bot_id for chat in (left, right)] == task.bot_ids
+    assert len(set(task.bot_ids)) == 2
+    assert task_chats(task=task) == [left, right], "made once"
+    for chat in (left, right):
+        with pytest.raises(Refused) as refused:
+            rating_add(task=task, target=chat, answers=ANSWERS)
+        assert refused.value.code == "too_early"
+        for number in range(3):
+            exchange(chat, f"message {number}", f"reply {number}")
+    assert make_rating(left).task.completion_code is None
+    done = rating_add(task=task, target=right, answers=ANSWERS).task
+    assert (done.outcome, done.bot_ids) == ("rated", task.bot_ids)
+    assert Rating.objects.filter(task=task).count() == 2
 
 
 def test_tables_of_rated_chats_do_not_count_pairs_and_items(study: Study) -> None:
