@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -30,6 +31,7 @@ from webapp.studies.models import (
 from webapp.studies.selectors import rubric_is_fixed
 from webapp.studies.services import rubric_new_version, study_copy
 from webapp.studies.terms import AGREED
+from webapp.studies.values import SECTION_OF
 from webapp.studies.versions import study_store
 
 
@@ -126,6 +128,21 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
         return format_html(
             '<a href="{}">{}</a>', reverse("dashboard:study", args=[study.key]), _("dashboard")
         )
+
+
+def _shown(name: str) -> Callable[[StudyAdmin, Study], Any]:
+    @admin.display(description=name.replace("_", " "))
+    def show(_admin: StudyAdmin, study: Study) -> Any:
+        """What the newest version says."""
+        return study.rubric if name == "rubric" else study.values.flat()[name]
+
+    return show
+
+
+# Whoever may only read gets no form, and the admin asks here for what is no column of the study.
+for _name in ("bots", "rubric", *SECTION_OF):
+    if not hasattr(StudyAdmin, _name):
+        setattr(StudyAdmin, _name, _shown(_name))
 
 
 class DimensionInline(ByRights, admin.TabularInline):
