@@ -254,7 +254,7 @@ def test_a_database_without_tables_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "manage.py", "fit_hybrid", "--study", "demo"]
     result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert result.returncode == 1
-    assert "run `manage.py migrate`" in result.stderr
+    assert "run `manage.py upgrade`" in result.stderr
     assert "Traceback" not in result.stderr
 
 

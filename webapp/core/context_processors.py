@@ -12,9 +12,11 @@ def page(request: HttpRequest) -> dict[str, Any]:
     """Return what every page needs.
 
     `theme`, of the cookie of that name: light, dark or the system's. `prefix`: the path below which Confab lies.
+    `program`: what commands are called by.
     """
     theme = request.COOKIES.get("theme", "")
     return {
         "theme": theme if theme in ("light", "dark") else "",
         "prefix": settings.CONFAB_PATH_PREFIX,
+        "program": settings.CONFAB_PROGRAM,
     }

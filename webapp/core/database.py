@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
 from django.utils import timezone
@@ -55,5 +56,5 @@ def database_complaint(error: Exception) -> str:
         return f"the database {name} is read-only ({reason}); let this user write to it, and to its folder"
     return (
         f"the database {name} cannot be used: {reason}. If it is new or of an older version, run "
-        "`manage.py migrate`"
+        f"`{settings.CONFAB_PROGRAM} upgrade`"
     )

@@ -165,8 +165,12 @@ class ImportForm(forms.Form):
             raise forms.ValidationError(
                 __(
                     "The file has {size} MB; at most {limit} MB can be uploaded. Use "
-                    "`manage.py import_conversations` for larger ones."
-                ).format(size=round(file.size / 1024 / 1024), limit=UPLOAD_LIMIT_MB)
+                    "`{program} import_conversations` for larger ones."
+                ).format(
+                    size=round(file.size / 1024 / 1024),
+                    limit=UPLOAD_LIMIT_MB,
+                    program=settings.CONFAB_PROGRAM,
+                )
             )
         return file
 

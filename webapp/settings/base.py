@@ -6,8 +6,17 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF
 
-from webapp.settings.env import BASE_DIR, DATA_DIR, env, folder_made, path_prefix  # noqa: F401
+from webapp.settings.env import (  # noqa: F401
+    BASE_DIR,
+    DATA_DIR,
+    IS_CHECKOUT,
+    env,
+    folder_made,
+    path_prefix,
+)
 
+# What commands are called by here, for pages and messages that name one.
+CONFAB_PROGRAM = "manage.py" if IS_CHECKOUT else "confab"
 # Where `serve` listens.
 HOST = env.str("HOST", default="127.0.0.1")
 PORT = env.int("PORT", default=8000)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import cast
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
@@ -61,7 +62,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         tables=[(e, n) for e, n in tables if n is not None],
         others=[e for e, n in tables if n is None],
         form=form,
-        command=f"manage.py export --study {shlex.quote(study.key)} --what ratings --format csv "
+        command=f"{settings.CONFAB_PROGRAM} export --study {shlex.quote(study.key)} --what ratings --format csv "
         "--output ratings.csv",
         status=400 if form.is_bound else 200,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from evaluation.analysis.correlations import (
@@ -59,8 +60,8 @@ def correlations_section(
     if metrics is None:
         section.missing.append(
             _(
-                "Ratings against metrics: none is computed yet; run `manage.py compute_metrics --study {key}`."
-            ).format(key=study_key)
+                "Ratings against metrics: none is computed yet; run `{program} compute_metrics --study {key}`."
+            ).format(key=study_key, program=settings.CONFAB_PROGRAM)
         )
     else:
         section.lead.append(_strongest(metrics, questions[0]))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from webapp.dashboard import counts
@@ -37,8 +38,8 @@ def hybrid_section(
     section = Section("hybrid", _("Hybrid metric"))
     if not fits:
         section.missing.append(
-            _("No hybrid metric has been fitted; run `manage.py fit_hybrid --study {key}`.").format(
-                key=study_key
+            _("No hybrid metric has been fitted; run `{program} fit_hybrid --study {key}`.").format(
+                key=study_key, program=settings.CONFAB_PROGRAM
             )
         )
         return section

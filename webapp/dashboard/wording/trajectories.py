@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 
 from evaluation.analysis.trajectories import SEED, Contrast, Grouping, Measure, TrajectoryResult
@@ -164,8 +165,9 @@ def _panel(grouping: Grouping, measure: Measure, study_key: str, point_link: Poi
     if not measure.courses:
         if measure.name == VOTES:
             return Panel(title, [], _("nobody voted"))
-        why = _("not computed yet: run `manage.py compute_metrics --study {key}`")
-        return Panel(title, [], why.format(key=study_key))
+        why = _("not computed yet: run `{program} compute_metrics --study {key}`")
+        why = why.format(key=study_key, program=settings.CONFAB_PROGRAM)
+        return Panel(title, [], why)
     groups = [
         Group(
             group_title(grouping, place),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 
 from webapp.conversations.models import Conversation
@@ -146,5 +147,5 @@ def check_computed(
         raise Refused(
             "not_computed",
             f"conversations of {where} lack metrics: {', '.join(lacking)}; "
-            f"run `manage.py compute_metrics {option}` first",
+            f"run `{settings.CONFAB_PROGRAM} compute_metrics {option}` first",
         )

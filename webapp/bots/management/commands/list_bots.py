@@ -72,7 +72,7 @@ class Command(ConfabCommand):
             else:
                 self.stdout.write(
                     "Add one on the dashboard's page Bots, or see its entry for bots.yaml by "
-                    "`manage.py list_bots --remote ID`."
+                    f"`{settings.CONFAB_PROGRAM} list_bots --remote ID`."
                 )
             return
         for entry in result:

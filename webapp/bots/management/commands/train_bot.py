@@ -68,7 +68,7 @@ class Command(ConfabCommand):
             result = train(config, output / config.name, device=device, restart=options["restart"])
             if options["ship"]:
                 base = f" --base {options['base']}" if options["base"] else ""
-                again = f"manage.py train_bot {options['config']}{base} --data FOLDER --ship {options['ship']}"
+                again = f"{settings.CONFAB_PROGRAM} train_bot {options['config']}{base} --data FOLDER --ship {options['ship']}"
                 ship(output / config.name, options["ship"] / config.name, config, again)
         except (CheckpointError, EncoderError, StateError, TrainingError) as error:
             raise CommandError(" ".join(str(error).split())) from error

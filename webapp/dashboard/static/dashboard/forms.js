@@ -62,7 +62,7 @@ function exported(form) {
       .filter((name) => data.has(`include_${name}`))
       .map((name) => ` --include-${name}`)
       .join("");
-    command.textContent = `manage.py export --study ${command.dataset.study} --what ${data.get("what")} `
+    command.textContent = `${command.dataset.program} export --study ${command.dataset.study} --what ${data.get("what")} `
       + `--format ${data.get("format")} --output ${file}${flags}`;
   };
   form.addEventListener("change", update);

@@ -11,6 +11,8 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from webapp.core.management.base import ConfabCommand, Usage, whole_number
 from webapp.runs import queue
 from webapp.runs.management.following import follow, work_inline
@@ -69,7 +71,7 @@ class Command(ConfabCommand):
                 unit=unit,
                 note=self.note,
                 go_on=f"{what} goes on without you; follow it in the dashboard or with "
-                f"`manage.py selfplay --run {run.pk}`",
+                f"`{settings.CONFAB_PROGRAM} selfplay --run {run.pk}`",
             )
         return self._result(run)
 
