@@ -25,6 +25,7 @@ from evaluation.wording import counted
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evaluation.analysis.comparisons import Comparisons
     from evaluation.metrics.base import MetricTable
 
 FIRST_COLUMNS = ("conversation", "bot")
@@ -232,6 +233,25 @@ class Study:
             n_chats, n_ratings = counts.loc[bot]
             lines.append(f"{bot:<{width}} {n_chats:>7,} {n_ratings:>8,} {' '.join(cells)}".rstrip())
         return "\n".join(lines)
+
+
+def compare(study: Study, target: str | Sequence[str] | None = None) -> Comparisons:
+    """Compare every pair of a study's bots by their ratings: which can people tell apart?
+
+    Args:
+        target: a question, or several for their mean; None: what bots are ranked by.
+
+    Returns:
+        The result that pages and the report show; `summary()` prints it.
+
+    Raises:
+        ValueError: without ratings, or for a question that there is not.
+    """
+    from evaluation.analysis.comparisons import compare as compared
+
+    if not study.dimensions:
+        raise ValueError(f"{study.name} has no ratings, so there is nothing to compare")
+    return compared(study.answers, target)
 
 
 def selfplay(

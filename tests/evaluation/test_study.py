@@ -167,6 +167,23 @@ def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
         confab.hybrid(study, target="beauty")
 
 
+def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
+    study = confab.read(file)
+    found = confab.compare(study)
+    assert found.dimension.key == "quality"
+    assert found.n_pairs == 6
+    means = {bot: rows["quality"].mean() for bot, rows in study.ratings.groupby("bot")}
+    assert list(found.order) == sorted(means, key=lambda bot: -means[bot])
+    worst = found.pair("bot-0", "bot-3")
+    assert worst is not None
+    assert worst.difference == pytest.approx(means["bot-0"] - means["bot-3"])
+    assert "bot-3" in found.summary()
+    with pytest.raises(ValueError, match="beauty"):
+        confab.compare(study, "beauty")
+    with pytest.raises(ValueError, match="has no ratings"):
+        confab.compare(confab.selfplay("parrot", conversations=1, turns=2))
+
+
 def test_self_play_is_a_study_and_the_same_again(file: Path) -> None:
     played = confab.selfplay(["parrot", "eliza"], conversations=3, turns=4, seed=5)
     assert repr(played) == "Study self-play of parrot, eliza: 6 conversations with 2 bots"
