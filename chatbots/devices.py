@@ -39,7 +39,7 @@ def transformer_row_bytes(config: Any, n_tokens: int, *, has_logits: bool = Fals
     """Return about how much memory a transformer takes to read one text.
 
     Args:
-        config: of a transformers model.
+        config: of a transformers model; sizes it does not name are taken for a large one's.
         n_tokens: of the longest text.
         has_logits: it gives a number for every word of its vocabulary at every token.
     """

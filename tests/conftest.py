@@ -20,7 +20,7 @@ from asgiref.sync import SyncToAsync
 from django.db import connections
 
 from chatbots.encoders.cache import cache_folder_set
-from tests.devices import encoder_devices  # noqa: F401
+from tests.devices import elsewhere, encoder_devices  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
 

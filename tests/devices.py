@@ -1,8 +1,9 @@
-"""A sentence encoder's library that computes nothing and remembers the devices it was asked for."""
+"""Devices that are not there: who computes, and where it was told to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from chatbots import devices
-from chatbots.encoders import emotion, sentence
+from chatbots.encoders import emotion, sentence, words
 
 
 class RecordingLibrary:
@@ -51,4 +52,72 @@ def encoder_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     )
     emotion.emotion_encoder.cache_clear()  # its heads hold the encoders of other tests
     yield found
+    emotion.emotion_encoder.cache_clear()
+
+
+ELSEWHERE = "cuda:1"
+
+
+@dataclass
+class FakeDevice:
+    """What computed during a test, by the classes of the models.
+
+    Attributes:
+        used: those that were sent to the device before.
+        forgotten: those that were not.
+    """
+
+    used: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
+    """Let `cuda:1` pass for a device during the test: models sent there are marked, and compute where they are.
+
+    Every model of torch that reads something is looked at, whoever made it.
+    """
+    import torch
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    words.word_vectors().load()  # made once a machine, on its processor
+    found = FakeDevice()
+    marked: set[int] = set()  # addresses of weights
+    move = torch.Tensor.to
+
+    def named(args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+        return ELSEWHERE in {str(one) for one in (*args[:1], given.get("device"))}
+
+    def module_to(self: torch.nn.Module, *args: Any, **given: Any) -> torch.nn.Module:
+        if named(args, given):
+            marked.update(parameter.data_ptr() for parameter in self.parameters())
+        return self
+
+    def tensor_to(self: torch.Tensor, *args: Any, **given: Any) -> torch.Tensor:
+        if not named(args, given):
+            return move(self, *args, **given)
+        given.pop("device", None)
+        args = tuple(one for one in args if str(one) != ELSEWHERE)
+        if not given.get("copy"):
+            return move(self, *args, **given) if args else self
+        weights = move(self, *args, **given)
+        marked.add(weights.data_ptr())
+        return weights
+
+    def look(module: torch.nn.Module, _: Any) -> None:
+        own = list(module.parameters(recurse=False))
+        if own:
+            is_there = all(parameter.data_ptr() in marked for parameter in own)
+            (found.used if is_there else found.forgotten).add(type(module).__name__)
+
+    monkeypatch.setattr(torch.nn.Module, "to", module_to)
+    monkeypatch.setattr(torch.Tensor, "to", tensor_to)
+    monkeypatch.setattr(
+        devices, "_memory_bytes", lambda device: None if device == "cpu" else 1 << 30
+    )
+    monkeypatch.setattr(sentence, "_shared", {})
+    emotion.emotion_encoder.cache_clear()  # its heads hold the encoders of other tests
+    hook = register_module_forward_pre_hook(look)
+    yield found
+    hook.remove()
     emotion.emotion_encoder.cache_clear()

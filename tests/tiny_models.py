@@ -178,3 +178,25 @@ def save_model(
     with quiet_loading():
         model.save_pretrained(folder)
     return folder
+
+
+def save_classifier(folder: Path) -> Path:
+    """Save a random classifier of texts and of pairs, with the labels of natural language inference."""
+    import torch
+    import transformers as tf
+
+    size = save_tokenizer(folder)
+    torch.manual_seed(0)
+    config = tf.BertConfig(
+        vocab_size=size,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        initializer_range=0.5,
+        pad_token_id=0,
+        id2label={0: "entailment", 1: "neutral", 2: "Contradiction"},
+        label2id={"entailment": 0, "neutral": 1, "Contradiction": 2},
+    )
+    tf.BertForSequenceClassification(config).eval().save_pretrained(folder)
+    return folder

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from chatbots.encoders.deepmoji_words import vocabulary_read, word_ids
+from chatbots.devices import rows_that_fit
+from chatbots.encoders.deepmoji_words import MAX_WORDS, vocabulary_read, word_ids
 from chatbots.encoders.emotion import sentiment_of
 from chatbots.encoders.provenance import Provenance
 from chatbots.encoders.sentence import EncoderError
@@ -42,8 +43,6 @@ _CELLS = _TABLE.split()
 EMOJI: dict[str, float] = dict(zip(_CELLS[::2], map(float, _CELLS[1::2]), strict=True))
 """The emoji in the order of the outputs, with the sentiment weights of the 2019 code. The list of names that
 torchMoji ships has other names at 24, 36, 38, 44, 47, 48 and 58; the weights are meant for these."""
-
-_BATCH = 64
 
 
 class DeepMojiEncoder:
@@ -150,8 +149,9 @@ class DeepMojiEncoder:
             found = np.full((len(ids), len(EMOJI)), 1 / len(EMOJI), dtype=np.float32)
             # Texts of a like length together: no step is spent on padding.
             rows = sorted((i for i, words in enumerate(ids) if words), key=lambda i: len(ids[i]))
-            for start in range(0, len(rows), _BATCH):
-                batch = rows[start : start + _BATCH]
+            n_rows = rows_that_fit(self.device, self._row_bytes())
+            for start in range(0, len(rows), n_rows):
+                batch = rows[start : start + n_rows]
                 padded = np.zeros((len(batch), len(ids[batch[-1]])), dtype=np.int64)
                 for row, i in enumerate(batch):
                     padded[row, : len(ids[i])] = ids[i]
@@ -159,6 +159,10 @@ class DeepMojiEncoder:
                     scores = self._model(torch.from_numpy(padded).to(self.device))
                     found[batch] = scores.softmax(dim=1).cpu().numpy()
         return found[[place[text] for text in texts]]
+
+    def _row_bytes(self) -> int:
+        """What the longest text takes: of each word the states of two layers in both directions, and their gates."""
+        return 4 * MAX_WORDS * 2 * 2 * 5 * int(self._model.lstm_0.H)
 
     def sentiment(self, p: np.ndarray) -> np.ndarray:
         return sentiment_of(p, self.weights)

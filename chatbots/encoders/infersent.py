@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from chatbots.devices import rows_that_fit
 from chatbots.encoders.provenance import Provenance
 from chatbots.encoders.sentence import EncoderError
 from chatbots.encoders.vectors import FileVectors, Format, VectorTable
@@ -170,8 +171,9 @@ class InferSentEncoder:
             lengths = np.array([max(1, len(words)) for words in known])
             found = np.zeros((len(known), 2 * self._model.enc_lstm.hidden_size), dtype=np.float32)
             order = np.argsort(-lengths, kind="stable")
-            for start in range(0, len(order), COMPAT_BATCH):
-                batch = order[start : start + COMPAT_BATCH]
+            n_rows = COMPAT_BATCH if self.compat else self._n_rows(lengths)
+            for start in range(0, len(order), n_rows):
+                batch = order[start : start + n_rows]
                 x = np.zeros(
                     (len(batch), lengths[batch[0]], self._model.enc_lstm.input_size), np.float32
                 )
@@ -187,6 +189,11 @@ class InferSentEncoder:
                 np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny
             )
         return found if self.compat else found[[place[text] for text in texts]]
+
+    def _n_rows(self, lengths: np.ndarray) -> int:
+        """How many texts are read at once; each word has the states of both directions and their gates."""
+        states = 5 * 2 * self._model.enc_lstm.hidden_size
+        return rows_that_fit(self.device, 4 * states * int(lengths.max(initial=1)))
 
     def _table(self, tokens: Sequence[Sequence[str]]) -> VectorTable:
         """Vectors of the words that may count."""

@@ -150,7 +150,7 @@ class LocalSentenceEncoder:
 
     def _row_bytes(self) -> int:
         """What the longest text takes."""
-        config = getattr(self._model[0], "auto_model", self._model).config
+        config = getattr(getattr(self._model[0], "auto_model", None), "config", None)
         return transformer_row_bytes(config, self._model.max_seq_length or 512)
 
     def unload(self) -> None:
@@ -165,12 +165,10 @@ class LocalSentenceEncoder:
             distinct = list(dict.fromkeys(texts))
             if not distinct:
                 return np.zeros((0, self._read([""]).shape[1]), dtype=np.float32)
-            vectors = np.empty((len(distinct), 0), dtype=np.float32)
-            for rows in self._batches(distinct):
-                found = self._read([distinct[row] for row in rows])
-                if not vectors.shape[1]:
-                    vectors = np.empty((len(distinct), found.shape[1]), dtype=np.float32)
-                vectors[rows] = found
+            batches = list(self._batches(distinct))
+            found = [self._read([distinct[row] for row in rows]) for rows in batches]
+        vectors = np.empty((len(distinct), found[0].shape[1]), dtype=np.float32)
+        vectors[np.concatenate(batches)] = np.concatenate(found)
         place = {text: i for i, text in enumerate(distinct)}
         return vectors[[place[text] for text in texts]]
 
@@ -195,17 +193,23 @@ class LocalSentenceEncoder:
 
     def _batches(self, texts: list[str]) -> Iterator[list[int]]:
         """Indices of texts that are padded to the same number of tokens, `_n_rows` at most."""
+        groups: dict[int, list[int]] = {}
+        for i, n_tokens in enumerate(self._lengths(texts)):
+            groups.setdefault(-(-n_tokens // TOKEN_STEP), []).append(i)
+        for group in groups.values():
+            for start in range(0, len(group), self._n_rows):
+                yield group[start : start + self._n_rows]
+
+    def _lengths(self, texts: list[str]) -> list[int]:
+        """Tokens of each text as the model reads it; all 0 for a model that pads nothing."""
+        if not callable(self._model.tokenizer):  # static word vectors
+            return [0] * len(texts)
         prompt = self._model.prompts.get(self._model.default_prompt_name, "")
         longest = self._model.max_seq_length
         found = self._model.tokenizer(
             [prompt + text for text in texts], truncation=longest is not None, max_length=longest
         )["input_ids"]
-        groups: dict[int, list[int]] = {}
-        for i, tokens in enumerate(found):
-            groups.setdefault(-(-len(tokens) // TOKEN_STEP), []).append(i)
-        for group in groups.values():
-            for start in range(0, len(group), self._n_rows):
-                yield group[start : start + self._n_rows]
+        return [len(tokens) for tokens in found]
 
 
 _shared: dict[tuple[str, str], LocalSentenceEncoder] = {}

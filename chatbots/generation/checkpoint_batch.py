@@ -17,9 +17,9 @@ from chatbots.base import Piece
 from chatbots.checkpoints import checkpoint_load
 from chatbots.conversation import Conversation
 from chatbots.corpora.text import tokeniser_get
-from chatbots.generation.decoding import NgramBan, choose, forbid, uniform_numbers
-from chatbots.generation.detokenise import GrowingText
+from chatbots.generation.decoding import choose, forbid
 from chatbots.generation.ei_inputs import EIInputs, reads_encoders
+from chatbots.generation.slots import NO_NUMBERS, Slot
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.beam_search import BeamSearch, BeamSettings, Hypothesis, pick_hypothesis
 from chatbots.models.layers import UtteranceEncoder
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 N_REMEMBERED = 2048
 """Encoded utterances kept per bot: those of some 300 conversations at once."""
-
-_NO_NUMBERS = "the model computed no numbers (NaN)"
 
 
 class RememberedUtterances(nn.Module):
@@ -123,38 +121,13 @@ class LoadedCheckpoint:
         return self.tokeniser.detokenise(self.vocabulary.tokens(ids))
 
 
-class _Slot:
-    """One reply under way: its random numbers, its words, and what of them was shown."""
-
-    def __init__(self, number: int, context: Conversation, bot: CheckpointBot) -> None:
-        self.number = number
-        self.uniforms = uniform_numbers(context.reply_seed, bot.options.max_tokens)
-        self.ban = (
-            NgramBan(bot.options.no_repeat_ngram_size) if bot.options.no_repeat_ngram_size else None
-        )
-        self.min_tokens = bot.options.min_tokens
-        self.tokens: list[int] = []
-        self.shown = GrowingText()
-
-    @property
-    def banned(self) -> set[int]:
-        """Tokens that may not come next."""
-        banned = self.ban.forbidden() if self.ban else set()
-        return banned | {EOS} if len(self.tokens) < self.min_tokens else banned
-
-    def add(self, token: int) -> None:
-        self.tokens.append(token)
-        if self.ban:
-            self.ban.add(token)
-
-
 class SampleGeneration:
     """Greedy or drawn replies, a word a step; see `chatbots.base.Generation`. Row i is slot i's."""
 
     def __init__(self, bot: CheckpointBot, ready: LoadedCheckpoint) -> None:
         self._bot = bot
         self._ready = ready
-        self._slots: list[_Slot] = []
+        self._slots: list[Slot] = []
         self._state: DecoderState | None = None
         self._n_admitted = 0
 
@@ -163,7 +136,15 @@ class SampleGeneration:
         numbers = list(range(self._n_admitted, self._n_admitted + len(contexts)))
         self._n_admitted += len(contexts)
         pairs = zip(numbers, contexts, strict=True)
-        self._slots += [_Slot(number, context, self._bot) for number, context in pairs]
+        self._slots += [
+            Slot(
+                number,
+                context,
+                max_tokens=self._bot.options.max_tokens,
+                no_repeat_ngram_size=self._bot.options.no_repeat_ngram_size,
+            )
+            for number, context in pairs
+        ]
         return numbers
 
     def cancel(self, slot: int) -> None:
@@ -184,10 +165,10 @@ class SampleGeneration:
         model = ready.model
         logits, self._state = model.step(torch.tensor(said, device=model.device), state)  # (R, V)
         broken = logits[:, PAD].isnan()  # (R,)
-        forbid(logits, ready.forbidden, (slot.banned for slot in slots))
+        forbid(logits, ready.forbidden, map(self._forbidden, slots))
         chosen = choose(
             logits,
-            [slot.uniforms[len(slot.tokens)] for slot in slots],
+            [slot.uniform for slot in slots],
             temperature=0 if bot.options.decoding == "greedy" else bot.options.temperature,
             top_k=bot.options.top_k,
             top_p=bot.options.top_p,
@@ -207,16 +188,18 @@ class SampleGeneration:
             self._keep(kept)
         return pieces
 
-    def _said(self, slot: _Slot, token: int) -> Piece:
-        """What a token brings to light of a reply; −1 stands for NaN."""
+    def _forbidden(self, slot: Slot) -> set[int]:
+        """Return the tokens that may not come next in a reply."""
+        may_not_end = {EOS} if len(slot.tokens) < self._bot.options.min_tokens else set()
+        return slot.forbidden() | may_not_end
+
+    def _said(self, slot: Slot, token: int) -> Piece:
+        """Return what a token brings to light of a reply; −1 stands for NaN."""
         if token < 0:
-            return Piece(slot.number, error=_NO_NUMBERS)
+            return Piece(slot.number, error=NO_NUMBERS)
         if token != EOS:
-            slot.add(token)
-        text = self._ready.text(slot.tokens)
-        if token == EOS or len(slot.tokens) == self._bot.options.max_tokens:
-            return Piece(slot.number, slot.shown.end(text, cut=token != EOS), done=True)
-        return Piece(slot.number, slot.shown.grow(text)[0])
+            slot.say(token)
+        return slot.piece(self._ready.text(slot.tokens), ended=token == EOS)
 
     def _keep(self, rows: list[int]) -> None:
         """Drop all rows but these."""
@@ -242,7 +225,7 @@ class BeamGeneration:
                 no_repeat_ngram=bot.options.no_repeat_ngram_size,
             )
         )
-        self._uniforms: dict[int, float] = {}  # by slot, in the order of the rows
+        self._slots: dict[int, Slot] = {}  # in the order of the rows
         self._state: DecoderState | None = None
         self._tokens: list[int] = []
 
@@ -252,11 +235,11 @@ class BeamGeneration:
         self._tokens += [SOS] * newcomers.n_rows
         numbers = self._search.admit(len(contexts))
         for number, context in zip(numbers, contexts, strict=True):
-            self._uniforms[number] = uniform_numbers(context.reply_seed, 1)[0]
+            self._slots[number] = Slot(number, context, max_tokens=self._bot.options.max_tokens)
         return numbers
 
     def cancel(self, slot: int) -> None:
-        if slot in self._uniforms:
+        if slot in self._slots:
             self._close(slot)
 
     def step(self) -> list[Piece]:
@@ -269,10 +252,10 @@ class BeamGeneration:
             logits, self._state = model.step(tokens, self._state)  # (R, V)
             broken = logits[:, PAD].isnan().view(-1, self._bot.options.beam).any(-1).tolist()
             pieces = []
-            for number in [n for n, bad in zip(self._uniforms, broken, strict=True) if bad]:
+            for number in [n for n, bad in zip(self._slots, broken, strict=True) if bad]:
                 logits = logits[self._close(number)]
-                pieces.append(Piece(number, error=_NO_NUMBERS))
-            if not self._uniforms:
+                pieces.append(Piece(number, error=NO_NUMBERS))
+            if not self._slots:
                 return pieces
             move = self._search.advance(logits)
             self._keep(move.rows, move.tokens)
@@ -280,7 +263,7 @@ class BeamGeneration:
 
     def _close(self, number: int) -> list[int]:
         """Take a slot out; the rows that remain."""
-        del self._uniforms[number]
+        del self._slots[number]
         rows = self._search.cancel(number)
         self._keep(rows, [self._tokens[row] for row in rows])
         return rows
@@ -291,11 +274,11 @@ class BeamGeneration:
         self._state = self._state.select(rows) if rows else None
 
     def _piece(self, number: int, hypotheses: list[Hypothesis]) -> Piece:
+        slot = self._slots.pop(number)
         chosen = pick_hypothesis(
-            hypotheses, self._uniforms.pop(number), rule=self._bot.options.reply_choice, unknown=UNK
+            hypotheses, slot.uniform, rule=self._bot.options.reply_choice, unknown=UNK
         )
-        text = GrowingText().end(self._ready.text(chosen.tokens), cut=not chosen.ended)
-        return Piece(number, text, done=True)
+        return slot.last_piece(self._ready.text(chosen.tokens), cut=not chosen.ended)
 
 
 def joined(state: DecoderState | None, newcomers: DecoderState) -> DecoderState:

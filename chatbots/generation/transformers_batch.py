@@ -13,10 +13,10 @@ from transformers import AutoConfig, GenerationConfig
 
 from chatbots.base import BotError, Piece
 from chatbots.conversation import Conversation
-from chatbots.generation.decoding import NgramBan, choose, penalise_repetition, uniform_numbers
-from chatbots.generation.detokenise import GrowingText
+from chatbots.generation.decoding import choose, penalise_repetition
 from chatbots.generation.language_model import LanguageModel, Rows
 from chatbots.generation.prompts import Prompts
+from chatbots.generation.slots import NO_NUMBERS, Slot
 from chatbots.huggingface import SAFELY, fetch_model, load, n_positions
 
 if TYPE_CHECKING:
@@ -145,26 +145,10 @@ def _context_limit(bot: TransformersBot, config: Any) -> int:
     return min(wanted, room)
 
 
-class _Slot:
-    """One reply under way."""
-
-    def __init__(
-        self, number: int, prompt: list[int], uniforms: list[float], text: GrowingText
-    ) -> None:
-        self.number = number
-        self.prompt = prompt
-        self.uniforms = uniforms
-        self.text = text
-        self.tokens: list[int] = []
-        self.ban: NgramBan | None = None
-        self.gone = False
-        """Finished or cancelled; its row is dropped with the next ones."""
-
-
 class _Batch:
     """Rows of the model and whose they are: row i belongs to `slots[i]`."""
 
-    def __init__(self, rows: Rows, slots: list[_Slot], seen: torch.Tensor | None) -> None:
+    def __init__(self, rows: Rows, slots: list[Slot], seen: torch.Tensor | None) -> None:
         self.rows = rows
         self.slots = slots
         self.seen = seen  # (B, V), tokens that the repetition penalty touches
@@ -185,22 +169,26 @@ class SlotGeneration:
         self._ready = ready
         self._model = ready.language_model
         self._batches: list[_Batch] = []
-        self._newcomers: list[_Slot] = []
-        self._slots: dict[int, _Slot] = {}
+        self._newcomers: list[Slot] = []
+        self._slots: dict[int, Slot] = {}
         self._n_slots = 0
         self._n_steps = 0
 
     def admit(self, contexts: Sequence[Conversation]) -> list[int]:
         bot = self._bot
-        slots: list[_Slot] = []
+        slots: list[Slot] = []
         for context in contexts:
             number = self._n_slots + len(slots)
-            prompt = self._ready.prompts.encode(context)
-            uniforms = uniform_numbers(context.reply_seed, bot.options.max_new_tokens)
-            slot = _Slot(number, prompt, uniforms, GrowingText(self._ready.stops))
-            if bot.options.no_repeat_ngram_size:
-                slot.ban = NgramBan(bot.options.no_repeat_ngram_size)
-            slots.append(slot)
+            slots.append(
+                Slot(
+                    number,
+                    context,
+                    max_tokens=bot.options.max_new_tokens,
+                    no_repeat_ngram_size=bot.options.no_repeat_ngram_size,
+                    stops=self._ready.stops,
+                    prompt=self._ready.prompts.encode(context),
+                )
+            )
         self._n_slots += len(slots)
         self._newcomers += slots
         self._slots |= {slot.number: slot for slot in slots}
@@ -255,7 +243,7 @@ class SlotGeneration:
                 batch.seen = batch.seen[kept]
         return batch
 
-    def _seen(self, slots: list[_Slot], logits: torch.Tensor) -> torch.Tensor | None:
+    def _seen(self, slots: list[Slot], logits: torch.Tensor) -> torch.Tensor | None:
         if self._bot.options.repetition_penalty == 1:
             return None
         seen = torch.zeros(logits.shape, dtype=torch.bool)
@@ -268,7 +256,7 @@ class SlotGeneration:
         bot, slots = self._bot, batch.slots
         finite = logits.amax(-1).isfinite()
         logits = self._filtered(batch, logits)
-        uniforms = [slot.uniforms[len(slot.tokens)] if not slot.gone else 0.0 for slot in slots]
+        uniforms = [0.0 if slot.gone else slot.uniform for slot in slots]
         chosen = choose(
             logits,
             uniforms,
@@ -286,9 +274,7 @@ class SlotGeneration:
                 slot.tokens[-1:] = [max(token, 0)]
                 continue
             first = not slot.tokens and self._ready.forced_first is not None
-            slot.tokens.append(self._ready.forced_first if first else token)  # type: ignore[arg-type]
-            if slot.ban is not None:
-                slot.ban.add(slot.tokens[-1])
+            slot.say(self._ready.forced_first if first else token)  # type: ignore[arg-type]
             alive.append(slot)
         return self._pieces(alive)
 
@@ -303,18 +289,13 @@ class SlotGeneration:
             rows = torch.tensor(early, device=logits.device)
             logits[rows[:, None], self._ready.stop_index] = -torch.inf
         if bot.options.no_repeat_ngram_size:
-            pairs = [
-                (row, token)
-                for row, slot in enumerate(slots)
-                if slot.ban is not None
-                for token in slot.ban.forbidden()
-            ]
+            pairs = [(row, token) for row, slot in enumerate(slots) for token in slot.forbidden()]
             if pairs:
                 index = torch.tensor(pairs, device=logits.device)
                 logits[index[:, 0], index[:, 1]] = -torch.inf
         return logits
 
-    def _pieces(self, slots: list[_Slot]) -> list[Piece]:
+    def _pieces(self, slots: list[Slot]) -> list[Piece]:
         """What the newest token of every slot brings to light."""
         ready, pieces = self._ready, []
         ended = [slot.tokens[-1] in ready.stop_tokens for slot in slots]
@@ -327,23 +308,20 @@ class SlotGeneration:
         )
         for slot, text, at_end, bad in zip(slots, texts, ended, broken, strict=True):
             if bad:
-                pieces.append(Piece(slot.number, error="the model computed no numbers (NaN)"))
+                pieces.append(Piece(slot.number, error=NO_NUMBERS))
                 self._finish(slot)
-            elif at_end or len(slot.tokens) >= self._bot.options.max_new_tokens:
-                pieces.append(Piece(slot.number, slot.text.end(text, cut=not at_end), done=True))
+                continue
+            piece = slot.piece(text, ended=at_end)
+            if piece.done:
                 self._finish(slot)
-            else:
-                piece, stopped = slot.text.grow(text)
-                if stopped:
-                    self._finish(slot)
-                if piece or stopped:
-                    pieces.append(Piece(slot.number, piece, done=stopped))
+            if piece.text or piece.done:
+                pieces.append(piece)
         return pieces
 
     def _decoded(self, tokens: list[list[int]]) -> list[str]:
         return self._ready.tokenizer.batch_decode(tokens, skip_special_tokens=True)
 
-    def _finish(self, slot: _Slot) -> None:
+    def _finish(self, slot: Slot) -> None:
         slot.gone = True
         if not slot.tokens or slot.tokens[-1] < 0:
             slot.tokens[-1:] = [self._model.pad_token]  # its row may run on for a few steps

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from chatbots.models.batch import DialogueBatch, LatentNoise, LossParts, Terms
-from chatbots.models.layers import WordDrop
+from chatbots.models.ei import EIConfig, with_inputs
+from chatbots.models.layers import ReplyDecoder, UtteranceEncoder, WordDrop
 from chatbots.models.seeds import ReplySeeds
-from chatbots.models.state import DecoderState
+from chatbots.models.state import DecoderState, HiddenState
 
 
 class DialogueModel(nn.Module, ABC):
@@ -25,6 +27,10 @@ class DialogueModel(nn.Module, ABC):
 
     compat_word_drop_per_step = False
     """Word drop as in the released code; a config may switch it on."""
+    has_latents = False
+    """Whether a reply depends on variables that are drawn by the seeds of its conversation."""
+    has_sentence_drop = False
+    """Whether utterances can be hidden from its context in training."""
 
     @abstractmethod
     def terms(
@@ -39,6 +45,14 @@ class DialogueModel(nn.Module, ABC):
         """The parts of the objective, conversation by conversation."""
 
     @abstractmethod
+    def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> DecoderState:
+        """Do what `encode_context` promises, checked and without gradients."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Read one token per row, (R,), and give the logits of the next, (R, V), with the new state."""
+
+    @torch.no_grad()
     def encode_context(
         self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()
     ) -> DecoderState:
@@ -48,12 +62,14 @@ class DialogueModel(nn.Module, ABC):
             seeds: one per conversation; looked at by models with latent variables.
 
         Raises:
-            RuntimeError: if the model is in training mode.
+            RuntimeError: if the model is in training mode: dropout would only make the bot worse.
+            ValueError: if a model with latent variables has not one seed per conversation.
         """
-
-    @abstractmethod
-    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Read one token per row, (R,), and give the logits of the next, (R, V), with the new state."""
+        if self.training:
+            raise RuntimeError("the model is in training mode; call eval() before it generates")
+        if self.has_latents and len(seeds) != batch.n_conversations:
+            raise ValueError(f"{len(seeds)} seeds for {batch.n_conversations} conversations")
+        return self.read_context(batch, seeds)
 
     def loss(
         self,
@@ -78,6 +94,9 @@ class DialogueModel(nn.Module, ABC):
             ValueError: no reply to learn in the batch, an EI target missing, no generator where one is
                 needed, or a drop the model does not have.
         """
+        if sentence_drop and not self.has_sentence_drop:
+            name = type(self).__name__
+            raise ValueError(f"sentence_drop is {sentence_drop}; {name} has none, give 0")
         return LossParts.of(
             self.terms(
                 batch,
@@ -121,11 +140,34 @@ class DialogueModel(nn.Module, ABC):
         """Where the weights are."""
         return next(self.parameters()).device
 
-    def refuse_training_mode(self) -> None:
-        """Generating with dropout on would only make the bot worse.
 
-        Raises:
-            RuntimeError: call `eval()` first.
-        """
-        if self.training:
-            raise RuntimeError("the model is in training mode; call eval() before it generates")
+class HierarchicalConfig(Protocol):
+    """What a hierarchical model's configuration says of what they share."""
+
+    @property
+    def ei(self) -> EIConfig | None: ...
+
+    @property
+    def compat_word_drop_per_step(self) -> bool: ...
+
+
+class HierarchicalModel(DialogueModel):
+    """What HRED, VHRED and VHCR share: utterances read one by one, and a recurrent decoder."""
+
+    encoder: UtteranceEncoder
+    decoder: ReplyDecoder
+
+    def __init__(self, config: HierarchicalConfig) -> None:
+        super().__init__()
+        self.compat_word_drop_per_step = config.compat_word_drop_per_step
+        self._ei_config = config.ei
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, HiddenState]:
+        assert isinstance(state, HiddenState)
+        return self.decoder.step(tokens, state)
+
+    def read_utterances(self, batch: DialogueBatch) -> Tensor:
+        """Return the encoded utterances with what is read beside them, (B, N, W)."""
+        h = self.encoder(batch.utterances, batch.lengths)  # (B, N, 2H_e)
+        return with_inputs(h, batch, self._ei_config)

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
-from chatbots.models.dialogue_model import DialogueModel
-from chatbots.models.ei import EIConfig, EIHeads, ei_losses, input_width, with_inputs
+from chatbots.models.dialogue_model import HierarchicalModel
+from chatbots.models.ei import EIConfig, EIHeads, ei_losses, input_width
 from chatbots.models.layers import (
     ContextRNN,
     ReplyDecoder,
@@ -29,7 +29,7 @@ from chatbots.models.layers import (
     initialise,
 )
 from chatbots.models.seeds import ReplySeeds
-from chatbots.models.state import DecoderState, HiddenState
+from chatbots.models.state import HiddenState
 from chatbots.models.tokens import PAD
 
 
@@ -79,13 +79,12 @@ class HREDConfig:
         return 2 * self.H_e + input_width(self.ei)
 
 
-class HRED(DialogueModel):
+class HRED(HierarchicalModel):
     """Hierarchical encoder-decoder without latent variables."""
 
     def __init__(self, config: HREDConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
-        self.compat_word_drop_per_step = config.compat_word_drop_per_step
         embedding = nn.Embedding(config.V, config.E, padding_idx=PAD)
         self.encoder = UtteranceEncoder(embedding, config.H_e, config.p)
         self.context = ContextRNN(config.W, config.C)
@@ -102,10 +101,8 @@ class HRED(DialogueModel):
         generator: torch.Generator | None,
         noise: LatentNoise | None,
     ) -> Terms:
-        if sentence_drop:
-            raise ValueError(f"sentence_drop is {sentence_drop}; HRED has none, give 0")
         targets = batch.targets
-        x = self._read(batch)  # (B, N, W), (1)
+        x = self.read_utterances(batch)  # (B, N, W), (1)
         c = self.context(x[:, :-1])[targets.mask]  # (M, C), (2)
         h_0 = self.decoder.start(c)  # (M, H_d), (3)
         nll = self.decoder.nll(h_0, targets, word_drop)  # (M,), (4)
@@ -113,18 +110,6 @@ class HRED(DialogueModel):
         terms = Terms.of_words_alone(nll, targets)
         return replace(terms, emotion=ei.emotion, sentence=ei.sentence, ei=ei.weighted)  # (5)
 
-    @torch.no_grad()
-    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> HiddenState:
-        self.refuse_training_mode()
-        c = self.context.last(self._read(batch), batch.n_utterances)  # (B, C)
+    def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> HiddenState:
+        c = self.context.last(self.read_utterances(batch), batch.n_utterances)  # (B, C)
         return HiddenState(self.decoder.start(c))  # (B, H_d)
-
-    @torch.no_grad()
-    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, HiddenState]:
-        assert isinstance(state, HiddenState)
-        return self.decoder.step(tokens, state)
-
-    def _read(self, batch: DialogueBatch) -> Tensor:
-        """The encoded utterances with what is read beside them: (B, N, W)."""
-        h = self.encoder(batch.utterances, batch.lengths)  # (B, N, 2H_e)
-        return with_inputs(h, batch, self.config.ei)

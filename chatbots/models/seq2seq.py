@@ -93,8 +93,6 @@ class Seq2Seq(DialogueModel):
         generator: torch.Generator | None,
         noise: LatentNoise | None,
     ) -> Terms:
-        if sentence_drop:
-            raise ValueError(f"sentence_drop is {sentence_drop}; Seq2Seq has none, give 0")
         targets = batch.targets
         state = self._encode(
             batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask]
@@ -107,11 +105,7 @@ class Seq2Seq(DialogueModel):
         nll = tokens_nll(lambda there: self.project(self.dropout(attended[there])), targets)  # (6)
         return Terms.of_words_alone(nll, targets)
 
-    @torch.no_grad()
-    def encode_context(
-        self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()
-    ) -> AttentionState:
-        self.refuse_training_mode()
+    def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> AttentionState:
         return self._encode(*batch.latest)
 
     @torch.no_grad()

@@ -114,8 +114,6 @@ class Transformer(DialogueModel):
         generator: torch.Generator | None,
         noise: LatentNoise | None,
     ) -> Terms:
-        if sentence_drop:
-            raise ValueError(f"sentence_drop is {sentence_drop}; Transformer has none, give 0")
         targets = batch.targets
         memory, there = self._encode(
             batch.utterances[:, :-1][targets.mask], batch.lengths[:, :-1][targets.mask]
@@ -133,9 +131,7 @@ class Transformer(DialogueModel):
         nll = tokens_nll(lambda said: self._logits(states[said]), targets)  # (M,)
         return Terms.of_words_alone(nll, targets)
 
-    @torch.no_grad()
-    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> CacheState:
-        self.refuse_training_mode()
+    def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> CacheState:
         memory, there = self._encode(*batch.latest)  # (R, S, d_model), (R, S)
         d = self.config.d_model
         keys, values = [], []

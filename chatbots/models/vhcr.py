@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from chatbots.identity import derive_seed
 from chatbots.models.batch import DialogueBatch, LatentNoise, Terms
-from chatbots.models.dialogue_model import DialogueModel
-from chatbots.models.ei import EIHeads, ei_losses, with_inputs
+from chatbots.models.dialogue_model import HierarchicalModel
+from chatbots.models.ei import EIHeads, ei_losses
 from chatbots.models.hred import HREDConfig
 from chatbots.models.layers import (
     ContextRNN,
@@ -42,7 +42,7 @@ from chatbots.models.layers import (
     last_states,
 )
 from chatbots.models.seeds import ReplySeeds, standard_normal
-from chatbots.models.state import DecoderState, HiddenState
+from chatbots.models.state import HiddenState
 from chatbots.models.tokens import PAD
 
 
@@ -73,13 +73,15 @@ class VHCRConfig(HREDConfig):
             raise ValueError("infer_z_conv and compat_redraw_z_conv exclude each other")
 
 
-class VHCR(DialogueModel):
+class VHCR(HierarchicalModel):
     """Hierarchical encoder-decoder with z_conv for the conversation and z_t for every utterance."""
 
+    has_latents = True
+    has_sentence_drop = True
+
     def __init__(self, config: VHCRConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
-        self.compat_word_drop_per_step = config.compat_word_drop_per_step
         C, Z, W = config.C, config.Z, config.W
         embedding = nn.Embedding(config.V, config.E, padding_idx=PAD)
         self.encoder = UtteranceEncoder(embedding, config.H_e, config.p)
@@ -105,7 +107,7 @@ class VHCR(DialogueModel):
     ) -> Terms:
         targets = batch.targets
         noise = noise or LatentNoise.draw(batch, self.config.Z, generator)
-        x = self._read(batch)  # (B, N, W), (1)
+        x = self.read_utterances(batch)  # (B, N, W), (1)
         seen = self._sentence_dropped(x, sentence_drop, generator)  # (B, N, W)
 
         inferred = self._infer(seen if self.config.compat_sentence_drop else x, batch.n_utterances)
@@ -137,13 +139,9 @@ class VHCR(DialogueModel):
             n_inputs=len(c),
         )
 
-    @torch.no_grad()
-    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> HiddenState:
-        self.refuse_training_mode()
-        if len(seeds) != batch.n_conversations:
-            raise ValueError(f"{len(seeds)} seeds for {batch.n_conversations} conversations")
+    def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> HiddenState:
         config, n_utterances = self.config, batch.n_utterances
-        x = self._read(batch)  # (B, N, W)
+        x = self.read_utterances(batch)  # (B, N, W)
         # z_conv's own numbers come from the conversation: the same at each of its replies.
         redraw = config.compat_redraw_z_conv
         of_conversation = [
@@ -157,16 +155,6 @@ class VHCR(DialogueModel):
         noise = standard_normal([s.sentence for s in seeds], config.Z, x.device)
         z = self.prior(c, z_conv).sample(noise).to(x.dtype)  # (B, Z)
         return HiddenState(self.decoder.start(torch.cat([c, z, z_conv], dim=-1)))  # (B, H_d)
-
-    @torch.no_grad()
-    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, HiddenState]:
-        assert isinstance(state, HiddenState)
-        return self.decoder.step(tokens, state)
-
-    def _read(self, batch: DialogueBatch) -> Tensor:
-        """The encoded utterances with what is read beside them: (B, N, W)."""
-        h = self.encoder(batch.utterances, batch.lengths)  # (B, N, 2H_e)
-        return with_inputs(h, batch, self.config.ei)
 
     def _sentence_dropped(
         self, x: Tensor, rate: float, generator: torch.Generator | None

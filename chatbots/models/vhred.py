@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from chatbots.models.batch import DialogueBatch, LatentNoise, Targets, Terms
-from chatbots.models.dialogue_model import DialogueModel
-from chatbots.models.ei import EIHeads, ei_losses, with_inputs
+from chatbots.models.dialogue_model import HierarchicalModel
+from chatbots.models.ei import EIHeads, ei_losses
 from chatbots.models.hred import HREDConfig
 from chatbots.models.layers import (
     ContextRNN,
@@ -33,7 +33,7 @@ from chatbots.models.layers import (
     initialise,
 )
 from chatbots.models.seeds import ReplySeeds, standard_normal
-from chatbots.models.state import DecoderState, HiddenState
+from chatbots.models.state import HiddenState
 from chatbots.models.tokens import EOS, PAD
 
 
@@ -55,13 +55,14 @@ class VHREDConfig(HREDConfig):
             raise ValueError(f"Z is {self.Z}; it must be 1 or more")
 
 
-class VHRED(DialogueModel):
+class VHRED(HierarchicalModel):
     """Hierarchical encoder-decoder with z_t for every utterance."""
 
+    has_latents = True
+
     def __init__(self, config: VHREDConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
-        self.compat_word_drop_per_step = config.compat_word_drop_per_step
         C, Z = config.C, config.Z
         embedding = nn.Embedding(config.V, config.E, padding_idx=PAD)
         self.encoder = UtteranceEncoder(embedding, config.H_e, config.p)
@@ -82,11 +83,9 @@ class VHRED(DialogueModel):
         generator: torch.Generator | None,
         noise: LatentNoise | None,
     ) -> Terms:
-        if sentence_drop:
-            raise ValueError(f"sentence_drop is {sentence_drop}; VHRED has none, give 0")
         targets = batch.targets
         noise = noise or LatentNoise.draw(batch, self.config.Z, generator)
-        x = self._read(batch)  # (B, N, W), (1)
+        x = self.read_utterances(batch)  # (B, N, W), (1)
         c = self.context(x[:, :-1])[targets.mask]  # (M, C), (1)
         prior = self.prior(c)  # (M, Z), (2)
         posterior = self.posterior(c, x[:, 1:][targets.mask])  # (M, Z), (3)
@@ -107,25 +106,11 @@ class VHRED(DialogueModel):
             n_inputs=len(c),
         )
 
-    @torch.no_grad()
-    def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> HiddenState:
-        self.refuse_training_mode()
-        if len(seeds) != batch.n_conversations:
-            raise ValueError(f"{len(seeds)} seeds for {batch.n_conversations} conversations")
-        c = self.context.last(self._read(batch), batch.n_utterances)  # (B, C)
+    def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> HiddenState:
+        c = self.context.last(self.read_utterances(batch), batch.n_utterances)  # (B, C)
         noise = standard_normal([s.sentence for s in seeds], self.config.Z, c.device)  # (B, Z)
         z = self.prior(c).sample(noise).to(c.dtype)  # (B, Z)
         return HiddenState(self.decoder.start(torch.cat([c, z], dim=-1)))  # (B, H_d)
-
-    @torch.no_grad()
-    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, HiddenState]:
-        assert isinstance(state, HiddenState)
-        return self.decoder.step(tokens, state)
-
-    def _read(self, batch: DialogueBatch) -> Tensor:
-        """The encoded utterances with what is read beside them: (B, N, W)."""
-        h = self.encoder(batch.utterances, batch.lengths)  # (B, N, 2H_e)
-        return with_inputs(h, batch, self.config.ei)
 
 
 class BagOfWords(nn.Module):

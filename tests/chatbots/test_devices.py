@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from chatbots import devices
 from chatbots.bots.retrieval import RetrievalBot
 from chatbots.conversation import Conversation
 from chatbots.encoders.cache import cache_folder_set
@@ -43,6 +45,21 @@ def test_retrieval_encodes_on_the_device_it_is_loaded_to(encoder_devices: list[s
     bot.unload()  # the host makes room; an answer that comes later loads again
     assert bot.answer([context])[0]
     assert encoder_devices == [ELSEWHERE]
+
+
+def test_the_rows_of_a_batch_fit_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = {"cpu": None, "cuda": 8 << 30}
+    monkeypatch.setattr(devices, "_memory_bytes", memory.get)
+    assert devices.rows_that_fit("cpu", 10**9) == devices.rows_that_fit("cpu", 1) == 16
+    assert devices.rows_that_fit("cuda", 1 << 20) == devices.MOST_ROWS
+    assert devices.rows_that_fit("cuda", 1 << 20, most=64) == 64
+    assert devices.rows_that_fit("cuda", 100 << 20) == 8  # ten would fit
+    assert devices.rows_that_fit("cuda", 100 << 30) == 1
+    gpt2 = SimpleNamespace(hidden_size=768, num_attention_heads=12, vocab_size=50257)
+    read = devices.transformer_row_bytes(gpt2, 1024)
+    told = devices.transformer_row_bytes(gpt2, 1024, has_logits=True)
+    assert told - read > 1024 * 50257 * 4
+    assert devices.transformer_row_bytes(gpt2, 512) < read
 
 
 def test_a_device_that_is_not_here_is_named() -> None:

@@ -179,7 +179,7 @@ def test_inferred_z_conv_follows_the_posterior():
     last, _ = w.both_ways("inference", [references.encode(w, u) for u in ended(conversation)])
     mean, variance = references.gaussian(w, "z_conv_posterior", last)
     batch = batch_of([conversation])
-    got = model._infer(model._read(batch), batch.n_utterances)
+    got = model._infer(model.read_utterances(batch), batch.n_utterances)
     torch.testing.assert_close(
         got.mean[0].detach().double(), torch.tensor(mean), atol=1e-5, rtol=1e-5
     )

@@ -15,7 +15,7 @@ from evaluation.metrics.pair_scores import Coherence, Contradiction
 from evaluation.metrics.perplexity import Perplexity
 from evaluation.metrics.registry import metric_defaults, metric_get, metrics
 from evaluation.metrics.toxicity import Toxicity
-from tests.tiny_models import save_model, save_tokenizer
+from tests.tiny_models import save_classifier, save_model
 
 TEXTS = [
     "hello how are you",
@@ -34,26 +34,7 @@ def gpt2(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
-    """A random classifier of texts and of pairs, with the labels of natural language inference."""
-    import torch
-    import transformers as tf
-
-    folder = tmp_path_factory.mktemp("bert")
-    size = save_tokenizer(folder)
-    torch.manual_seed(0)
-    config = tf.BertConfig(
-        vocab_size=size,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        initializer_range=0.5,
-        pad_token_id=0,
-        id2label={0: "entailment", 1: "neutral", 2: "Contradiction"},
-        label2id={"entailment": 0, "neutral": 1, "Contradiction": 2},
-    )
-    tf.BertForSequenceClassification(config).eval().save_pretrained(folder)
-    return folder
+    return save_classifier(tmp_path_factory.mktemp("bert"))
 
 
 def alone_nll(folder, context, reply):
