@@ -1,0 +1,116 @@
+"""Whatever loads a model computes on the device it is given: every bot, every metric, every encoder.
+
+What is registered is found by itself. A metric that needs files has a line in `FILES`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chatbots.bots.transformers_bot import TransformersBot
+from chatbots.conversation import Conversation
+from chatbots.encoders.named import (
+    DeepMojiFiles,
+    InferSentFiles,
+    emotion_encoder_named,
+    sentence_encoder_named,
+)
+from chatbots.registry import bot_get, bots
+from chatbots.serving import reply
+from evaluation.metrics.configured import configured_metrics
+from evaluation.metrics.registry import metric_list, metrics
+from evaluation.metrics.run import compute_all
+from evaluation.metrics.shared import Shared
+from tests.chatbots.published_encoders import deepmoji_write, infersent_write
+from tests.devices import ELSEWHERE, FakeDevice
+from tests.tiny_models import save_classifier, save_model
+
+TALK = [
+    Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")
+]
+WITHOUT_TORCH = {"word2vec"}
+"""Metrics that need files and compute in NumPy."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """The parameters of each metric that needs files, and where tiny ones are."""
+    folder = tmp_path_factory.mktemp("models")
+    model = {"model": str(save_model(folder / "gpt2", "gpt2", width=16, n_layers=1))}
+    classifier = {"model": str(save_classifier(folder / "bert")), "label": "entailment"}
+    deepmoji = deepmoji_write(folder / "deepmoji")
+    infersent = infersent_write(folder / "infersent")
+    return {
+        "perplexity": model,
+        "toxicity": classifier,
+        "contradiction": classifier,
+        "coherence": classifier,
+        "deepmoji": {key: str(folder / "deepmoji" / name) for key, name in deepmoji.items()},
+        "infersent": {key: str(folder / "infersent" / name) for key, name in infersent.items()},
+    }
+
+
+def check(found: FakeDevice) -> None:
+    assert found.used
+    assert not found.forgotten
+
+
+@pytest.mark.parametrize("name", sorted(metrics.names()))
+def test_a_metric_computes_there(
+    name: str, elsewhere: FakeDevice, files: dict[str, Any], tmp_path: Path
+) -> None:
+    metric = next(one for one in metric_list() if one.name == name)
+    if metric.unavailable_reason() is not None and name not in WITHOUT_TORCH:
+        assert name in files, f"give {name} a tiny model here, or say that it computes without one"
+        entry = [{"kind": name, "params": files[name]}]
+        (tmp_path / "metrics.yaml").write_text(json.dumps(entry))
+        (metric,) = configured_metrics.load(tmp_path / "metrics.yaml", usual={"device": ELSEWHERE})
+        assert metric.unavailable_reason() is None
+    if metric.unavailable_reason() is None:
+        compute_all(TALK, [metric], shared=Shared(ELSEWHERE))
+    assert not elsewhere.forgotten
+    assert elsewhere.used or name not in files
+
+
+def test_a_metric_says_otherwise_for_itself(files: dict[str, Any], tmp_path: Path) -> None:
+    entry = [{"kind": "perplexity", "params": {**files["perplexity"], "device": "cpu"}}]
+    (tmp_path / "metrics.yaml").write_text(json.dumps(entry))
+    (metric,) = configured_metrics.load(tmp_path / "metrics.yaml", usual={"device": ELSEWHERE})
+    assert metric._replies.device == "cpu"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", bots.names())
+def test_a_bot_computes_there(name: str, elsewhere: FakeDevice) -> None:
+    bot = type(bot_get(name))()
+    if bot.kind == "gguf":
+        pytest.skip("llama.cpp computes it")
+    if bot.unavailable_reason() is not None:
+        pytest.skip(f"{name} is not here: {bot.unavailable_reason()}")
+    bot.load(ELSEWHERE)
+    assert reply(bot, TALK)[0].text
+    assert not elsewhere.forgotten
+    assert elsewhere.used or bot.kind not in {"checkpoint", "retrieval"}
+
+
+def test_a_transformers_bot_computes_there(elsewhere: FakeDevice, files: dict[str, Any]) -> None:
+    bot = TransformersBot(name="tiny", model=files["perplexity"]["model"], max_new_tokens=3)
+    bot.load(ELSEWHERE)
+    assert reply(bot, TALK)[0].text is not None
+    check(elsewhere)
+
+
+def test_encoders_by_name_compute_there(elsewhere: FakeDevice, files: dict[str, Any]) -> None:
+    deepmoji, infersent = DeepMojiFiles(**files["deepmoji"]), InferSentFiles(**files["infersent"])
+    for encoder in (
+        emotion_encoder_named("goemotions", device=ELSEWHERE),
+        emotion_encoder_named("deepmoji", deepmoji, device=ELSEWHERE),
+        sentence_encoder_named("minilm", device=ELSEWHERE),
+        sentence_encoder_named("infersent", infersent, device=ELSEWHERE),
+    ):
+        elsewhere.used.clear()
+        encoder.encode(["What a day!"])
+        check(elsewhere)
