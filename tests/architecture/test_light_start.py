@@ -23,6 +23,7 @@ NEURAL_ENGINES = (
     "chatbots.generation.decoding",
     "chatbots.generation.checkpoint_batch",
     "chatbots.generation.language_model",
+    "chatbots.generation.slots",
     "chatbots.generation.transformers_batch",
     "evaluation.models",
     "evaluation.training",
