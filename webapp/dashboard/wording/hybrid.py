@@ -34,7 +34,7 @@ from webapp.dashboard.wording.hybrid_tables import (
     predictors_of,
     predictors_selfplay,
 )
-from webapp.dashboard.wording.hybrid_verdict import ABOUT_INTERCEPT, caution_sentences, verdict_text
+from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.bots import BotInfo
 
@@ -50,7 +50,6 @@ class HybridView:
     caution: str
     notes: list[str]
     intercept: str
-    about_intercept: str
     scatter: Figure
     selfplay: Figure | None
     unrated: Figure | None
@@ -93,7 +92,6 @@ def hybrid_view(
     return HybridView(
         target=target,
         intercept=intercept_in_words(result),
-        about_intercept=str(ABOUT_INTERCEPT),
         caution_lead=lead,
         caution=caution,
         notes=caution_sentences(result.get("cautions", [])),

@@ -142,5 +142,5 @@ def _predictors(view: HybridView, pk: int, name: str) -> NamedTable:
             rows,
         ),
         method=f"{name[0].upper()}{name[1:]}.",
-        note=" ".join([view.no_correlation, *view.notes, view.about_intercept]).strip(),
+        note=" ".join([view.no_correlation, *view.notes]).strip(),
     )

@@ -20,14 +20,6 @@ INTERCEPTS = {
     "common": gettext_lazy("one intercept for all folds"),
     "fold": gettext_lazy("an intercept for each fold"),
 }
-ABOUT_INTERCEPT = gettext_lazy(
-    "A prediction of a bot that the fit has not seen starts from an intercept. With one for all folds, which Confab takes "
-    "unless you ask otherwise, features that say nothing give an r near 0. With an intercept for each fold, as in the "
-    "paper, it starts from the mean of the other bots, which is low exactly when the left-out bot is good: features that "
-    "say nothing then give an r near −1. Both are computed for every fit; each r is told with its intercept, on every page "
-    "and in the report by that of the fit."
-)
-"""What a click beside r explains; the choice is `evaluation.hybrid.bot_level.PREFERRED_INTERCEPT`."""
 RIVALS = {
     "mean_of_the_other_bots": gettext_lazy("the mean of the other bots"),
     "words_per_human_turn": gettext_lazy("the number of words people write"),
