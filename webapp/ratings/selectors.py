@@ -189,3 +189,9 @@ def _widened(dimension: Dimension, given: np.ndarray) -> Dimension:
 
 def _number(answer: Any) -> float:
     return float(answer) if isinstance(answer, int | float) else float("nan")
+
+
+def rated_count(study: Study) -> int:
+    """Return how many of the study's conversations have a rating."""
+    rated = Rating.objects.filter(conversation__in=study_conversations(study))
+    return rated.values("conversation").distinct().count()

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.cache import cache
-from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -17,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from evaluation.analysis.comparisons import POWER
 from evaluation.analysis.planning import plan_raters
+from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
@@ -30,11 +30,8 @@ from webapp.dashboard.views.study import conversations_link, study_of, study_pag
 from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.bots import study_bots
-from webapp.ratings.models import Rating
-from webapp.ratings.selectors import study_conversations
 from webapp.ratings.summary import bot_summary
-from webapp.runs.models import MetricResult, SelfPlayRun
-from webapp.runs.selectors.fits import fit_leading
+from webapp.runs.selectors.analysed import analysed_counts, analysis_stamp
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store
@@ -56,31 +53,6 @@ PARTS: dict[str, tuple[Any, Callable[[StudyData], Section]]] = {
 }
 
 
-def _stamp(study: Study, synthetic: bool) -> str:
-    """Changes with anything that the analysis reads."""
-    chats = study_conversations(study, include_synthetic=synthetic)
-    rated = Rating.objects.filter(conversation__in=chats).aggregate(
-        n=Count("pk"), newest=Max("updated_at"), changed=Max("conversation__updated_at")
-    )
-    measured = MetricResult.objects.filter(conversation__in=chats).aggregate(
-        n=Count("pk"), newest=Max("updated_at")
-    )
-    run = SelfPlayRun.objects.aggregate(newest=Max("updated_at"))["newest"]
-    fit = fit_leading(study)
-    turned = study.rubric.dimensions.filter(reversed=True).values_list("key", flat=True)
-    parts = [
-        study.pk,
-        study.updated_at,
-        ",".join(turned),
-        *rated.values(),
-        *measured.values(),
-        run,
-        synthetic,
-    ]
-    parts += [fit and fit.pk]
-    return ":".join(str(part).replace(" ", "T") for part in parts)
-
-
 def _data(request: HttpRequest, study: Study) -> StudyData | None:
     synthetic = synthetic_asked(request)
     suffix = _suffix(request)
@@ -100,7 +72,7 @@ def _suffix(request: HttpRequest) -> str:
 
 def _section(request: HttpRequest, study: Study, part: str) -> Section | None:
     """The part, from the cache where nothing it is made of has changed; None without a rating."""
-    key = f"analysis:{part}:{_stamp(study, synthetic_asked(request))}"
+    key = f"analysis:{part}:{analysis_stamp(study, include_synthetic=synthetic_asked(request))}"
     found: Section | None = cache.get(key)
     if found is None:
         data = _data(request, study)
@@ -144,7 +116,7 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
         form=form,
         problem=problem,
         own=BotColumns.from_json(study.bot_columns),
-        n_synthetic=study.conversations.filter(is_synthetic=True).count(),
+        n_synthetic=synthetic_count(study),
         status=400 if problem else 200,
     )
 
@@ -224,16 +196,15 @@ def _store(request: HttpRequest, study: Study) -> str:
 def report(request: HttpRequest, key: str) -> HttpResponse:
     """What the report holds, and the button that makes it."""
     study = study_of(key)
-    synthetic = synthetic_asked(request)
-    chats = study_conversations(study, include_synthetic=synthetic)
+    counts = analysed_counts(study, include_synthetic=synthetic_asked(request))
     return study_page(
         request,
         "report.html",
         study,
         "report",
-        n_ratings=Rating.objects.filter(conversation__in=chats).count(),
-        n_measured=MetricResult.objects.filter(conversation__in=chats).count(),
-        n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
+        n_ratings=counts.n_ratings,
+        n_measured=counts.n_measured,
+        n_fits=counts.n_fits,
     )
 
 

@@ -22,10 +22,9 @@ from webapp.dashboard.views.study import (
 )
 from webapp.dashboard.wording.hybrid import hybrid_view
 from webapp.ratings.bots import study_bots
-from webapp.ratings.models import Rating
-from webapp.ratings.selectors import study_conversations, study_whole
+from webapp.ratings.selectors import rated_count, study_whole
 from webapp.runs.models import HybridFit, Job
-from webapp.runs.selectors.fits import fit_is_behind, fit_leading
+from webapp.runs.selectors.fits import fit_is_behind, fit_leading, fits_of
 from webapp.runs.services.fits import fit_create
 
 _LISTED = 20
@@ -62,7 +61,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             return redirect("dashboard:study_hybrid", study.key)
-    fits = list(HybridFit.objects.filter(study=study).defer("kept", "predictions")[:_LISTED])
+    fits = fits_of(study, _LISTED)
     asked = request.GET.get("fit", "")
     newest = fits[0] if fits else None
     done = next((fit for fit in fits if fit.result and str(fit.pk) == asked), None)
@@ -78,12 +77,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
             dict(study_targets(study)),
         )
     progress = metrics_progress(study)
-    n_rated = (
-        Rating.objects.filter(conversation__in=study_conversations(study))
-        .values("conversation")
-        .distinct()
-        .count()
-    )
+    n_rated = rated_count(study)
     return study_page(
         request,
         "hybrid.html",

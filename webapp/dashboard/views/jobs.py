@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.db.models import Count, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -25,17 +24,22 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import SelfPlayForm
-from webapp.runs.kinds.base import job_models, kinds
+from webapp.runs.kinds.base import kinds
 from webapp.runs.models import (
     Job,
     JobBase,
-    MetricRun,
-    SelfPlayConversation,
     SelfPlayRun,
     State,
 )
-from webapp.runs.selectors.jobs import job_is_abandoned, job_progress, job_title
-from webapp.runs.selectors.selfplay import Pair, selfplay_failed_counts, selfplay_failures
+from webapp.runs.selectors.jobs import job_is_abandoned, job_progress, job_title, jobs_failed
+from webapp.runs.selectors.metrics import metric_run_of
+from webapp.runs.selectors.selfplay import (
+    Pair,
+    runs_newest,
+    selfplay_counts,
+    selfplay_failed_counts,
+    selfplay_failures,
+)
 from webapp.runs.services.jobs import job_cancel, job_restart
 from webapp.runs.services.selfplay import run_create
 
@@ -82,14 +86,9 @@ def runs(request: HttpRequest) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             return redirect("dashboard:run", run.pk)
-    listed = list(SelfPlayRun.objects.all()[:_LISTED])
+    listed = runs_newest(_LISTED)
     n_failed = selfplay_failed_counts(listed)
-    failed_jobs = [
-        (job_title(job), job)
-        for model in job_models()
-        if model is not SelfPlayRun
-        for job in model._default_manager.filter(state=State.FAILED)[:_FAILED_LISTED]
-    ]
+    failed_jobs = [(job_title(job), job) for job in jobs_failed(_FAILED_LISTED, beside=SelfPlayRun)]
     return page(
         request,
         "runs.html",
@@ -125,13 +124,7 @@ class PairCell:
 
 def run_context(run: SelfPlayRun) -> dict[str, Any]:
     """A run's progress: bot by bot, or pair by pair where bots converse with each other."""
-    counts = {
-        Pair(bot_id, partner_id): (n, n_failed)
-        for bot_id, partner_id, n, n_failed in SelfPlayConversation.objects.filter(run=run)
-        .values_list("bot_id", "partner_bot_id")
-        .annotate(n=Count("pk", filter=Q(error="")), n_failed=Count("pk", filter=~Q(error="")))
-        .order_by()
-    }
+    counts = selfplay_counts(run)
     wanted = run.plan.get("n_conversations", 0)
     names = run.plan.get("bots", [])
     under_way = run.state == State.RUNNING
@@ -150,7 +143,7 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
                     PairCell(n, n_failed, pill, urlencode({"bot": bot_id, "first": first}))
                 )
             matrix.append((slot, first, cells))
-    metric_run = MetricRun.objects.filter(run=run).order_by("-pk").first()
+    metric_run = metric_run_of(run)
     return {
         **job_context(run, "selfplay"),
         "run": run,
@@ -183,7 +176,7 @@ def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[st
 @staff_only
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """One self-play run: progress, bots, the frozen plan."""
-    found = get_object_or_404(SelfPlayRun.objects.select_related("created_by"), pk=run_id)
+    found = get_object_or_404(SelfPlayRun, pk=run_id)
     return page(request, "run.html", "runs", **run_context(found))
 
 

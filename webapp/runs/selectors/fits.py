@@ -55,3 +55,8 @@ def fits_newest(study: Study) -> list[HybridFit]:
             fit,
         )
     return list(newest.values())
+
+
+def fits_of(study: Study, n: int) -> list[HybridFit]:
+    """Return the study's `n` newest fits, unfinished ones too."""
+    return list(HybridFit.objects.filter(study=study).defer("kept", "predictions")[:n])

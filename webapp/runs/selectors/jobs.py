@@ -173,3 +173,17 @@ def shard_results(job: JobBase) -> list[Any]:
     """Return the results of the job's shards, in order."""
     shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).order_by("number")
     return list(shards.values_list("result", flat=True))
+
+
+def jobs_failed(n: int, *, beside: type[JobBase]) -> list[JobBase]:
+    """Return the `n` newest failed jobs of each table.
+
+    Args:
+        beside: the table that is left out, because the page lists it itself.
+    """
+    return [
+        job
+        for model in job_models()
+        if model is not beside
+        for job in model._default_manager.filter(state=State.FAILED)[:n]
+    ]

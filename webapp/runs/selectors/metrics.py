@@ -11,7 +11,7 @@ from django.db.models import Count, Q, QuerySet
 from chatbots.registry import UnknownName
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.runs.models import MetricResult, MetricVersion, SelfPlayRun
+from webapp.runs.models import MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -114,3 +114,13 @@ def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
     return {
         keys[version.key]: version for version in MetricVersion.objects.filter(key__in=list(keys))
     }
+
+
+def metric_runs_newest(study: Study, n: int) -> list[MetricRun]:
+    """Return the `n` newest runs that measured conversations of the study."""
+    return list(MetricRun.objects.filter(study=study)[:n])
+
+
+def metric_run_of(run: SelfPlayRun) -> MetricRun | None:
+    """Return the newest run that measures this self-play; None if none does."""
+    return MetricRun.objects.filter(run=run).order_by("-pk").first()

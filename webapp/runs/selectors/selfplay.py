@@ -206,3 +206,19 @@ def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
     return next(
         (run for run in runs if len(set(run.plan.get("bots", ())) & wanted) >= n_bots), None
     )
+
+
+def runs_newest(n: int) -> list[SelfPlayRun]:
+    """Return the `n` newest runs."""
+    return list(SelfPlayRun.objects.all()[:n])
+
+
+def selfplay_counts(run: SelfPlayRun) -> dict[Pair, tuple[int, int]]:
+    """Return, pair by pair, how many conversations came to their end and how many failed."""
+    counted = (
+        SelfPlayConversation.objects.filter(run=run)
+        .values_list("bot_id", "partner_bot_id")
+        .annotate(n=Count("pk", filter=Q(error="")), n_failed=Count("pk", filter=~Q(error="")))
+        .order_by()
+    )
+    return {Pair(bot, partner): (n, n_failed) for bot, partner, n, n_failed in counted}
