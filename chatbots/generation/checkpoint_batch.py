@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,8 @@ from chatbots.base import Piece
 from chatbots.checkpoints import checkpoint_load
 from chatbots.conversation import Conversation
 from chatbots.corpora.text import tokeniser_get
+from chatbots.encoders.named import EncoderFiles
+from chatbots.generation.checkpoint_options import CheckpointOptions
 from chatbots.generation.decoding import choose, forbid
 from chatbots.generation.ei_inputs import EIInputs, reads_encoders
 from chatbots.generation.slots import NO_NUMBERS, Slot
@@ -27,11 +30,24 @@ from chatbots.models.seeds import ReplySeeds
 from chatbots.models.state import DecoderState
 from chatbots.models.tokens import EOS, PAD, SOS, UNK
 
-if TYPE_CHECKING:
-    from chatbots.bots.checkpoint import CheckpointBot
-
 N_REMEMBERED = 2048
 """Encoded utterances kept per bot: those of some 300 conversations at once."""
+
+
+class CheckpointSpeaker(Protocol):
+    """What a batch asks of its bot: where its checkpoint lies, how it reads and how it decodes."""
+
+    folder: Path
+    options: CheckpointOptions
+    encoder_files: EncoderFiles
+
+    def heard(self, context: Conversation) -> list[str]:
+        """Return the utterances that the model reads, oldest first."""
+        ...
+
+    def with_z_conv(self, config: Any) -> Any:
+        """Return the model's config with the bot's choice of VHCR's variable of the conversation."""
+        ...
 
 
 class RememberedUtterances(nn.Module):
@@ -78,7 +94,7 @@ class RememberedUtterances(nn.Module):
 class LoadedCheckpoint:
     """A loaded model and what turns conversations into its numbers and back."""
 
-    def __init__(self, bot: CheckpointBot, device: str) -> None:
+    def __init__(self, bot: CheckpointSpeaker, device: str) -> None:
         self.bot = bot
         self.model, self.vocabulary, manifest = checkpoint_load(bot.folder, device, share=True)
         self.tokeniser = tokeniser_get(manifest.tokeniser)
@@ -124,7 +140,7 @@ class LoadedCheckpoint:
 class SampleGeneration:
     """Greedy or drawn replies, a word a step; see `chatbots.base.Generation`. Row i is slot i's."""
 
-    def __init__(self, bot: CheckpointBot, ready: LoadedCheckpoint) -> None:
+    def __init__(self, bot: CheckpointSpeaker, ready: LoadedCheckpoint) -> None:
         self._bot = bot
         self._ready = ready
         self._slots: list[Slot] = []
@@ -211,7 +227,7 @@ class SampleGeneration:
 class BeamGeneration:
     """Beam search; see `chatbots.base.Generation`. Slot i has rows i·beam … i·beam + beam − 1."""
 
-    def __init__(self, bot: CheckpointBot, ready: LoadedCheckpoint) -> None:
+    def __init__(self, bot: CheckpointSpeaker, ready: LoadedCheckpoint) -> None:
         self._bot = bot
         self._ready = ready
         self._search = BeamSearch(

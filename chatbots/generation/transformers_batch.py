@@ -6,7 +6,7 @@ import logging
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from transformers import AutoConfig, GenerationConfig
@@ -17,10 +17,8 @@ from chatbots.generation.decoding import choose, penalise_repetition
 from chatbots.generation.language_model import LanguageModel, Rows
 from chatbots.generation.prompts import Prompts
 from chatbots.generation.slots import NO_NUMBERS, Slot
+from chatbots.generation.transformers_options import TransformersOptions
 from chatbots.huggingface import SAFELY, fetch_model, load, n_positions
-
-if TYPE_CHECKING:
-    from chatbots.bots.transformers_bot import TransformersBot
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +29,19 @@ _CLEAN_UP_STEPS = 8
 """Rows that are gone are dropped after so many steps at the latest."""
 
 
+class ModelSpeaker(Protocol):
+    """What a batch asks of its bot: its name, for the log, and how the model reads and decodes."""
+
+    name: str
+    options: TransformersOptions
+
+
 class LoadedModel:
     """A loaded model and what goes with it."""
 
     def __init__(
         self,
-        bot: TransformersBot,
+        bot: ModelSpeaker,
         language_model: LanguageModel,
         tokenizer: Any,
         stop_tokens: set[int],
@@ -73,7 +78,7 @@ def bfloat16_is_native() -> bool:
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def _refuse_slow_dtype(bot: TransformersBot, folder: Path, device: str) -> None:
+def _refuse_slow_dtype(bot: ModelSpeaker, folder: Path, device: str) -> None:
     is_stored = bot.options.dtype == "auto"
     dtype = AutoConfig.from_pretrained(folder, **SAFELY).dtype if is_stored else bot.options.dtype
     if (
@@ -88,7 +93,7 @@ def _refuse_slow_dtype(bot: TransformersBot, folder: Path, device: str) -> None:
         )
 
 
-def load_model(bot: TransformersBot, device: str) -> LoadedModel:
+def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
     """Return a bot's model, ready to generate.
 
     Raises:
@@ -131,7 +136,7 @@ def load_model(bot: TransformersBot, device: str) -> LoadedModel:
     return LoadedModel(bot, language_model, tokenizer, stop_tokens, settings.forced_bos_token_id)
 
 
-def _context_limit(bot: TransformersBot, config: Any) -> int:
+def _context_limit(bot: ModelSpeaker, config: Any) -> int:
     """Most tokens of context: what is asked for and what the model can hold beside the reply."""
     holds = n_positions(config)
     wanted = bot.options.max_context_tokens or _UNKNOWN_LENGTH
@@ -164,7 +169,7 @@ class SlotGeneration:
     One batch normally; one per row for a model whose rows may not be mixed.
     """
 
-    def __init__(self, bot: TransformersBot, ready: LoadedModel) -> None:
+    def __init__(self, bot: ModelSpeaker, ready: LoadedModel) -> None:
         self._bot = bot
         self._ready = ready
         self._model = ready.language_model

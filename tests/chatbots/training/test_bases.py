@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chatbots.bots.checkpoint import CheckpointOptions
 from chatbots.config_values import ConfigError
 from chatbots.encoders.named import InferSentFiles
+from chatbots.generation.checkpoint_options import CheckpointOptions
 from chatbots.models.catalogue import config_read
 from chatbots.models.hred import HREDConfig
 from chatbots.models.vhcr import VHCRConfig

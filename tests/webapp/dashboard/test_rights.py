@@ -169,6 +169,7 @@ LISTS = {
     "runs_selfplayrun": {Right.READ},
     "runs_metricrun": {Right.READ},
     "runs_hybridfit": {Right.READ},
+    "runs_job": {Right.READ},
     "runs_metricversion": {Right.READ},
 }
 
