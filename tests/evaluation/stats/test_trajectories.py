@@ -52,7 +52,7 @@ def test_means_and_intervals_by_turn():
     rows = [rng.normal(size=rng.integers(1, 7)).tolist() for _ in range(30)]
     rows[0] = [None, NAN, 1.5]
     found = course(rows, level=0.9)
-    frame = pd.DataFrame(rows).astype(float)
+    frame = pd.DataFrame([pd.Series(row, dtype=float) for row in rows])
     np.testing.assert_allclose(found.mean, frame.mean())
     np.testing.assert_array_equal(found.n, frame.count())
     for turn in range(frame.shape[1]):
