@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 import uuid
@@ -219,22 +223,70 @@ class ConfabServer:
             self.kill(name)
 
 
-def own_database(env: dict[str, str]) -> Iterator[None]:
-    """A database of the server's own on the PostgreSQL server, if one is named."""
+def own_database(env: dict[str, str], *, migrated: bool = False) -> Iterator[None]:
+    """Give a server a database of its own, on the PostgreSQL server if one is named.
+
+    Args:
+        migrated: have the tables in it, copied from a database that this process of pytest migrated once.
+    """
     if not env.get("DATABASE_URL"):
+        if migrated:
+            shutil.copy(_migrated_file(), Path(env["CONFAB_DATA_DIR"]) / "confab.sqlite3")
         yield
         return
-    import psycopg2
-
     base, _, _ = env["DATABASE_URL"].rpartition("/")
     name = f"confab_test_{uuid.uuid4().hex[:12]}"
+    template = f" TEMPLATE {_migrated_template(base)}" if migrated else ""
+    _postgres(base, f"CREATE DATABASE {name}{template}")
+    try:
+        env["DATABASE_URL"] = f"{base}/{name}"
+        yield
+    finally:
+        _postgres(base, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@functools.cache
+def _migrated_file() -> Path:
+    """Make an SQLite database with all tables, once in a process. Returns its path."""
+    folder = tempfile.TemporaryDirectory(prefix="confab-migrated-")
+    atexit.register(folder.cleanup)
+    _migrate({"DATABASE_URL": "", "CONFAB_DATA_DIR": folder.name})
+    return Path(folder.name) / "confab.sqlite3"
+
+
+@functools.cache
+def _migrated_template(base: str) -> str:
+    """Make a PostgreSQL database with all tables, once in a process. Returns its name."""
+    name = f"confab_test_template_{uuid.uuid4().hex[:12]}"
+    _postgres(base, f"CREATE DATABASE {name}")
+    atexit.register(_postgres, base, f"DROP DATABASE {name} WITH (FORCE)")
+    with tempfile.TemporaryDirectory(prefix="confab-migrated-") as folder:
+        _migrate({"DATABASE_URL": f"{base}/{name}", "CONFAB_DATA_DIR": folder})
+    return name
+
+
+def _migrate(env: dict[str, str]) -> None:
+    settings = {"DJANGO_SETTINGS_MODULE": "webapp.settings.embedded", "PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        cwd=ROOT,
+        env={
+            **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
+            **settings,
+            **env,
+        },
+        check=True,
+        timeout=180,
+    )
+
+
+def _postgres(base: str, statement: str) -> None:
+    import psycopg2
+
     connection = psycopg2.connect(f"{base}/postgres")
     connection.autocommit = True
     try:
-        connection.cursor().execute(f"CREATE DATABASE {name}")
-        env["DATABASE_URL"] = f"{base}/{name}"
-        yield
-        connection.cursor().execute(f"DROP DATABASE {name} WITH (FORCE)")
+        connection.cursor().execute(statement)
     finally:
         connection.close()
 
@@ -291,11 +343,10 @@ def start_confab(
         **(extra_env or {}),
     }
     (tmp_path / "cache").symlink_to(vector_cache)
-    own = own_database(env)
+    own = own_database(env, migrated=True)
     next(own)
     server = ConfabServer(data_dir=tmp_path, env=env, port=free_port())
     try:
-        server.manage("migrate", "--verbosity", "0")
         if with_demo:
             server.shell(
                 "from webapp.studies.services import demo_study_ensure; demo_study_ensure()"

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import ConfabServer, own_database
 
 pytestmark = pytest.mark.slow
-WAIT_S = 90
+WAIT_S = 180
 
 
 @pytest.fixture
@@ -29,11 +29,10 @@ def server(tmp_path: Path) -> Iterator[ConfabServer]:
         "HF_HUB_OFFLINE": "1",
         "PYTHONUNBUFFERED": "1",
     }
-    own = own_database(env)
+    own = own_database(env, migrated=True)
     next(own)
     server = ConfabServer(data_dir=tmp_path, env=env, port=0)
     try:
-        server.manage("migrate", "--verbosity", "0")
         yield server
     finally:
         server.stop()
@@ -98,7 +97,7 @@ def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer)
 def test_a_killed_workers_run_is_finished_by_two_others_as_one_process_would(
     server: ConfabServer,
 ) -> None:
-    plan = ["selfplay", "--bots", "eliza", "--conversations", "1500", "--turns", "8", "--json"]
+    plan = ["selfplay", "--bots", "eliza", "--conversations", "800", "--turns", "8", "--json"]
     server.start_worker()
     run = json.loads(server.manage(*plan, "--no-wait").stdout)["run"]
     begun = f"from webapp.runs.models import *; print(SelfPlayConversation.objects.filter(run={run}).count() > 0)"
@@ -114,7 +113,7 @@ from webapp.runs.models import *
 run = SelfPlayRun.objects.get(pk={run})
 print(run.state, run.conversations.count(), Conversation.objects.count(), Turn.objects.count())
 """
-    wait_for(server, summary, "done 1500 1500 12000")
+    wait_for(server, summary, "done 800 800 6400")
     server.manage(*plan, "--inline")
     same = """
 from webapp.conversations.models import *
