@@ -67,7 +67,7 @@ class Bot(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Why the bot cannot be loaded here, or None. Cheap: loads nothing."""
+        """Say why the bot cannot be loaded here, or return None. Cheap: loads nothing."""
         ...
 
     def load(self, device: str) -> None:

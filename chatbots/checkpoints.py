@@ -163,10 +163,10 @@ def checkpoint_write(
 
 
 def checkpoint_manifest(folder: Path | str) -> Manifest:
-    """What a checkpoint says of itself. Loads neither weights nor torch.
+    """Read a checkpoint's manifest; neither its weights nor torch are loaded.
 
     Raises:
-        CheckpointError: no manifest, one that is cut off or was changed, or one of another format.
+        CheckpointError: there is no manifest, it is cut off or was changed, or it has another format.
     """
     path = Path(folder) / MANIFEST
     try:
@@ -177,7 +177,7 @@ def checkpoint_manifest(folder: Path | str) -> Manifest:
 
 
 def missing_reason(folder: Path | str) -> str | None:
-    """Why a checkpoint cannot be loaded, as far as can be told without reading its weights; or None."""
+    """Say why a checkpoint cannot be loaded, as far as that is known without reading its weights, or return None."""
     try:
         _check_weights_size(Path(folder), checkpoint_manifest(folder))
     except CheckpointError as error:
@@ -190,13 +190,13 @@ def missing_reason(folder: Path | str) -> str | None:
 def checkpoint_load(
     folder: Path | str, device: str = "cpu", *, share: bool = False
 ) -> tuple[DialogueModel, Vocabulary, Manifest]:
-    """The model in evaluation mode and single precision, its vocabulary, and its manifest.
+    """Load a checkpoint: return its model (evaluation mode, single precision), its vocabulary and its manifest.
 
     Args:
         device: where the weights go.
-        share: tensors that are equal, byte for byte, to one of a model loaded this way before are that
-            model's own: embeddings of one vocabulary take memory once. Only to generate: training one
-            such model would change the others.
+        share: a tensor that is equal, byte for byte, to one of a model loaded this way before becomes that
+            very tensor, so that embeddings of one vocabulary take memory once. Use it only to generate:
+            training one such model would change the others.
 
     Raises:
         CheckpointError: a file is missing, cut off or changed, or its tensors do not fit the config.
@@ -229,7 +229,7 @@ def checkpoint_load(
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """12 hexadecimal digits of the code of the models, which differ when it does something else.
+    """Return 12 hexadecimal digits that differ when the code of the models does something else.
 
     A comment, a docstring or the layout of a line changes nothing.
     """
@@ -240,7 +240,7 @@ def code_version() -> str:
 
 
 def _code(source: str) -> str:
-    """Python code without comments and docstrings, laid out anew."""
+    """Lay Python code out anew without its comments and docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -264,7 +264,11 @@ def _code(source: str) -> str:
 
 
 def _stored(model: DialogueModel, dtype: str, dropped: tuple[str, ...]) -> dict[str, Tensor]:
-    """The parameters by name, each once however many parts share it."""
+    """Return the parameters to store by name, each once however many parts of the model share it.
+
+    Raises:
+        ValueError: a number is not finite in `dtype`.
+    """
     import torch
 
     stored = {}
@@ -300,7 +304,10 @@ def _flush(path: Path) -> None:
 
 @lru_cache(maxsize=256)
 def _manifest(path: Path, mtime_ns: int, size: int) -> Manifest:
-    """Cached by the file's time of change and size."""
+    """Read and check a manifest.
+
+    The result is cached; time of change and size are arguments so that a new file is read.
+    """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

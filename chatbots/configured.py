@@ -81,7 +81,7 @@ class Parameter:
 
 
 def register_bot_kind(name: str) -> Callable[[C], C]:
-    """Class decorator: entries of `bots.yaml` may say `kind: name` for bots of the class."""
+    """Decorate a class whose bots are described by entries of `bots.yaml` that say `kind: name`."""
 
     def register(cls: C) -> C:
         bot_kinds.add(Kind(name, cls, cls.options_type))

@@ -62,7 +62,7 @@ _ASKED = re.compile(
 
 
 def takes_leave(text: str) -> bool:
-    """Whether somebody says goodbye or that they have to go; not where they tell of it."""
+    """Tell whether somebody says goodbye or that they have to go, rather than telling about it."""
     for clause in _CLAUSE.split(text.lower().replace("’", "'")):
         words = _FILLERS.sub("", f"{clause.strip()} ", count=1).strip()
         if _BYE.fullmatch(words) or _LEAVING.fullmatch(words):
@@ -71,14 +71,15 @@ def takes_leave(text: str) -> bool:
 
 
 def asks_what_it_is(text: str) -> bool:
-    """Whether somebody asks if they talk to a person or a program."""
+    """Tell whether somebody asks if they talk to a person or a program."""
     return bool(_ASKED.search(text.replace("’", "'")))
 
 
 def courtesies(last: str, said: Sequence[str]) -> tuple[str, ...]:
-    """The phrases of which one answers an utterance; none where no courtesy is due.
+    """Return the phrases from which a polite answer is chosen; none where no courtesy is due.
 
     Args:
+        last: the utterance to be answered.
         said: all utterances of the conversation so far.
     """
     if asks_what_it_is(last):

@@ -53,7 +53,7 @@ def transformer_row_bytes(config: Any, n_tokens: int, *, has_logits: bool = Fals
 
 @lru_cache(maxsize=16)
 def _memory_bytes(device: str) -> int | None:
-    """The memory of an accelerator; None for a CPU, and for whatever does not say."""
+    """Return the bytes of memory of a GPU; None for a CPU or a device that does not tell."""
     import torch
 
     if torch.device(device).type != "cuda":

@@ -33,7 +33,7 @@ _PROBE_BYTES = 4096
 
 
 def find_model(model: str, revision: str | None = None) -> Path | None:
-    """The folder of a model: a local one, or a hub id's in the local Hugging Face cache, or None."""
+    """Find the folder of a model: a local folder, or a hub id in the local Hugging Face cache. None if there is none."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder
@@ -49,12 +49,12 @@ def find_model(model: str, revision: str | None = None) -> Path | None:
 
 
 def is_local(model: str) -> bool:
-    """Whether `model` names a folder of this machine rather than a hub id."""
+    """Tell whether `model` names a folder of this machine rather than a hub id."""
     return Path(model).expanduser().is_dir() or not _HUB_ID.fullmatch(model)
 
 
 def missing_reason(model: str, revision: str | None, *, allow_download: bool) -> str | None:
-    """Why a model cannot be loaded here and what to do about it, or None."""
+    """Say why a model cannot be loaded here and what to do about it, or return None."""
     folder = find_model(model, revision)
     if folder is not None:
         reason = _incomplete_reason(folder)
@@ -78,10 +78,10 @@ def missing_reason(model: str, revision: str | None, *, allow_download: bool) ->
 
 
 def fetch_model(model: str, revision: str | None, *, allow_download: bool) -> Path:
-    """The complete folder of a model, downloaded if need be and allowed.
+    """Return the complete folder of a model; it is downloaded if need be and if `allow_download`.
 
     Raises:
-        OSError: if it is not here and cannot be had.
+        OSError: it is not here and cannot be had.
     """
     folder = find_model(model, revision)
     if folder is not None and _incomplete_reason(folder) is None:
@@ -95,11 +95,11 @@ def fetch_model(model: str, revision: str | None, *, allow_download: bool) -> Pa
 
 
 def model_digest(folder: Path) -> str:
-    """16 hexadecimal digits that differ when the model differs, without reading all its weights.
+    """Return 16 hexadecimal digits that differ when the model differs, without reading all its weights.
 
-    Of the configuration and tokenizer files all bytes; of each weight file its size, its header (names,
-    types and shapes of all tensors) and 16 blocks of 4 KiB spread over it, which differ between two
-    checkpoints of the same training.
+    The digest covers all bytes of the configuration and tokenizer files. Of each weight file it covers the
+    size, the header (names, types and shapes of all tensors) and 16 blocks of 4 KiB spread over the file, which
+    differ between two checkpoints of the same training.
     """
     files = [folder / name for name in _CONFIG_FILES]
     files = sorted({*(f for f in files if f.is_file()), *folder.glob("*.safetensors")})
@@ -117,7 +117,7 @@ def model_known_by(model: str, revision: str | None = None) -> dict[str, Any]:
 
 
 def n_weights(folder: Path) -> int:
-    """How many numbers a model's safetensors files hold, by their headers."""
+    """Count the numbers in a model's safetensors files, by their headers."""
     n = 0
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
@@ -128,7 +128,7 @@ def n_weights(folder: Path) -> int:
 
 @lru_cache(maxsize=256)
 def _digest(stamps: tuple[tuple[str, int, int], ...]) -> str:
-    """Cached by name, size and time of change of the files."""
+    """Return a digest of the files with these names, sizes and times of change. The result is cached."""
     digest = hashlib.sha256()
     for name, size, _ in stamps:
         path = Path(name)
@@ -138,7 +138,7 @@ def _digest(stamps: tuple[tuple[str, int, int], ...]) -> str:
 
 
 def _sample(path: Path, size: int) -> bytes:
-    """Header and evenly spaced blocks of a safetensors file."""
+    """Read the header and evenly spaced blocks of a safetensors file."""
     with path.open("rb") as file:
         length = file.read(8)
         n_header = min(int.from_bytes(length, "little"), size)

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no blanks: equal values give equal text. NaN is refused."""
+    """Write JSON with sorted keys and no blanks, so that equal values give equal text. NaN is refused."""
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
@@ -38,7 +38,7 @@ class Identity:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def as_dict(self) -> dict[str, Any]:
-        """The three fields as plain JSON values."""
+        """Return the three fields as plain JSON values."""
         return {"name": self.name, "version": self.version, "params": dict(self.params)}
 
     def __hash__(self) -> int:

@@ -61,7 +61,7 @@ class Values(BaseModel):
 
 
 def _number(value: Any) -> Any:
-    """YAML takes 1e-4 for a text, because it has no point; a person means the number."""
+    """Read a number that YAML took for a text, as it does with 1e-4, which has no point."""
     if isinstance(value, str):
         try:
             return float(value)

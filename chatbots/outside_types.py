@@ -162,7 +162,7 @@ def alternatives(kind: Any, said: tuple[Any, ...] = ()) -> Iterator[Alternative]
 
 
 def _fields(kind: Any) -> dict[str, list[Alternative]]:
-    """The keys of a model or dataclass, and what may stand under each."""
+    """Return the keys of a model or dataclass, and what may stand under each."""
     if not isinstance(kind, type):
         return {}
     if issubclass(kind, BaseModel):
@@ -177,7 +177,7 @@ def _fields(kind: Any) -> dict[str, list[Alternative]]:
 
 
 def _key(name: str, info: FieldInfo) -> str:
-    """The key under which a field is read."""
+    """Return the key under which a field is read."""
     return info.validation_alias if isinstance(info.validation_alias, str) else name
 
 
@@ -188,7 +188,7 @@ def _is_hidden(kind: Any, part: int | str) -> bool:
 
 
 def _inside(kinds: Sequence[Alternative], part: int | str) -> list[Alternative] | None:
-    """What may stand under a key or at a number; None where there is no such place."""
+    """Return what may stand under a key or at a number, or None where there is no such place."""
     found: list[Alternative] = []
     has_place = False
     for kind, _ in kinds:
@@ -208,7 +208,7 @@ def _inside(kinds: Sequence[Alternative], part: int | str) -> list[Alternative] 
 
 
 def _chosen(kinds: Sequence[Alternative], tag: int | str) -> list[Alternative]:
-    """The alternative that a part of `loc` names; all of them where it names none of ours."""
+    """Return the alternative that a part of `loc` names, or all of them where it names none of ours."""
     named = [
         each
         for each in kinds
@@ -226,7 +226,7 @@ def _has_choice(kind: Any, tag: int | str) -> bool:
 
 
 def _choices(kind: Any) -> list[Any]:
-    """The values of a literal or an enumeration."""
+    """Return the values of a literal or an enumeration."""
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
@@ -261,7 +261,7 @@ def _joined(noun: str, adjective: str) -> str:
 
 
 def _bounds(said: Sequence[Any]) -> str:
-    """ "above 0 and at most 1", from the bounds of a number."""
+    """Say in words what bounds a number: "above 0 and at most 1"."""
     found = {
         name: getattr(each, name)
         for each in said
@@ -277,7 +277,7 @@ def _bounds(said: Sequence[Any]) -> str:
 
 
 def _lengths(said: Sequence[Any], is_text: bool) -> str:
-    """ "of at most 64 characters", from the bounds of a length."""
+    """Say in words what bounds a length: "of at most 64 characters"."""
     least = next((e.min_length for e in said if getattr(e, "min_length", None)), 0)
     most = next((e.max_length for e in said if getattr(e, "max_length", None)), 0)
     unit = "character" if is_text else "entry"

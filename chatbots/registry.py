@@ -74,7 +74,7 @@ class Registry(Generic[T]):
         self._searched = True  # only now: a file that cannot be imported must not go unnoticed
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         self.search()
         return sorted(self._entries)
 
@@ -86,10 +86,10 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def get(self, name: str) -> T:
-        """The entry called `name`.
+        """Return the entry called `name`.
 
         Raises:
-            UnknownName: with the nearest names.
+            UnknownName: there is none; the message names the nearest ones.
         """
         self.search()
         try:
@@ -109,31 +109,31 @@ bots: Registry[Bot] = Registry("bot", "chatbots.bots")
 
 
 def register_bot(cls: C) -> C:
-    """Class decorator: makes one bot of the class (no arguments) and lists it."""
+    """Decorate a class: make one bot of it, without arguments, and list it."""
     bots.register(cls)
     return cls
 
 
 def bot_list() -> list[Bot]:
-    """Every registered bot, by name. Loads nothing."""
+    """Return every registered bot, by name. Loads nothing."""
     return list(bots)
 
 
 def bot_get(name: str) -> Bot:
-    """The bot called `name`, not loaded.
+    """Return the bot called `name`, not loaded.
 
     Raises:
-        UnknownName: with the nearest names.
+        UnknownName: there is none; the message names the nearest ones.
     """
     return bots.get(name)
 
 
 def bot_load(name: str, device: str = "cpu") -> Bot:
-    """The bot called `name`, ready to answer.
+    """Return the bot called `name`, ready to answer.
 
     Raises:
-        UnknownName: with the nearest names.
-        BotError: if it cannot be loaded, with the reason.
+        UnknownName: there is none; the message names the nearest ones.
+        BotError: it cannot be loaded; the message gives the reason.
     """
     from chatbots.base import BotError
 
@@ -177,7 +177,7 @@ def _import_with_files(module: str) -> None:
 
 
 def _where(error: BaseException) -> str:
-    """The file and line that raised it."""
+    """Return the file and line that raised the error, in brackets; an error of syntax says so itself."""
     if isinstance(error, SyntaxError):
         return ""  # says so itself
     called = traceback.extract_tb(error.__traceback__)

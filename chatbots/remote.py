@@ -64,17 +64,17 @@ class RemoteModel:
 
 @cache
 def remote_list() -> tuple[RemoteModel, ...]:
-    """The catalogue, in its file's order."""
+    """Return the catalogue's models, in its file's order."""
     import yaml
 
     return tuple(RemoteModel(**entry) for entry in yaml.safe_load(FILE.read_text(encoding="utf-8")))
 
 
 def remote_get(model_id: str) -> RemoteModel:
-    """One of the catalogue.
+    """Return the catalogue's model with this id.
 
     Raises:
-        UnknownName: with the nearest ids.
+        UnknownName: there is none; the message names the nearest ids.
     """
     for model in remote_list():
         if model.id == model_id:

@@ -35,7 +35,7 @@ class StorableStream:
         return self._give(piece, is_last=False)
 
     def end(self) -> str:
-        """Whatever was held back."""
+        """Return the rest of the text, which was held back."""
         return self._give("", is_last=True)
 
     def _give(self, piece: str, *, is_last: bool) -> str:
@@ -55,16 +55,16 @@ class StorableStream:
 
 
 def storable(text: str, max_chars: int | None = None) -> str:
-    """The text without U+0000, with U+FFFD for half a surrogate pair, and cut if it is too long.
+    """Return the text without U+0000, with U+FFFD for half a surrogate pair, and cut if it is too long.
 
-    Two halves that stand together become the character they mean. Done twice it changes nothing more.
+    Two halves that stand together become the character they mean. A second pass changes nothing more.
     """
     stream = StorableStream(max_chars)
     return stream.take(text) + stream.end()
 
 
 def is_blank(text: str) -> bool:
-    """Whether a reader would see nothing: spaces, control and format characters, U+FFFD."""
+    """Tell whether a reader would see nothing: spaces, control and format characters, U+FFFD."""
     return all(char == "\ufffd" or unicodedata.category(char) in _UNSEEN for char in text)
 
 
@@ -72,7 +72,7 @@ _UNSEEN = {"Cc", "Cf", "Zs", "Zl", "Zp"}
 
 
 def error_text(error: BaseException, max_chars: int | None = None) -> str:
-    """What an exception says, in one storable line; empty if it says nothing or cannot even say that."""
+    """Return what an exception says, in one storable line; empty if it says nothing or cannot even say that."""
     try:
         said = str(error)
     except Exception:

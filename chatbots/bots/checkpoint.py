@@ -116,7 +116,7 @@ class CheckpointBot(ConfiguredBot):
         self._loaded = None
 
     def start(self) -> Generation:
-        """An empty running batch.
+        """Return a running batch that holds no reply yet.
 
         Raises:
             BotError: if the bot is not loaded.
@@ -129,7 +129,11 @@ class CheckpointBot(ConfiguredBot):
         return kind(self, self._loaded)
 
     def heard(self, context: Conversation) -> list[str]:
-        """The utterances the model reads, oldest first; one that is empty where it opens the conversation."""
+        """Return the utterances that the model reads, oldest first.
+
+        How many there are, and in which form, is decided by the options `window` and `compat_*`. A
+        conversation that nobody has opened yet is read as one empty utterance.
+        """
         texts = list(context.texts)
         if not texts or (self.options.compat_empty_first and context.offset == 0):
             texts.insert(0, "")
@@ -143,7 +147,7 @@ class CheckpointBot(ConfiguredBot):
         return texts
 
     def with_z_conv(self, config: Any) -> Any:
-        """VHCR's config with this bot's way to come by z_conv."""
+        """Return VHCR's config with this bot's way to find z_conv, the latent variable of the conversation."""
         return replace(
             config,
             infer_z_conv=self.options.z_conv == "inferred",
@@ -173,7 +177,7 @@ _FIGURES = ("perplexity", "kl", "average", "extrema", "greedy")
 
 
 def _made(manifest: Manifest) -> dict[str, Any]:
-    """How the checkpoint came about, for analyses that compare bots by it."""
+    """Return how the checkpoint was trained, for analyses that compare bots by it."""
     read = [str(c["path"]).partition(".")[0] for c in manifest.training.get("corpora", ())]
     ei = manifest.config.get("ei") or {}
     heads = [name for name in ("emotion", "sentence") if ei.get(name)]

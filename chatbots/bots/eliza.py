@@ -74,7 +74,7 @@ class _Clause:
 
 
 def _spelt_out(text: str) -> str:
-    """Straight apostrophes, contractions in full, no shouting."""
+    """Write a text with straight apostrophes, with contractions in full and without shouting."""
     text = re.sub("[’‘ʼ`]", "'", text)
     if text.isupper() and len(text) > 4:
         text = text.lower()
@@ -147,7 +147,7 @@ _SHORTENED = (
 
 
 def reflected(text: str) -> str:
-    """A participant's words as seen from the other side: "my dog hates me" is "your dog hates you"."""
+    """Turn a participant's words round, as the bot would say them: "my dog hates me" gives "your dog hates you"."""
     words = _TRAILING.sub("", text.strip()).split()
     out = []
     for i, word in enumerate(words):
@@ -202,7 +202,7 @@ class _Template:
         return re.compile(".+?".join(re.escape(part) for part in parts), re.IGNORECASE)
 
     def filled(self, groups: Sequence[str | None]) -> str | None:
-        """The reply, or None where a group is missing or would not read well."""
+        """Return the reply, or None where a group is missing or would not read well."""
         text = self.text
         for slot in _SLOT.finditer(self.text):
             number = int(slot[1])
@@ -247,7 +247,7 @@ class Script:
     english: frozenset[str] = frozenset()
 
     def matches(self, text: str, after_question: bool) -> list[_Match]:
-        """Every rule that fits, best first; among equal ranks what was said last comes first."""
+        """Return a match of every rule that fits, best first; among equal ranks, what was said last comes first."""
         clauses = _clauses(text)[::-1]
         found = []
         for rule in self.rules:
@@ -311,7 +311,7 @@ _LOVE = set("❤😍🥰😘💕💖💗💙💚💛💜🧡😻💞💓🖤🤍
 
 
 def _special_kind(script: Script, text: str) -> str | None:
-    """Which special replies fit a text that no rule should look at, or None."""
+    """Return which special replies fit a text that no rule should look at, or None."""
     letters = [char for char in text if char.isalpha()]
     if not letters:
         for kind, signs in (("sad", _SAD), ("love", _LOVE), ("happy", _HAPPY)):
@@ -361,12 +361,12 @@ class ElizaBot(BotDefaults):
         script_read()
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """One reply per context; see `reply`."""
+        """Return a reply for each context, as `reply` does."""
         return [reply(script_read(), context) for context in contexts]
 
 
 def reply(script: Script, context: Conversation) -> str:
-    """The script's reply to what the participant said since the bot's last turn."""
+    """Return the script's reply to what the participant said since the bot's last turn."""
     rng = random.Random(context.reply_seed)
     said = _Said.of(context)
     for candidates in _candidates(script, said, rng):
@@ -409,12 +409,12 @@ class _Said:
         return bool(self.bot_texts) and "?" in self.bot_texts[-1]
 
     def used(self, template: _Template) -> bool:
-        """Whether anybody has said it: in self-play the other side speaks from the same script."""
+        """Tell whether anybody has said it; in self-play the other side speaks from the same script."""
         return any(template.shape.fullmatch(text) for text in self.texts)
 
 
 def _candidates(script: Script, said: _Said, rng: random.Random) -> Iterable[list[str | None]]:
-    """Lists of possible replies, the most fitting list first."""
+    """Yield lists of possible replies, the most fitting list first."""
 
     def unused(
         templates: Iterable[_Template], groups: Sequence[str | None] = ()
@@ -456,7 +456,7 @@ def _candidates(script: Script, said: _Said, rng: random.Random) -> Iterable[lis
 
 
 def _memories(script: Script, said: _Said, unused: Any) -> Iterable[list[str | None]]:
-    """What may be taken up from earlier turns, the latest first, but not the one just answered."""
+    """Yield replies that return to earlier turns, the latest first; the turn just answered is left out."""
     for text in reversed(said.before[:-1]):
         for match in script.matches(text, after_question=False):
             if match.rule.later:

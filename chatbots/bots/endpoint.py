@@ -106,7 +106,7 @@ class EndpointBot(ConfiguredBot):
         return self._bound(self._messages(Conversation("")))
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
-        """What the reply to this context took, failed tries included; told once."""
+        """Return what the reply to this context cost, failed tries included, and forget it; None if nothing is known."""
         with self._lock:
             return self._costs.pop(context, None)
 
@@ -148,7 +148,7 @@ class EndpointBot(ConfiguredBot):
         self._routes = ()
 
     async def stream(self, context: Conversation) -> AsyncIterator[str]:
-        """The reply in the pieces in which the endpoint sends it, without the model's thoughts.
+        """Yield the reply in the pieces in which the endpoint sends it, without the model's thoughts.
 
         Raises:
             BotError: if there is no reply or it breaks off; the message never holds the key.
@@ -190,7 +190,7 @@ class EndpointBot(ConfiguredBot):
         *,
         is_last: bool,
     ) -> AsyncGenerator[str, None]:
-        """The reply by one way, tried as often as it may be."""
+        """Yield the reply of one route, which is tried again as often as its options allow."""
         url = route.address.url
         for attempt in range(route.tries):
             has_sent = False
@@ -227,7 +227,7 @@ class EndpointBot(ConfiguredBot):
         *,
         is_last: bool,
     ) -> AsyncGenerator[str, None]:
-        """One call, between the meter's two doors; what it took is added to `spent`."""
+        """Make one call and yield its pieces. The meter is asked before and told after; the cost goes to `spent`."""
         meter = meter_get()
         thoughts = ThoughtFilter(is_inside=self.options.starts_thinking)
         sentences = SentencePieces()
@@ -301,7 +301,7 @@ class EndpointBot(ConfiguredBot):
         return body
 
     def _messages(self, context: Conversation) -> list[dict[str, str]]:
-        """The window as chat messages; the turns of one speaker's run are one message."""
+        """Return the last turns as chat messages; consecutive turns of one speaker become one message."""
         messages: list[dict[str, str]] = []
         turns = context.last(self.options.window or None).turns
         for turn in turns:
@@ -326,13 +326,13 @@ class EndpointBot(ConfiguredBot):
         return ReplyCost(tokens_in, tokens_out, cost, is_estimated)
 
     def _bound(self, messages: list[dict[str, str]]) -> ReplyCost:
-        """The most that a call with these messages can take."""
+        """Return the most that a call with these messages can cost."""
         n_bytes = sum(len(message["content"].encode()) for message in messages)
         most_in = n_bytes + _TOKENS_PER_MESSAGE * (len(messages) + 1)
         return self._priced(most_in, self.options.max_new_tokens, is_estimated=True)
 
     def _estimate(self, messages: list[dict[str, str]], n_bytes: int) -> ReplyCost:
-        """What a call with these messages and so long a reply took, by the length of the texts."""
+        """Estimate from the texts' lengths what a call with these messages and a reply of `n_bytes` bytes cost."""
         prompt = sum(_about(len(message["content"].encode())) for message in messages)
         return self._priced(prompt, _about(n_bytes), is_estimated=True)
 
@@ -354,5 +354,5 @@ class EndpointBot(ConfiguredBot):
 
 
 def _about(n_bytes: int) -> int:
-    """Tokens of so long a text, as a guess."""
+    """Estimate the number of tokens in a text of `n_bytes` bytes."""
     return math.ceil(n_bytes / _BYTES_PER_TOKEN)

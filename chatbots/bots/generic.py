@@ -42,5 +42,5 @@ class GenericBot(BotDefaults):
         return {"replies": list(REPLIES)}
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """One of `REPLIES` each, by the context's seed only."""
+        """Return one of `REPLIES` for each context, chosen by the context's seed alone."""
         return [random.Random(context.reply_seed).choice(REPLIES) for context in contexts]

@@ -229,7 +229,7 @@ class GgufBot(ConfiguredBot):
         self._server = None
 
     async def stream(self, context: Conversation) -> AsyncIterator[str]:
-        """The reply in words as the model says them.
+        """Yield the reply word by word as the model produces it.
 
         Raises:
             BotError: if the bot is not loaded or gives no reply.
@@ -254,7 +254,7 @@ class GgufBot(ConfiguredBot):
         raise BotError(f"ended its reply before the first word, {_TRIES} times")
 
     async def _once(self, messages: list[dict[str, str]], seed: int) -> AsyncGenerator[str, None]:
-        """The reply to these messages; nothing where the model says nothing."""
+        """Yield the reply to these messages in pieces; nothing where the model says nothing."""
         server = self._server
         if server is None:
             raise BotError(f"{self.name} is not loaded")
@@ -293,7 +293,7 @@ class GgufBot(ConfiguredBot):
                 thread.exception()  # raised above where somebody still waits for the reply
 
     def _settings(self, seed: int) -> dict[str, Any]:
-        """Of llama.cpp, all that decide a token, so that its defaults decide nothing."""
+        """Return all settings of llama.cpp that decide a token, so that none of its defaults does."""
         return {
             "seed": seed % _SEEDS,
             "max_tokens": self.options.max_new_tokens,
@@ -312,14 +312,14 @@ class GgufBot(ConfiguredBot):
 
 
 def _n_processors() -> int:
-    """Those this process may use."""
+    """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _shortened(turns: list[tuple[str, str]], n_tokens: int, most: int) -> list[tuple[str, str]]:
-    """Without the oldest turns, half of them where far too many; of one turn alone, the end."""
+    """Drop the oldest turns, half of them where the prompt is far too long; of a single turn, keep the end."""
     if len(turns) > 1:
         return turns[max(1, len(turns) // 2 if n_tokens > 2 * most else 1) :]
     if not turns:

@@ -106,7 +106,7 @@ class NeuralChatBot(ConfiguredBot):
         self._bot = None
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """One call of `handle_messages` per context.
+        """Call `handle_messages` once for each context and return the replies.
 
         Raises:
             BotError: if it returns something else than a text.

@@ -25,7 +25,7 @@ class ParrotBot(BotDefaults):
     capacity = 1024
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """The participant's last turn; a greeting where there is none yet."""
+        """Repeat each participant's last turn; answer with a greeting where there is none yet."""
         return [_last_human(context) for context in contexts]
 
 

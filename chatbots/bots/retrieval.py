@@ -185,7 +185,7 @@ class _EncoderSpace:
         self._corpus = arrays_cached(cache, lambda: {"vectors": encoder.encode(texts)})["vectors"]
 
     def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Cosines of N texts with the U corpus texts: (N, U)."""
+        """Return the cosines of N texts with the U corpus texts: (N, U)."""
         return self._encoder.encode(texts) @ self._corpus.T
 
 
@@ -199,7 +199,7 @@ class _LexicalSpace:
         self._corpus = self._vectoriser.fit_transform(texts)
 
     def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Cosines of N texts with the U corpus texts: (N, U)."""
+        """Return the cosines of N texts with the U corpus texts: (N, U)."""
         return (self._vectoriser.transform(texts) @ self._corpus.T).toarray()
 
 
@@ -309,7 +309,7 @@ class RetrievalBot(ConfiguredBot):
             self._loaded = None
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
-        """One reply per context; all texts of the batch go through the encoder together."""
+        """Return a reply for each context; all texts of the batch go through the encoder together."""
         self.load(self._device)
         loaded = self._loaded
         assert loaded is not None
@@ -404,7 +404,10 @@ def _scores(index: _Index, last: str, similar: list[np.ndarray]) -> tuple[np.nda
 
 
 def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random.Random) -> str:
-    """A word about the last utterance, then a question: about it where it is a sad one, else the opener."""
+    """Return a remark on the last utterance and then a question.
+
+    The question asks on about a sad utterance that nobody has asked about yet; otherwise it is the opener.
+    """
     everything = "\n".join(texts)
     sentiment = float(vader_scores([last])[0])
     if last.endswith("?"):
@@ -424,28 +427,28 @@ def _change_of_subject(last: str, texts: Sequence[str], opener: str, rng: random
 
 
 def _fresh(phrases: Sequence[str], said: str, rng: random.Random) -> str:
-    """One of the phrases, if possible one that nobody has said yet."""
+    """Draw one of the phrases, if possible one that nobody has said yet."""
     return rng.choice([phrase for phrase in phrases if phrase not in said] or list(phrases))
 
 
 def _sentence(text: str) -> str:
-    """With a capital letter: some of the corpus's speakers type without."""
+    """Begin a text with a capital letter, because some of the corpus's speakers type without."""
     return text[:1].upper() + text[1:]
 
 
 def _greets(text: str) -> bool:
-    """Whether a text greets and does little else."""
+    """Tell whether a text greets and does little else."""
     return len(text.split()) <= 5 and bool(_GREETING.match(text))
 
 
 def _unsaid(numbers: np.ndarray, said: list[int]) -> np.ndarray:
-    """The text numbers that have not been said; all of them once everything has."""
+    """Return the numbers of the texts that have not been said, or all of them once everything has been."""
     left = numbers[~np.isin(numbers, said)]
     return left if len(left) else numbers
 
 
 def _utterances(context: Conversation) -> list[str]:
-    """The turns' texts, those of one speaker's run joined, blank ones left out."""
+    """Return the turns' texts, consecutive ones of one speaker joined and blank ones left out."""
     out: list[str] = []
     speaker = None
     for turn in context.turns:
@@ -461,5 +464,5 @@ def _utterances(context: Conversation) -> list[str]:
 
 
 def _key(text: str) -> str:
-    """A text by which repetitions are known; signs only where there are no words."""
+    """Return the form of a text by which repetitions are recognised: its words alone, or its signs if it has none."""
     return re.sub(r"[\W_]+", " ", text).strip().lower() or text.strip()

@@ -20,7 +20,7 @@ SHIPPED = Path(__file__).parent.parent / "shipped"
 
 
 def shipped_bots(folder: Path = SHIPPED) -> list[type[CheckpointBot]]:
-    """A bot class, made without arguments, for every checkpoint folder in a folder."""
+    """Return a bot class, made without arguments, for every checkpoint folder in `folder`."""
     return [_class(path) for path in sorted(folder.glob("[!._]*")) if path.is_dir()]
 
 
@@ -48,7 +48,7 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _title(folder: Path) -> str:
-    """What the checkpoint calls itself, else its folder's name: "VHRED EI demo"."""
+    """Return the title that the checkpoint states, or one made from its folder's name: "VHRED EI demo"."""
     try:
         title = checkpoint_manifest(folder).title
     except CheckpointError:

@@ -96,7 +96,7 @@ class TransformersBot(ConfiguredBot):
         self._loaded = None
 
     def start(self) -> SlotGeneration:
-        """An empty running batch.
+        """Return a running batch that holds no reply yet.
 
         Raises:
             BotError: if the bot is not loaded.

@@ -53,8 +53,11 @@ class Dialogue:
             )
 
     def parts(self, readable: Callable[[str], bool]) -> list[Dialogue]:
-        """The stretches between the turns that are not readable: what stands before such a turn is not
-        answered by what stands after it. Itself alone if all are."""
+        """Cut the dialogue at turns that are not readable and return the stretches between them.
+
+        What comes after such a turn does not answer what came before it. If all turns are readable, the
+        dialogue itself is the only stretch.
+        """
         if all(map(readable, self.turns)):
             return [self]
         stretches = [
@@ -101,7 +104,7 @@ class Corpus:
 
 
 def corpus_files(path: Path) -> list[Path]:
-    """The files of a corpus, sorted by name.
+    """Return the files of a corpus, sorted by name.
 
     Raises:
         CorpusError: if there is nothing at `path`, or no `.jsonl` file in it.
@@ -126,7 +129,7 @@ def corpus_read(path: Path = EVERYDAY) -> Corpus:
 
 
 def lines_read(file: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
-    """The lines of a text file, plain or `.gz`, that are not blank.
+    """Read the lines of a text file, plain or `.gz`, that are not blank.
 
     Yields:
         Where each stands ("name, line 3"), for messages, and the line without its end.
@@ -176,7 +179,11 @@ def _dialogue(line: str, where: str) -> Dialogue:
 
 
 def _speakers(names: object, n_turns: int, where: str) -> tuple[int, ...] | None:
-    """Numbers for the names that run along the turns, by order of appearance."""
+    """Replace a list of speakers' names by numbers in order of appearance; None stays None.
+
+    Raises:
+        CorpusError: it is no list with a name for each turn.
+    """
     if names is None:
         return None
     if not isinstance(names, list) or len(names) != n_turns:
@@ -187,6 +194,6 @@ def _speakers(names: object, n_turns: int, where: str) -> tuple[int, ...] | None
 
 
 def speakers_numbered(names: Sequence[str]) -> tuple[int, ...]:
-    """0 for whoever speaks first, 1 for the next who appears, and so on."""
+    """Give each speaker a number: 0 for whoever speaks first, 1 for the next who appears, and so on."""
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     return tuple(number[name] for name in names)

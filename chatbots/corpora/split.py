@@ -29,7 +29,7 @@ def dialogues_split(
     seed: int = 0,
     published: bool = False,
 ) -> Split:
-    """Share dialogues out.
+    """Divide dialogues into training, validation and test dialogues.
 
     Args:
         validation, test: shares of the dialogues that are shuffled, by default those of Ghandeharioun et al.
@@ -67,7 +67,7 @@ def dialogues_split(
 
 
 def corpus_digest(dialogues: Sequence[Dialogue]) -> str:
-    """16 hexadecimal digits over all texts in their order, for a manifest."""
+    """Return 16 hexadecimal digits over all texts in their order, for a manifest."""
     return Corpus(tuple(dialogues)).digest
 
 

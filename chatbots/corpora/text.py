@@ -98,7 +98,7 @@ _JOINS_LEFT = frozenset((*",.!?;:%؟،؛。、।", "...", *_CLITICS))
 
 
 def _word_pattern(letter: str, digit: str, run: str, sign: str) -> str:
-    """What is a word, given a letter, a digit, letters and digits in a row, and a sign that is a word."""
+    """Return the pattern of a word, from those of a letter, a digit, a run of both, and a sign that is a word."""
     return rf"""
       (?<!\w)[:;][\-']?[()dp](?!\w) | <3(?!\w)          # an emoticon
     | \.\.\.
@@ -137,7 +137,7 @@ _IS_CURRENCY = regex.compile(r"\p{Sc}")
 
 
 def tokenise(text: str) -> list[str]:
-    """The words of a text by `words-1`; empty where there is none."""
+    """Split a text into words by the rules called `words-1`; a text without words gives an empty list."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_APOSTROPHES))
     text = text.replace("`", "'").lower()
@@ -146,7 +146,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def detokenise(tokens: Sequence[str]) -> str:
-    """Readable text from the words of `words-1`: punctuation and clitics joined, English capitals."""
+    """Make readable text from the words of `words-1`: join punctuation and clitics, write English capitals."""
     text, previous = "", ""
     for word in _shown(tokens):
         if _is_range(previous, word):
@@ -160,23 +160,23 @@ def detokenise(tokens: Sequence[str]) -> str:
 
 
 def _joined(left: str, right: str) -> bool:
-    """Whether no blank stands between two words."""
+    """Tell whether two words stand together without a blank."""
     if right in _JOINS_LEFT or _IS_CURRENCY.fullmatch(left):
         return True
     return bool(_IS_UNSPACED.match(left) and _IS_UNSPACED.match(right))
 
 
 def _is_range(left: str, right: str) -> bool:
-    """Whether two numbers in a row were one expression with a hyphen, which the tokeniser drops: "222-0".
+    """Tell whether two numbers in a row were one expression with a hyphen, which the tokeniser drops: "222-0".
 
-    A number is one word with its points and commas, so two of them were parted by something; in the corpora the
-    demo models read that is a hyphen in nine of ten cases, and a blank before "000" in most others.
+    A number is one word with its points and commas, so something stood between two of them. In the corpora that
+    the demo models read this is a hyphen in nine of ten cases, and a blank before "000" in most others.
     """
     return left.isdecimal() and right.isdecimal() and right != "000"
 
 
 def _shown(tokens: Sequence[str]) -> Iterable[str]:
-    """The words to show: other specials left out, the unknown one in words of its own."""
+    """Yield the words to show: special tokens are left out, the unknown word is shown by a text of its own."""
     for token in tokens:
         if token == SPECIAL_TOKENS[UNK]:
             yield UNKNOWN_SHOWN
@@ -197,10 +197,10 @@ TOKENISERS: dict[str, Tokeniser] = {
 
 
 def tokeniser_get(name: str = RECOMMENDED) -> Tokeniser:
-    """The tokeniser of that name.
+    """Return the tokeniser called `name`.
 
     Raises:
-        UnknownName: with the names there are.
+        UnknownName: there is no such tokeniser; the message lists those there are.
     """
     if name not in TOKENISERS:
         near = nearest_names(name, list(TOKENISERS), limit=1)

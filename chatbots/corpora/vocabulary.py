@@ -39,7 +39,7 @@ class Vocabulary:
         max_size: int = MAX_SIZE,
         min_count: int = MIN_COUNT,
     ) -> Vocabulary:
-        """The most frequent words, most frequent first, equally frequent ones in alphabetical order.
+        """Make a vocabulary of the most frequent words: most frequent first, equally frequent ones by the alphabet.
 
         Args:
             token_lists: the words of every training utterance, not cut to a length.
@@ -84,19 +84,19 @@ class Vocabulary:
         return cls(words)
 
     def write(self, path: Path) -> None:
-        """One word a line, in the order of the ids, UTF-8."""
+        """Write a line for each word, in the order of the ids, in UTF-8."""
         path.write_bytes(self._text.encode())
 
     def __len__(self) -> int:
         return len(self.words)
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
-        """The id of each word, `<unk>`'s for one that is not known. No `<eos>` is added."""
+        """Return the id of each word, that of `<unk>` for words that are not known. No `<eos>` is added."""
         find = self._ids.get
         return [find(token, UNK) for token in tokens]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The word of each id.
+        """Return the word of each id.
 
         Raises:
             VocabularyError: for an id that is not between 0 and `len(self)` − 1.

@@ -62,7 +62,7 @@ class Windows:
     n_unreadable: int
 
     def __len__(self) -> int:
-        """W"""
+        """Return W, the number of windows."""
         return len(self.utterances)
 
     @property
@@ -85,7 +85,7 @@ class Windows:
         return 1 - n_unknown / n_words if n_words else float("nan")
 
     def n_batches(self, batch_size: int) -> int:
-        """Batches of an epoch; the last may be smaller."""
+        """Return the number of batches in an epoch; the last of them may be smaller."""
         return -(-len(self) // batch_size)
 
     def batches(
@@ -96,13 +96,13 @@ class Windows:
         start: int = 0,
         targets: Targets | None = None,
     ) -> Iterator[DialogueBatch]:
-        """The batches of an epoch. The same arguments give the same batches, whatever was asked before.
+        """Yield the batches of an epoch. Equal arguments give equal batches, whatever was asked before.
 
-        Windows of like length share a batch, so that little is padding; the order of the batches, and who
-        shares one among windows of equal length, is drawn from seed and epoch.
+        Windows of like length share a batch, so that little is padding. The order of the batches, and which of
+        several windows of equal length share one, is drawn from `seed` and `epoch`.
 
         Args:
-            start: leave out so many batches (training goes on in the middle of an epoch).
+            start: the number of batches to leave out, to go on in the middle of an epoch.
             targets: gathered into the batches' `emotion` and `sentence`.
         """
         import torch
@@ -131,7 +131,7 @@ class Windows:
             )
 
     def order(self, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-        """The windows of each batch of an epoch, by number."""
+        """Return an epoch's batches, each as an array of the numbers of its windows."""
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be 1 or more")
         draws = np.random.default_rng([seed, epoch])
@@ -195,14 +195,14 @@ def windows_make(
 
 
 def _cut(turns: tuple[str, ...], n: int, mode: Mode) -> Iterator[tuple[str, ...]]:
-    """The windows of consecutive turns, of two turns or more."""
+    """Yield windows of consecutive turns, each of two to `n` turns; the mode "first" takes the first window alone."""
     starts = range(0, len(turns) - 1, n - 1)
     for start in starts[:1] if mode == "first" else starts:
         yield turns[start : start + n]
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> np.ndarray:
-    """(len(rows), width) int32."""
+    """Fill rows up with `filler` and return them as (len(rows), width) int32."""
     padded = np.full((len(rows), width), filler, np.int32)
     for row, values in zip(padded, rows, strict=True):
         row[: len(values)] = values

@@ -35,21 +35,21 @@ def cache_folder_set(path: Path | str | None) -> None:
 
 
 def cache_folder() -> Path:
-    """The folder set, else `~/.cache/confab`."""
+    """Return the folder that was set, or `~/.cache/confab` if none was."""
     return _folder if _folder is not None else Path.home() / ".cache" / "confab"
 
 
 def arrays_cached(
     identity: Identity, make: Callable[[], Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The arrays that `make` would return, read from the cache where a process has made them before.
+    """Return the arrays that `make` would return, from the cache if any process has made them before.
 
-    Of several processes that want them at once one makes them and the others wait; a reader sees a
+    Of several processes that want them at once, one makes them and the others wait. A reader sees a
     whole file or none.
 
     Args:
         identity: everything that decides the arrays; equal identities share a file.
-        make: computes named arrays, none of them of Python objects.
+        make: computes arrays by name, none of them of Python objects.
     """
     digest = hashlib.sha256(canonical_json(identity.as_dict()).encode()).hexdigest()[:24]
     path = cache_folder() / identity.name / f"{digest}.npz"

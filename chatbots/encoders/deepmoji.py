@@ -132,10 +132,10 @@ class DeepMojiEncoder:
             self._model = model.to(self.device).eval()
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Emoji of texts; equal texts are encoded once.
+        """Predict the emoji of texts; equal texts are encoded once.
 
-        torchMoji stops at a text without a token. Here its row is uniform, 1/64 each, as the 2019 data sets
-        have it.
+        The published torchMoji stops at a text without a token. Here such a text's row is uniform, 1/64 each, as
+        in the data sets of 2019.
 
         Returns:
             (N, 64) float32, each row a distribution.
@@ -161,7 +161,7 @@ class DeepMojiEncoder:
         return found[[place[text] for text in texts]]
 
     def _row_bytes(self) -> int:
-        """What the longest text takes: of each word the states of two layers in both directions, and their gates."""
+        """Return the bytes of memory that the longest text takes."""
         return 4 * MAX_WORDS * 2 * 2 * 5 * int(self._model.lstm_0.H)
 
     def sentiment(self, p: np.ndarray) -> np.ndarray:

@@ -67,7 +67,7 @@ _URL = (
 
 
 def _emoticons() -> str:
-    """Eyes, perhaps a nose, and one mouth or a row of the same; and nine that are no such thing."""
+    """Return the pattern of an emoticon: eyes, perhaps a nose, a mouth or a row of it; or one of nine others."""
     faces = ["-_-", "x_x", "^_^", "o.o", "o_o", "(:", "):", ");", "(;"]
     eyes = "|".join(map(re.escape, (">:", ":", "=", ";")))
     mouths = "|".join(f"{re.escape(mouth)}+" for mouth in "DdpPv)oO(3/|\\")
@@ -103,9 +103,9 @@ class VocabularyError(EncoderError, ValueError):
 
 
 def deepmoji_words(text: str) -> list[str]:
-    """The words of a text, lower case, numbers, mentions, links and line breaks as their special words.
+    """Split a text into DeepMoji's words, in lower case; a text of white space alone has none.
 
-    A text of white space alone has none.
+    Numbers, mentions, links and line breaks each become a special word.
     """
     text = text.strip().lower()
     for sign in _BREAKS:
@@ -127,7 +127,7 @@ def _special(token: str) -> str:
 
 
 def word_ids(text: str, vocabulary: Mapping[str, int], max_words: int = MAX_WORDS) -> list[int]:
-    """Ids of the first words of a text, at most `max_words`; unknown ones have id 1."""
+    """Return the ids of a text's first words, at most `max_words`; words that are not known have id 1."""
     return [vocabulary.get(word, 1) for word in deepmoji_words(text)[:max_words]]
 
 

@@ -55,11 +55,11 @@ class EmotionEncoder(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Why it cannot be used here, or None. Cheap: loads nothing."""
+        """Say why it cannot be used here, or return None. Cheap: loads nothing."""
         ...
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Emotions of texts; equal texts are encoded once.
+        """Predict the emotions of texts; equal texts are encoded once.
 
         Returns:
             (N, K) float32, each row a distribution: no entry below 0, sum 1. No text gives (0, K).
@@ -70,12 +70,12 @@ class EmotionEncoder(Protocol):
         ...
 
     def sentiment(self, p: np.ndarray) -> np.ndarray:
-        """Σ_k w_k p_k of each row: (N, K) to (N,) float32 in [-1, 1]."""
+        """Return Σ_k w_k p_k of each row: (N, K) to (N,) float32 in [-1, 1]."""
         ...
 
 
 def sentiment_of(p: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Σ_k w_k p_k, fact sheet section 1.2: (N, K) and (K,) to (N,) float32.
+    """Return the sentiment Σ_k w_k p_k of each row, fact sheet section 1.2: (N, K) and (K,) to (N,) float32.
 
     Raises:
         ValueError: if `p` has not one column per weight.
@@ -180,7 +180,7 @@ class EmotionHead:
         return self.from_embeddings(self.sentence.encode(texts))
 
     def from_embeddings(self, embeddings: np.ndarray) -> np.ndarray:
-        """Emotions of texts whose MiniLM vectors are at hand.
+        """Predict the emotions of texts whose MiniLM vectors are at hand.
 
         Args:
             embeddings: (N, 384), rows of length 1, as the sentence encoder gives them.
@@ -205,11 +205,11 @@ class EmotionHead:
 
 
 def head_forward(x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The head itself, softmax(W₂ relu(W₁ x + b₁) + b₂): (N, D) to (N, K) float32.
+    """Compute the head, softmax(W₂ relu(W₁ x + b₁) + b₂), and return (N, K) float32 probabilities.
 
     Args:
         x: (N, D) sentence vectors.
-        w: its weights by name: `hidden.weight` (H, D), `output.weight` (K, H) and their biases.
+        w: the head's weights by name: `hidden.weight` (H, D), `output.weight` (K, H) and their biases.
     """
     hidden = np.maximum(x @ w["hidden.weight"].T + w["hidden.bias"], 0)  # (N, H)
     scores = hidden @ w["output.weight"].T + w["output.bias"]  # (N, K)
@@ -219,7 +219,7 @@ def head_forward(x: np.ndarray, w: Mapping[str, np.ndarray]) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def emotion_encoder(device: str = "cpu") -> EmotionHead:
-    """The default emotion encoder, shared by bots and metrics of this process.
+    """Return the default emotion encoder, which bots and metrics of this process share.
 
     Args:
         device: where the sentence encoder beneath computes; the head itself is NumPy.
@@ -229,5 +229,5 @@ def emotion_encoder(device: str = "cpu") -> EmotionHead:
 
 @lru_cache(maxsize=8)
 def _manifest(folder: Path, mtime_ns: int) -> dict[str, Any]:
-    """The manifest; its time of change is an argument so that a new one is read again."""
+    """Read the manifest. Its time of change is an argument so that a changed file is read again."""
     return dict(json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8")))

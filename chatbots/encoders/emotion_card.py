@@ -12,7 +12,7 @@ BERT_MACRO_F1 = 0.46
 
 
 def card(manifest: Mapping[str, Any]) -> str:
-    """The card as Markdown."""
+    """Return the model card as Markdown."""
     test = manifest["test"]
     training = ", ".join(f"{name} {value:g}" for name, value in manifest["training"].items())
     return f"""# Emotion head

@@ -26,14 +26,14 @@ BERT_F1: dict[str, float] = dict(
 
 
 def f1_scores(present: np.ndarray, said: np.ndarray) -> np.ndarray:
-    """F1 of each label: (N, K) and (N, K) bool to (K,), 0 where neither holds anywhere."""
+    """Return the F1 of each label: (N, K) and (N, K) bool to (K,), 0 where a label is neither present nor said."""
     both = (present & said).sum(axis=0)
     either = present.sum(axis=0) + said.sum(axis=0)
     return 2 * both / np.maximum(either, 1)
 
 
 def thresholds_choose(p: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """For each label the threshold of `GRID` with the best F1.
+    """Choose for each label the threshold of `GRID` with the best F1.
 
     Args:
         p: (N, K) shares of the valid part.
@@ -81,7 +81,7 @@ def test_figures(p: np.ndarray, present: np.ndarray, thresholds: np.ndarray) -> 
 
 
 def polarity_figures(scores: Mapping[str, np.ndarray], positive: np.ndarray) -> dict[str, Any]:
-    """How well scores tell positive from negative texts.
+    """Measure how well scores tell positive from negative texts.
 
     Args:
         scores: by name, (N,) sentiment scores; above 0 says positive.

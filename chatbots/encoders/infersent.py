@@ -135,11 +135,11 @@ class InferSentEncoder:
             self._model = model.to(self.device).eval()
 
     def words(self, text: str) -> list[str]:
-        """A text's tokens between the version's markers.
+        """Return a text's tokens between the version's markers.
 
-        NLTK's words, case kept; version 2 brings them nearer to Moses' by moving the n of "n't". The release
-        splits sentences first, with data that must be downloaded; without them only a full stop inside a text
-        of several sentences is treated otherwise.
+        These are NLTK's words with their case kept; version 2 brings them nearer to those of Moses by moving the
+        n of "n't". The published code splits sentences first, with data that must be downloaded. Leaving that
+        out changes only how a full stop inside a text of several sentences is treated.
         """
         from nltk.tokenize import NLTKWordTokenizer
 
@@ -191,12 +191,12 @@ class InferSentEncoder:
         return found if self.compat else found[[place[text] for text in texts]]
 
     def _n_rows(self, lengths: np.ndarray) -> int:
-        """How many texts are read at once; each word has the states of both directions and their gates."""
+        """Return how many texts are read at once; each word takes the states and gates of both directions."""
         states = 5 * 2 * self._model.enc_lstm.hidden_size
         return rows_that_fit(self.device, 4 * states * int(lengths.max(initial=1)))
 
     def _table(self, tokens: Sequence[Sequence[str]]) -> VectorTable:
-        """Vectors of the words that may count."""
+        """Return the vectors of the words that may count."""
         markers = {self._is.begin, self._is.end}
         if self.rows is None:
             table = self._vectors.table(words=markers.union(*tokens))

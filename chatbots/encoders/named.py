@@ -36,7 +36,7 @@ class DeepMojiFiles(Values):
     vocabulary: str
 
     def below(self, folder: Path) -> DeepMojiFiles:
-        """The same, relative paths beginning in `folder`."""
+        """Return a copy whose relative paths begin in `folder`."""
         return DeepMojiFiles(
             weights=str(folder / self.weights), vocabulary=str(folder / self.vocabulary)
         )
@@ -64,7 +64,7 @@ class InferSentFiles(Values):
         return self
 
     def below(self, folder: Path) -> InferSentFiles:
-        """The same, relative paths beginning in `folder`."""
+        """Return a copy whose relative paths begin in `folder`."""
         found = {"weights": str(folder / self.weights), "vectors": str(folder / self.vectors)}
         return self.model_copy(update=found)
 
@@ -79,14 +79,14 @@ class EncoderFiles(Values):
 def emotion_encoder_named(
     name: str, files: DeepMojiFiles | None = None, device: str = "cpu"
 ) -> EmotionEncoder:
-    """The emotion encoder of that name, not loaded.
+    """Return the emotion encoder called `name`, not loaded.
 
     Args:
         name: "goemotions", the head that is shipped, or "deepmoji".
-        files: of DeepMoji.
+        files: DeepMoji's files.
 
     Raises:
-        ValueError: for another name, or DeepMoji without its files.
+        ValueError: the name is another one, or DeepMoji's files are not named.
     """
     if name == GOEMOTIONS:
         return emotion_encoder(device)
@@ -100,15 +100,15 @@ def emotion_encoder_named(
 def sentence_encoder_named(
     name: str, files: InferSentFiles | None = None, device: str = "cpu"
 ) -> SentenceEncoder:
-    """The sentence encoder of that name, not loaded.
+    """Return the sentence encoder called `name`, not loaded.
 
     Args:
-        name: "infersent", whose vectors then keep their own lengths as in the paper; else as `encoder_get`
-            takes it.
-        files: of InferSent.
+        name: "infersent", whose vectors keep their own lengths as in the paper, or a name that `encoder_get`
+            takes.
+        files: InferSent's files.
 
     Raises:
-        ValueError: InferSent without its files.
+        ValueError: InferSent's files are not named.
     """
     if name != INFERSENT:
         return encoder_get(name, device)

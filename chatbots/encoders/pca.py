@@ -28,10 +28,10 @@ class PCA:
 
     @classmethod
     def fit(cls, x: np.ndarray, variance: float) -> PCA:
-        """The fewest components that keep at least `variance` of that of x, (n, D₀).
+        """Find the fewest components of x, (n, D₀), that keep at least the share `variance` of its variance.
 
         Raises:
-            ValueError: if there are fewer than two different rows.
+            ValueError: there are fewer than two different rows.
         """
         mean = x.mean(axis=0, dtype=np.float64)
         scatter = np.zeros((x.shape[1], x.shape[1]))
@@ -52,7 +52,7 @@ class PCA:
         return cls(mean.astype(np.float32), components.astype(np.float32), float(shares[n - 1]))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """(n, D₀) → (n, D)"""
+        """Project (n, D₀) rows on the components: (n, D)."""
         reduced = np.empty((len(x), len(self.components)), dtype=np.float32)
         for start in range(0, len(x), ROWS):
             part = slice(start, start + ROWS)
@@ -68,7 +68,7 @@ class PCA:
 
     @classmethod
     def read(cls, folder: Path) -> PCA:
-        """What `write` kept.
+        """Read what `write` stored.
 
         Raises:
             ValueError: the file is damaged or holds something else.

@@ -55,7 +55,7 @@ class SentenceEncoder(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Why it cannot be loaded here, or None. Cheap: loads nothing."""
+        """Say why it cannot be loaded here, or return None. Cheap: loads nothing."""
         ...
 
     def load(self) -> None:
@@ -149,7 +149,7 @@ class LocalSentenceEncoder:
             self._n_rows = rows_that_fit(self.device, self._row_bytes(), most=128)
 
     def _row_bytes(self) -> int:
-        """What the longest text takes."""
+        """Return the bytes of memory that the longest text takes."""
         config = getattr(getattr(self._model[0], "auto_model", None), "config", None)
         return transformer_row_bytes(config, self._model.max_seq_length or 512)
 
@@ -192,7 +192,7 @@ class LocalSentenceEncoder:
         return np.asarray(vectors, dtype=np.float32)[: len(texts)]
 
     def _batches(self, texts: list[str]) -> Iterator[list[int]]:
-        """Indices of texts that are padded to the same number of tokens, `_n_rows` at most."""
+        """Yield the indices of at most `_n_rows` texts that are padded to the same number of tokens."""
         groups: dict[int, list[int]] = {}
         for i, n_tokens in enumerate(self._lengths(texts)):
             groups.setdefault(-(-n_tokens // TOKEN_STEP), []).append(i)
@@ -201,7 +201,7 @@ class LocalSentenceEncoder:
                 yield group[start : start + self._n_rows]
 
     def _lengths(self, texts: list[str]) -> list[int]:
-        """Tokens of each text as the model reads it; all 0 for a model that pads nothing."""
+        """Count the tokens of each text as the model reads it; all counts are 0 for a model that pads nothing."""
         if not callable(self._model.tokenizer):  # static word vectors
             return [0] * len(texts)
         prompt = self._model.prompts.get(self._model.default_prompt_name, "")
@@ -217,13 +217,13 @@ _shared_lock = threading.Lock()
 
 
 def encoder_get(source: str = MINILM, device: str = "cpu") -> LocalSentenceEncoder:
-    """The encoder of that name, folder or hub id; all callers of a device in this process share one.
+    """Return the encoder of that name, folder or hub id; all callers in this process share one for each device.
 
     Nothing is loaded before the first `load()` or `encode()`.
 
     Args:
-        device: where it computes ("cpu", "cuda", "cuda:1"); who only asks for its identity or for a reason
-            need not say.
+        device: where it computes ("cpu", "cuda", "cuda:1"); it makes no difference to a caller that only asks
+            for the identity or why the encoder is missing.
     """
     place = source if source == MINILM or not Path(source).exists() else str(Path(source).resolve())
     with _shared_lock:
@@ -233,15 +233,15 @@ def encoder_get(source: str = MINILM, device: str = "cpu") -> LocalSentenceEncod
 
 
 def sentence_encoder(device: str = "cpu") -> LocalSentenceEncoder:
-    """The default encoder, `minilm`, shared by bots and metrics."""
+    """Return the default encoder, `minilm`, which bots and metrics share."""
     return encoder_get(MINILM, device)
 
 
 def encoder_folder(source: str = MINILM) -> Path:
-    """The folder with the encoder's files, MiniLM's compared with upstream's digests.
+    """Return the folder with the encoder's files; MiniLM's are compared with the digests of their publisher.
 
     Raises:
-        EncoderError: if there is none on this machine, or it holds other files.
+        EncoderError: there is no such folder on this machine, or it holds other files.
     """
     found = _locate(source)
     if found.folder is None:
@@ -298,7 +298,7 @@ def _minilm_check(folder: Path) -> None:
 
 
 def _files_sha256(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below `folder` that decides the vectors, by relative path."""
+    """Return the SHA-256 of every file below `folder` that decides the vectors, by relative path."""
     files = sorted({file for pattern in _WEIGHTS for file in folder.rglob(pattern)})
     return {
         str(file.relative_to(folder)): _sha256(file, file.stat().st_mtime_ns, file.stat().st_size)
@@ -309,6 +309,6 @@ def _files_sha256(folder: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=256)
 def _sha256(file: Path, mtime_ns: int, size: int) -> str:
-    """Digest of a file; time and size are arguments so that a changed file is read again."""
+    """Return the digest of a file; time and size are arguments so that a changed file is read again."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

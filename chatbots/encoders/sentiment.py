@@ -53,7 +53,7 @@ def _analyser() -> Any:
 
 
 def vader_identity() -> Identity:
-    """What made the scores: the package's version and the treatment of apostrophes."""
+    """Return the identity of what makes the scores: the package's version and how apostrophes are treated."""
     return Identity(
         "vader",
         "1",
@@ -62,7 +62,7 @@ def vader_identity() -> Identity:
 
 
 def vader_scores(texts: Sequence[str]) -> np.ndarray:
-    """VADER's compound sentiment of each text.
+    """Compute VADER's compound sentiment of each text.
 
     Returns:
         (N,) float64 in [-1, 1]; negative, neutral (0: also a text with no word in it) or positive.
@@ -72,7 +72,7 @@ def vader_scores(texts: Sequence[str]) -> np.ndarray:
 
 
 def vader_details(texts: Sequence[str]) -> np.ndarray:
-    """VADER's compound sentiment and how much of each text is negative, neutral and positive.
+    """Compute VADER's compound sentiment and how much of each text is negative, neutral and positive.
 
     Returns:
         (N, 4) float64: compound in [-1, 1] as `vader_scores` gives it, then the three proportions, which

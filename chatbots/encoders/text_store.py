@@ -153,7 +153,7 @@ class TextStore:
 def _read(
     database: sqlite3.Connection, encoder: str, digests: list[bytes]
 ) -> dict[bytes, np.ndarray]:
-    """The rows of these texts that are there; they count as read today."""
+    """Return the stored rows of these texts by digest and note that they were read today."""
     today = _today()
     found: dict[bytes, np.ndarray] = {}
     stale: list[bytes] = []
@@ -187,7 +187,7 @@ def _today() -> int:
 
 
 def _used_bytes(database: sqlite3.Connection) -> int:
-    """Size of the file without the pages that wait to be used again."""
+    """Return the bytes of the file that are in use, without the pages that wait to be used again."""
     (size,), (n_pages,), (n_free,) = (
         database.execute(f"PRAGMA {name}").fetchone()
         for name in ("page_size", "page_count", "freelist_count")

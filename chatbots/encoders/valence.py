@@ -48,5 +48,5 @@ LABELS: tuple[str, ...] = tuple(VALENCE)
 
 
 def valence_weights() -> np.ndarray:
-    """(28,) float32 weights in [-1, 1], in the order of `LABELS`."""
+    """Return the (28,) float32 weights in [-1, 1], in the order of `LABELS`."""
     return np.array([weight for weight, _ in VALENCE.values()], dtype=np.float32)

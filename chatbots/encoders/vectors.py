@@ -95,10 +95,10 @@ class VectorTable:
         return int(self._vectors.shape[1])
 
     def lookup(self, token: str) -> np.ndarray | None:
-        """The vector of a word as it is written, (D,) float32 and read-only, or None if it has none.
+        """Return the vector of a word as it is written, (D,) float32 and read-only, or None if it has none.
 
         Raises:
-            KeyError: for a word that the table was not made for, of which it cannot know.
+            KeyError: the table was not made for this word, so it cannot know.
         """
         row = self._rows.get(token)
         if row is not None:
@@ -108,20 +108,20 @@ class VectorTable:
         return None
 
     def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
-        """`lookup` of each token."""
+        """Return `lookup` of each token."""
         return [self.lookup(token) for token in tokens]
 
     def matrix(self, tokens: Sequence[str]) -> np.ndarray:
-        """The vectors of the known ones among the tokens, in order: (n_known, D) float32."""
+        """Return the vectors of those tokens that are known, in order: (n_known, D) float32."""
         known = [vector for vector in self.vectors(tokens) if vector is not None]
         return np.stack(known) if known else np.zeros((0, self.dimension), dtype=np.float32)
 
     def unavailable_reason(self) -> str | None:
-        """None: what made the table has found the file."""
+        """Return None: the file was there when the table was made."""
         return None
 
     def load(self) -> None:
-        """Nothing left to do; the distilled vectors' interface has it."""
+        """Do nothing: the vectors are there. The interface that distilled word vectors share has this method."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -163,7 +163,7 @@ class FileVectors:
         return f"there is no file {self.path}; to have it: {self.provenance.fetch}"
 
     def table(self, words: Collection[str] | None = None, first: int | None = None) -> VectorTable:
-        """Vectors of the words asked for, and of the file's first rows, its most frequent words.
+        """Make a table of the words asked for, and of the file's first rows, its most frequent words.
 
         Args:
             words: words as the file writes them; those it does not have are known to have no vector.
@@ -232,7 +232,7 @@ class FileVectors:
             return _header(file, self.path)[1]
 
     def _rows(self, choice: _Choice) -> Iterator[tuple[str, np.ndarray]]:
-        """The chosen words with their vectors, in the file's order; of a word that comes twice the first."""
+        """Yield the chosen words with their vectors, in the file's order; of a word that comes twice, the first."""
         seen: set[bytes] = set()
         rows = (
             _binary_rows(self.path, choice)
@@ -257,12 +257,12 @@ class _Choice:
         self.missing = set(self.words)
 
     def done(self, row: int) -> bool:
-        """Whether nothing from this row on can be chosen."""
+        """Tell whether nothing from this row on can be chosen."""
         return row >= self.first and not self.missing
 
 
 def _binary_rows(path: Path, choice: _Choice) -> Iterator[tuple[bytes, np.ndarray]]:
-    """word2vec: a line "count dimension", then per word its bytes, a blank and float32 numbers."""
+    """Read word2vec's binary file: a line "count dimension", then per word its bytes, a blank and float32 numbers."""
     with path.open("rb") as file:
         n, width = _header(file, path)
         at = file.tell()
@@ -290,7 +290,7 @@ def _binary_rows(path: Path, choice: _Choice) -> Iterator[tuple[bytes, np.ndarra
 def _text_rows(
     path: Path, choice: _Choice, format: Format, dimension: int
 ) -> Iterator[tuple[bytes, np.ndarray]]:
-    """A line per word, its numbers behind it; fastText has a line "count dimension" before."""
+    """Read a text file with a line for each word and its numbers; fastText has a line "count dimension" before."""
     with path.open("rb") as file:
         n, width = _header(file, path) if format == "fasttext" else (None, dimension)
         row = -1
@@ -336,7 +336,7 @@ def _finite(vector: np.ndarray, where: str) -> np.ndarray:
 
 
 def _stored(folder: Path) -> tuple[list[str], np.ndarray] | None:
-    """What the cache folder holds, or None where it is missing or damaged."""
+    """Return the words and vectors in the cache folder, or None where it is missing or damaged."""
     try:
         width, words = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
         if not words:
@@ -362,7 +362,7 @@ def _format_of(path: Path) -> Format:
 
 
 def _fingerprint(path: Path) -> str | None:
-    """Digest of a file's size, beginning and end; None where there is no file."""
+    """Return a digest of a file's size, beginning and end; None where there is no file."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

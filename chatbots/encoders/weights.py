@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def weights_read(path: Path) -> dict[str, Tensor]:
-    """Tensors by name from a `.safetensors` file, or from a PyTorch file that holds tensors alone.
+    """Read tensors by name from a `.safetensors` file, or from a PyTorch file that holds tensors alone.
 
     PyTorch's files are pickles; torch's restricted unpickler refuses whatever is no tensor, so nothing in
     the file can run.
@@ -46,7 +46,7 @@ def weights_read(path: Path) -> dict[str, Tensor]:
 
 
 def file_sha256(path: Path) -> str | None:
-    """Digest of a file, read once as long as it does not change; None where there is none."""
+    """Return the digest of a file, read once as long as it does not change; None where there is none."""
     try:
         stamp = path.stat()
     except FileNotFoundError:

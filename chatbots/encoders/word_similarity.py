@@ -20,29 +20,29 @@ class Vectors(Protocol):
     """Static word vectors: those distilled here, or a file's."""
 
     def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
-        """The vector of each token, None for one that has none."""
+        """Return the vector of each token, None for a token that has none."""
         ...
 
 
 def average(x: np.ndarray) -> np.ndarray:
-    """Mean of the word vectors: (n, D) to (D,)."""
+    """Return the mean of the word vectors: (n, D) to (D,)."""
     return x.mean(axis=0)
 
 
 def extrema(x: np.ndarray) -> np.ndarray:
-    """Per dimension the largest value, or the smallest where its size is greater: (n, D) to (D,)."""
+    """Return per dimension the largest value, or the smallest where its size is greater: (n, D) to (D,)."""
     high, low = x.max(axis=0), x.min(axis=0)
     return np.where(np.abs(low) <= high, high, low)
 
 
 def unit_rows(x: np.ndarray) -> np.ndarray:
-    """(n, D) with rows of length 1; rows without length are left out."""
+    """Scale the rows of (n, D) to length 1; rows without length are left out."""
     norms = np.linalg.norm(x, axis=1)
     return x[norms > 0] / norms[norms > 0, None]
 
 
 def greedy_both(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """G(X→Y) and G(Y→X): each word's best cosine on the other side, averaged over the words.
+    """Return G(X→Y) and G(Y→X): each word's best cosine on the other side, averaged over the words.
 
     Args:
         x: (n, D) rows of length 1, n > 0.
@@ -81,7 +81,7 @@ class TextWords:
 
     @classmethod
     def of(cls, x: np.ndarray) -> TextWords | None:
-        """From the vectors of its words, (n, D); None if none of them has a length."""
+        """Summarise the vectors of a text's words, (n, D); None if none of them has a length."""
         rows = unit_rows(x)
         if not len(rows):
             return None
@@ -89,9 +89,9 @@ class TextWords:
 
 
 def word_similarity(x: TextWords | None, y: TextWords | None) -> WordSimilarity:
-    """All four measures of two texts.
+    """Compute all four measures of two texts.
 
-    greedy is symmetric, ½ (G(X→Y) + G(Y→X)); greedy_ref, as the released code has it, is G(X→Y): the
+    `greedy` is symmetric, ½ (G(X→Y) + G(Y→X)). `greedy_ref`, as the released code has it, is G(X→Y): the
     first text's words look for their best match in the second.
     """
     if x is None or y is None:
@@ -110,7 +110,7 @@ def pair_similarities(
     vectors: Vectors,
     tokenise: Callable[[str], Sequence[str]],
 ) -> np.ndarray:
-    """The four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""
+    """Compute the four measures of each pair of texts: (K, 4), in the order of `KINDS`, NaN where undefined."""
     texts = dict.fromkeys(text for pair in pairs for text in pair)
     tokens = {text: tokenise(text) for text in texts}
     vocabulary = list(dict.fromkeys(token for found in tokens.values() for token in found))
@@ -134,7 +134,7 @@ def pair_similarities(
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
-    """Length 1, or NaN throughout for a vector without length: no direction, no cosine."""
+    """Scale a vector to length 1. One without length has no direction and becomes NaN throughout."""
     wide = vector.astype(float)
     norm = float(np.linalg.norm(wide))
     return wide / norm if norm > 0 else np.full(len(wide), np.nan)

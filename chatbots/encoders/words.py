@@ -75,7 +75,7 @@ class WordVectors:
         return self._encoder.provenance
 
     def unavailable_reason(self) -> str | None:
-        """Why they cannot be made here, or None. Cheap."""
+        """Say why they cannot be made here, or return None. Cheap: loads nothing."""
         return self._encoder.unavailable_reason()
 
     def load(self) -> None:
@@ -119,7 +119,7 @@ class WordVectors:
         return {"words": np.array(words), "vectors": vectors.astype(np.float16)}
 
     def lookup(self, token: str) -> np.ndarray | None:
-        """The vector of a token, or None if it is no known word.
+        """Look up the vector of a token; None if it is no known word.
 
         Capital letters and curly apostrophes make no difference; punctuation has no vector.
 
@@ -134,11 +134,11 @@ class WordVectors:
         return None if row is None else self._vectors[row]
 
     def vectors(self, tokens: Sequence[str]) -> list[np.ndarray | None]:
-        """`lookup` of each token."""
+        """Return `lookup` of each token."""
         return [self.lookup(token) for token in tokens]
 
     def matrix(self, tokens: Sequence[str]) -> np.ndarray:
-        """The vectors of the known ones among the tokens, in order: (n_known, 256) float32."""
+        """Return the vectors of those tokens that are known, in order: (n_known, 256) float32."""
         known = [vector for vector in self.vectors(tokens) if vector is not None]
         return np.stack(known) if known else np.zeros((0, DIMENSION), dtype=np.float32)
 
@@ -152,13 +152,13 @@ class WordVectors:
 
 @lru_cache(maxsize=8)
 def word_vectors(source: str = MINILM) -> WordVectors:
-    """The word vectors of a sentence encoder, shared by everybody in this process."""
+    """Return the word vectors of a sentence encoder, which everybody in this process shares."""
     return WordVectors(encoder_get(source))
 
 
 @lru_cache(maxsize=1)
 def _corpus_vocabulary() -> tuple[str, tuple[str, ...]]:
-    """The everyday corpus's digest and its words with the clitics, sorted."""
+    """Return the digest of the everyday corpus and its words, clitics included, sorted."""
     try:
         corpus = corpus_read(EVERYDAY)
     except CorpusError:

@@ -63,10 +63,12 @@ class Address:
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
-        """A place for one request, when there is one, no pause lasts, and the address does not rest.
+        """Wait for a place for one request and give the client; the place is free again when the block ends.
+
+        A pause that the address asked for is waited out.
 
         Raises:
-            AddressRests
+            AddressRests: the address failed too often and is left alone for a while.
         """
         client, limiter = self._of_loop()
         # Where the bots name different numbers, the smallest holds.
@@ -81,12 +83,12 @@ class Address:
             limiter.release_on_behalf_of(place)
 
     def answered(self) -> None:
-        """The address is there, whatever it said."""
+        """Record that the address answered, whatever it said: it can be reached."""
         with self._lock:
             self._n_failed = 0
 
     def failed(self, reason: str) -> None:
-        """The address could not be reached or has trouble."""
+        """Record that the address could not be reached or failed; after several failures it rests for a while."""
         with self._lock:
             self._n_failed += 1
             self._reason = reason
@@ -94,7 +96,7 @@ class Address:
                 self._rests_until = monotonic() + REST_S
 
     def pause(self, seconds: float) -> None:
-        """The address asks not to be asked for so long."""
+        """Send nothing for so many seconds, because the address asked for it."""
         until = monotonic() + min(seconds, LONGEST_PAUSE_S)
         with self._lock:
             self._not_before = max(self._not_before, until)
@@ -113,7 +115,7 @@ class Address:
             )
 
     def _of_loop(self) -> tuple[httpx2.AsyncClient, anyio.CapacityLimiter]:
-        """The client and the places of the running event loop: connections cannot change loops."""
+        """Return the client and the places of the running event loop; connections cannot move between loops."""
         import anyio
         import httpx2
 
@@ -151,7 +153,10 @@ _addresses_lock = threading.Lock()
 
 
 def address_of(url: str, customer: Customer) -> Address:
-    """The one address of this URL, with one more bot that asks it; it is forgotten with the last of them."""
+    """Return the one address of this URL and count `customer` among the bots that ask it.
+
+    The address is forgotten together with the last of them.
+    """
     url = url.rstrip("/")
     with _addresses_lock:
         address = _addresses.get(url)

@@ -79,10 +79,10 @@ async def call(
     connect_timeout_s: float,
     read_timeout_s: float,
 ) -> AsyncGenerator[Chunk, None]:
-    """The chunks of one streamed completion, until the endpoint says that it is done.
+    """Yield the chunks of one streamed completion, until the endpoint says that it is done.
 
     Raises:
-        CallFailed
+        CallFailed: the call was refused, broke off or took too long.
     """
     import httpx2
 
@@ -121,7 +121,7 @@ async def call(
 
 
 async def _refused(response: httpx2.Response) -> CallFailed:
-    """The error for an answer that is no stream."""
+    """Return the error for an answer that is no stream."""
     status = response.status_code
     if response.is_redirect:
         # Following it would take the conversation, and perhaps the key, to an address nobody chose.
@@ -148,7 +148,7 @@ async def _refused(response: httpx2.Response) -> CallFailed:
 
 
 def _message(content: bytes) -> str:
-    """What an error's body says."""
+    """Return what the body of an error says, shortened."""
     text = content[:_MOST_ERROR_BYTES].decode("utf-8", "replace")
     found: Any = text
     with contextlib.suppress(ValueError, RecursionError):
@@ -160,7 +160,7 @@ def _message(content: bytes) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the endpoint asks for, by number or date; None if it asks for nothing readable."""
+    """Return the seconds that the endpoint asks to wait, by number or date; None if it asks for nothing readable."""
     asked = headers.get("retry-after", "").strip()
     try:
         seconds = float(asked)
@@ -173,10 +173,10 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _chunk(data: str) -> Chunk:
-    """One event's data.
+    """Parse one event's data.
 
     Raises:
-        CallFailed: if it is an error, or nothing that the format knows.
+        CallFailed: it is an error, or nothing that the format knows.
     """
     try:
         found = json.loads(data)

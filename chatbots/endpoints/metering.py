@@ -41,7 +41,7 @@ class ReplyCost:
     answered_by: str = ""
 
     def plus(self, other: ReplyCost) -> ReplyCost:
-        """Both together, as when a reply took two calls."""
+        """Add another cost, as when a reply took two calls."""
         known = self.cost is not None and other.cost is not None
         return ReplyCost(
             self.tokens_in + other.tokens_in,
@@ -66,7 +66,7 @@ class PaidBot(Protocol):
         ...
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
-        """What the reply to this context took; told once."""
+        """Return what the reply to this context cost, and forget it."""
         ...
 
 
@@ -119,7 +119,7 @@ _meter: Meter = MemoryMeter()
 
 
 def meter_get() -> Meter:
-    """The process's meter."""
+    """Return the meter of this process."""
     return _meter
 
 

@@ -65,7 +65,7 @@ class RememberedUtterances(nn.Module):
         self._known: OrderedDict[tuple[int, ...], Tensor] = OrderedDict()  # ids → (2H_e,)
 
     def forward(self, utterances: Tensor, lengths: Tensor) -> Tensor:
-        """(B, N, T), (B, N) → (B, N, 2H_e), as the encoder itself."""
+        """Encode utterances as the encoder itself does: (B, N, T), (B, N) → (B, N, 2H_e)."""
         there = lengths > 0  # (B, N)
         ids = utterances[there].tolist()
         keys = [tuple(row[:n]) for row, n in zip(ids, lengths[there].tolist(), strict=True)]
@@ -110,7 +110,7 @@ class LoadedCheckpoint:
             self.ei_inputs = EIInputs(bot.folder, manifest, bot.encoder_files, device)
 
     def encode(self, contexts: Sequence[Conversation]) -> DecoderState:
-        """The state the replies are decoded from, a row for each."""
+        """Encode the contexts and return the state from which replies are decoded, a row for each context."""
         heard = [self.bot.heard(context) for context in contexts]
         ids = [
             [self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts]
@@ -125,7 +125,7 @@ class LoadedCheckpoint:
     def _read(
         self, heard: list[list[str]]
     ) -> tuple[list[Tensor], list[Tensor]] | tuple[None, None]:
-        """Emotions and embeddings, by conversation: what an input-only EI model reads beside the words."""
+        """Return emotions and embeddings by conversation, which an input-only EI model reads beside the words."""
         if self.ei_inputs is None:
             return None, None
         both = [self.ei_inputs(texts) for texts in heard]
@@ -133,7 +133,7 @@ class LoadedCheckpoint:
         return emotions, [torch.from_numpy(sentence) for _, sentence in both]
 
     def text(self, ids: Sequence[int]) -> str:
-        """Readable text of a reply's ids."""
+        """Return a reply's ids as readable text."""
         return self.tokeniser.detokenise(self.vocabulary.tokens(ids))
 
 
@@ -169,7 +169,7 @@ class SampleGeneration:
             self._keep(kept)
 
     def step(self) -> list[Piece]:
-        """A word more for everybody."""
+        """Add a word to every reply and return the pieces that came to exist."""
         if self._state is None:
             return []
         with torch.inference_mode():
@@ -259,7 +259,7 @@ class BeamGeneration:
             self._close(slot)
 
     def step(self) -> list[Piece]:
-        """Every hypothesis a word longer; the replies that are found."""
+        """Extend every hypothesis by a word and return the replies that are complete."""
         if self._state is None:
             return []
         model = self._ready.model
@@ -298,5 +298,5 @@ class BeamGeneration:
 
 
 def joined(state: DecoderState | None, newcomers: DecoderState) -> DecoderState:
-    """Rows of a running batch with those of newcomers behind them."""
+    """Append the rows of newcomers to those of a running batch."""
     return newcomers if state is None else type(newcomers).join([state, newcomers])

@@ -19,6 +19,6 @@ def deadline_set(at: float | None) -> None:
 
 
 def seconds_left() -> float:
-    """Seconds until then; infinite where nobody has set a deadline."""
+    """Return the seconds until the deadline; infinity where nobody has set one."""
     at = _deadline.get()
     return math.inf if at is None else at - time.monotonic()

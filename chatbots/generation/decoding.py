@@ -25,7 +25,7 @@ _FIRST_LOOK = 512
 
 
 def uniform_numbers(seed: int, n: int) -> list[float]:
-    """Numbers in [0, 1) that a reply's choices are made with, one per token.
+    """Draw the numbers in [0, 1) with which a reply's tokens are chosen, one per token.
 
     Drawn on the CPU whatever the device, so that the same seed gives the same numbers everywhere.
 
@@ -137,7 +137,7 @@ class NgramBan:
             self._followers.setdefault(gram[:-1], set()).add(token)
 
     def forbidden(self) -> set[int]:
-        """Tokens that may not come next."""
+        """Return the tokens that may not come next."""
         head = tuple(self._tokens[len(self._tokens) - self._n + 1 :]) if self._n > 1 else ()
         return self._followers.get(head, set())
 

@@ -29,7 +29,7 @@ _NO_END = frozenset(("mr", "mrs", "ms", "dr", "prof", "st", "vs", "e.g", "i.e", 
 
 
 def sentences_end(text: str) -> int:
-    """Where the last whole sentence of a text ends; 0 if there is none.
+    """Return where the last whole sentence of a text ends; 0 if there is none.
 
     A row of dots, an abbreviation, an initial or the number of a list's line ends no sentence. An emoji behind the
     end mark belongs to the sentence.
@@ -45,7 +45,7 @@ class _Sentences:
         self._mark = 0  # where the end mark of the last sentence begins; an emoji may follow it
 
     def look(self, text: str, *, growing: bool = False) -> int:
-        """Where the last whole sentence ends.
+        """Return where the last whole sentence ends.
 
         Args:
             growing: more may follow at once, so that a mark at the very end is not known to be an end yet.
@@ -60,7 +60,7 @@ class _Sentences:
 
 
 def _ends_with_dot(text: str, at: int, mark: str) -> bool:
-    """Whether the dots at a place end a sentence."""
+    """Tell whether the dots at a place end a sentence."""
     parts = text[:at].split()
     if mark != "." or not parts or text[at - 1].isspace():
         return False
@@ -104,7 +104,7 @@ class GrowingText:
         return self._show(words[: self._sentences.look(words) or None]), False
 
     def end(self, decoded: str, *, cut: bool = False) -> str:
-        """The last piece: no more tokens will come.
+        """Return the last piece of the text; no more tokens will come.
 
         Args:
             cut: the longest length was reached before the text came to its end.
@@ -143,7 +143,7 @@ class SentencePieces:
         return self._show(self._sentences.look(self._text, growing=True) or len(self._text))
 
     def end(self, *, cut: bool) -> str:
-        """What was held back and belongs to the text.
+        """Return what was held back and belongs to the text.
 
         Args:
             cut: the longest length was reached before the text came to its end.
@@ -158,7 +158,7 @@ class SentencePieces:
 
 
 def _end_of_words(text: str, stops: Sequence[str]) -> int:
-    """Length of the longest beginning that later tokens cannot change."""
+    """Return the length of the longest beginning that later tokens cannot change."""
     limit = len(text)
     for stop in stops:  # the text may end in the beginning of a stop
         for n in range(min(len(stop) - 1, len(text)), 0, -1):

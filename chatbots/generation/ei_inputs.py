@@ -31,15 +31,15 @@ N_REMEMBERED = 2048
 
 
 def reads_encoders(manifest: Manifest) -> bool:
-    """Whether a model needs the encoders to generate."""
+    """Tell whether a model needs the encoders to generate."""
     return bool((manifest.config.get("ei") or {}).get("input_only"))
 
 
 def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
-    """Why they cannot be used here, or are not those the model was trained with; or None.
+    """Say why the encoders cannot be used here or are not those the model was trained with, or return None.
 
     Args:
-        files: of those that do not come with the project.
+        files: of the encoders that do not come with the project.
     """
     try:
         emotion, sentence = _encoders(manifest, files)
@@ -58,7 +58,7 @@ def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
 def _encoders(
     manifest: Manifest, files: EncoderFiles, device: str = "cpu"
 ) -> tuple[EmotionEncoder, SentenceEncoder]:
-    """Those that its training's config names.
+    """Return the encoders that the training's config names.
 
     Raises:
         ValueError: the files of one are not named.
@@ -100,7 +100,7 @@ class EIInputs:
         self._known: OrderedDict[str, tuple[np.ndarray, np.ndarray]] = OrderedDict()
 
     def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(n, K) emotions and (n, D) embeddings."""
+        """Return the texts' (n, K) emotions and (n, D) embeddings."""
         found = {text: self._known[text] for text in texts if text in self._known}
         fresh = [text for text in dict.fromkeys(texts) if text not in found]
         if fresh:

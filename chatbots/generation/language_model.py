@@ -141,7 +141,7 @@ class _PositionsPerRow:
 def _at(
     position: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments of `embed_positions(ids or shape, past length, position_ids=…)` for one position."""
+    """Return the arguments of `embed_positions(ids or shape, past length, position_ids=…)` for one position."""
     args = (args[0], position, *args[2:])
     if isinstance(kwargs.get("position_ids"), Tensor):
         kwargs = {**kwargs, "position_ids": kwargs["position_ids"].new_tensor([position])}
@@ -210,7 +210,7 @@ class LanguageModel:
         return rows, self._decode(rows, ids.to(self.device), positions)
 
     def prefill_batches(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Which prompts to compute together: of like length, not too many at once; indices."""
+        """Group the prompts, by index, that are computed together: of like length, and not too many at once."""
         if not self.mergeable:
             return [[i] for i in range(len(prompts))]
         batches: list[list[int]] = []
@@ -234,7 +234,7 @@ class LanguageModel:
         return logits
 
     def merge(self, a: Rows, b: Rows) -> Rows:
-        """Rows of both, those of `a` first."""
+        """Return one batch of the rows of both, those of `a` first."""
         n = max(a.mask.shape[1], b.mask.shape[1])
         merged = Rows(
             lengths=a.lengths + b.lengths,
@@ -255,7 +255,7 @@ class LanguageModel:
         return merged
 
     def keep(self, rows: Rows, kept: Sequence[int]) -> Rows:
-        """Only these rows, in this order, without columns that are empty in all of them."""
+        """Keep only these rows, in this order, without columns that are empty in all of them."""
         index = torch.tensor(kept, device=self.device)
         lengths = [rows.lengths[i] for i in kept]
         first = rows.mask.shape[1] - max(lengths)
@@ -273,9 +273,9 @@ class LanguageModel:
         return rows
 
     def check(self) -> bool:
-        """Whether rows of different lengths in one batch get what they get alone; sets `mergeable`.
+        """Test whether rows of different lengths in one batch get what they get alone; set `mergeable` accordingly.
 
-        Three tiny forward passes. Raises whatever a model raises that has no key-value cache.
+        This takes three tiny forward passes. An error of a model without a key-value cache is passed on.
         """
         size = self.model.get_input_embeddings().weight.shape[0]
         short = [(7 * i + 3) % size for i in range(3)]
@@ -325,7 +325,7 @@ class LanguageModel:
     def _decode(
         self, rows: Rows, ids: Tensor, positions: Tensor, per_row: list[int] | None = None
     ) -> Tensor:
-        """One forward pass of the decoder: (B, T) new tokens → logits after the last, (B, V)."""
+        """Make one forward pass of the decoder: (B, T) new tokens → logits after the last, (B, V)."""
         if rows.encoded is None:
             given: dict[str, Any] = {"input_ids": ids, "attention_mask": rows.mask}
             if self._takes_positions:
@@ -353,7 +353,7 @@ class LanguageModel:
 
     @staticmethod
     def _gaps(rows: Rows) -> bool:
-        """Whether the cache has more columns than the rows have tokens."""
+        """Tell whether the cache has more columns than the rows have tokens."""
         return rows.mask.shape[1] - 1 != rows.lengths[0]
 
 
@@ -376,7 +376,7 @@ def _padded(tensor: Tensor, n: int, dim: int, *, at_left: bool) -> Tensor:
 
 
 def _join(a: list[GrowingLayer], b: list[GrowingLayer], pad: Pad, n: int, spare: int) -> Cache:
-    """One cache of the rows of both, `n` columns wide, padded by `pad`."""
+    """Make one cache of the rows of both, `n` columns wide, padded by `pad`."""
     layers: list[Any] = []
     for one, two in zip(a, b, strict=True):
         layer = GrowingLayer()

@@ -28,7 +28,7 @@ OPENING = "Hello!"
 
 
 def marks_pattern(marks: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds a model's special tokens in text; None if it has none.
+    """Return a pattern that finds a model's special tokens in a text; None if the model has none.
 
     What people type must not end a turn or begin one in the model's eyes.
     """
@@ -39,7 +39,7 @@ def marks_pattern(marks: Iterable[str]) -> re.Pattern[str] | None:
 def turns_joined(
     context: Conversation, *, window: int, marks: re.Pattern[str] | None
 ) -> list[tuple[str, str]]:
-    """(role, text) of the turns in the window (0: of all); the last speaker is the user."""
+    """Return (role, text) of the turns in the window (0: of all turns); the last speaker is the user."""
     turns = context.turns[-window:] if window else context.turns
     joined: list[tuple[str, str]] = []
     for turn in turns:
@@ -57,10 +57,13 @@ def turns_joined(
 def chat_messages(
     turns: Sequence[tuple[str, str]], *, system_prompt: str, system_in_user: bool = False
 ) -> list[dict[str, str]]:
-    """The messages a chat template is given; at least one, and the first that speaks is the user.
+    """Return the messages for a chat template: at least one, and a user's message before any of the assistant.
 
     Args:
-        system_in_user: the template has no place for a system prompt: it opens the first message.
+        turns: role and text of each turn, oldest first.
+        system_prompt: empty for none.
+        system_in_user: put the system prompt at the head of the first message, because the template has no
+            place for it.
     """
     messages = [{"role": role, "content": text} for role, text in turns]
     if messages and messages[0]["role"] == "assistant":
@@ -108,7 +111,7 @@ class Prompts:
         self._system_in_user = self.has_template and not self._takes_system()
 
     def encode(self, context: Conversation) -> list[int]:
-        """Token ids of a conversation: at least one, at most `max_tokens`."""
+        """Return the token ids of a conversation: at least one, at most `max_tokens`."""
         turns = turns_joined(context, window=self._window, marks=self._special)
         while True:
             ids = self._with_template(turns) if self.has_template else self._plain(turns)
@@ -140,7 +143,7 @@ class Prompts:
         return list(encoded["input_ids"])
 
     def _takes_system(self) -> bool:
-        """Whether the template has a place for a system prompt; some refuse it, some forget it."""
+        """Tell whether the template has a place for a system prompt; some refuse it and some leave it out."""
         try:
             user = [{"role": "user", "content": "a"}]
             with_system = self._apply([{"role": "system", "content": "b"}, *user])

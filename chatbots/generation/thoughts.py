@@ -56,7 +56,7 @@ class ThoughtFilter:
         return said
 
     def end(self) -> str:
-        """What was held back and turned out to be no tag."""
+        """Return what was held back and turned out to be no tag."""
         held, self._held = self._held, ""
         return "" if self.is_inside else self._say(held)
 
@@ -69,14 +69,14 @@ class ThoughtFilter:
 
 
 def _beginning_of_tag(text: str) -> int:
-    """How many characters at the end of a text may be the beginning of a tag."""
+    """Return how many characters at the end of a text may be the beginning of a tag."""
     at = text.rfind("<", -len(_CLOSE))
     end = text[at:].lower()
     return len(end) if at >= 0 and (_OPEN.startswith(end) or _CLOSE.startswith(end)) else 0
 
 
 def without_thoughts(text: str) -> str:
-    """A whole text without its thoughts, for replies from elsewhere that go into a prompt."""
+    """Remove the thoughts from a whole text, for replies from elsewhere that go into a prompt."""
     if not _TAG.search(text):
         return text
     text = re.sub(rf"{_OPEN}.*?({_CLOSE}|\Z)", "", text, flags=re.IGNORECASE | re.DOTALL)

@@ -72,7 +72,7 @@ class LoadedModel:
 
 
 def bfloat16_is_native() -> bool:
-    """Whether this machine's processor multiplies bfloat16 itself; if not, each product goes by way of float32."""
+    """Tell whether this machine's processor multiplies bfloat16 itself; if not, each product is made in float32."""
     if platform.machine().lower() in ("x86_64", "amd64"):
         return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -137,7 +137,7 @@ def load_model(bot: ModelSpeaker, device: str) -> LoadedModel:
 
 
 def _context_limit(bot: ModelSpeaker, config: Any) -> int:
-    """Most tokens of context: what is asked for and what the model can hold beside the reply."""
+    """Return the most tokens of context: as many as are asked for and fit the model beside the reply."""
     holds = n_positions(config)
     wanted = bot.options.max_context_tokens or _UNKNOWN_LENGTH
     if holds is None:
@@ -204,7 +204,7 @@ class SlotGeneration:
             self._slots.pop(slot).gone = True
 
     def step(self) -> list[Piece]:
-        """Every running row moves on by a token; newcomers get their first."""
+        """Extend every running reply by a token and give newcomers their first; return the pieces."""
         with torch.inference_mode():
             pieces: list[Piece] = []
             for batch in self._advance():
@@ -212,7 +212,7 @@ class SlotGeneration:
             return pieces
 
     def _advance(self) -> list[tuple[_Batch, torch.Tensor]]:
-        """Forward passes: batches with the logits of their next tokens, (B, V)."""
+        """Make the forward passes; return batches with the logits of their next tokens, (B, V)."""
         newcomers = [slot for slot in self._newcomers if not slot.gone]
         self._newcomers = []
         self._n_steps += 1
@@ -237,7 +237,7 @@ class SlotGeneration:
         return results
 
     def _shrunk(self, batch: _Batch, now: bool) -> _Batch | None:
-        """Without rows that are gone; few may stay for a few steps, because a copy costs too."""
+        """Remove the rows that are gone. A few may stay for some steps, because removing them means to copy the rest."""
         if batch.n_gone == len(batch.slots):
             return None
         if batch.n_gone and (now or batch.n_gone * 8 >= len(batch.slots)):
@@ -284,7 +284,7 @@ class SlotGeneration:
         return self._pieces(alive)
 
     def _filtered(self, batch: _Batch, logits: torch.Tensor) -> torch.Tensor:
-        """Logits after penalty and prohibitions, (B, V)."""
+        """Apply the penalty and the prohibitions to the logits, (B, V)."""
         bot, slots = self._bot, batch.slots
         if batch.seen is not None:
             logits = penalise_repetition(logits, batch.seen, bot.options.repetition_penalty)
@@ -301,7 +301,7 @@ class SlotGeneration:
         return logits
 
     def _pieces(self, slots: list[Slot]) -> list[Piece]:
-        """What the newest token of every slot brings to light."""
+        """Return the pieces of text that the newest token of every slot completes."""
         ready, pieces = self._ready, []
         ended = [slot.tokens[-1] in ready.stop_tokens for slot in slots]
         for slot, at_end in zip(slots, ended, strict=True):

@@ -58,7 +58,7 @@ class GgufHeader:
 
 
 def gguf_locate(model: str) -> Path | None:
-    """The file of a model: the packaged one by its name, else a path; None if there is none."""
+    """Find the file of a model: the packaged one by its name, any other by its path. None if there is no such file."""
     if model == SMOLLM2:
         # find_spec of a top-level package looks for its folder and runs none of its code.
         spec = importlib.util.find_spec(SMOLLM2_PACKAGE)
@@ -70,15 +70,15 @@ def gguf_locate(model: str) -> Path | None:
 
 
 def gguf_sha256(file: Path) -> str:
-    """The file's SHA-256; read once per process while the file stays as it is."""
+    """Return the file's SHA-256; it is read once per process while the file stays as it is."""
     return _sha256(file, *_stamp(file))
 
 
 def gguf_header(file: Path) -> GgufHeader:
-    """What the file says of itself; read once per process while the file stays as it is.
+    """Read the file's header, once per process while the file stays as it is.
 
     Raises:
-        GgufError: if it is no GGUF file.
+        GgufError: it is no GGUF file.
     """
     return _header(file, *_stamp(file))
 

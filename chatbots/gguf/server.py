@@ -99,7 +99,7 @@ class LlamaServer:
         settings: Mapping[str, Any],
         on_piece: Callable[[str], bool],
     ) -> str:
-        """One reply, in the thread that calls; several threads may call at once.
+        """Generate one reply in the calling thread; several threads may call at once.
 
         Args:
             settings: of llama.cpp's chat completions.
@@ -110,7 +110,7 @@ class LlamaServer:
 
         Raises:
             PromptTooLong: before the first piece.
-            BotError: if llama.cpp refuses the request.
+            BotError: llama.cpp refuses the request.
         """
         reply = _Reply(self._max_prompt, on_piece)
         self._server.handle_chat_completions(
@@ -132,7 +132,7 @@ class _Reply:
         self.failure: Exception | None = None
 
     def take(self, chunk: Any) -> bool:
-        """Whether to stop."""
+        """Take a chunk of the reply; return whether to stop."""
         try:
             return any(self._take(part) for part in (chunk if isinstance(chunk, list) else [chunk]))
         except Exception as error:

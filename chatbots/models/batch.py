@@ -100,7 +100,7 @@ class DialogueBatch:
         return self.mask.sum(1)
 
     def to(self, device: torch.device | str) -> DialogueBatch:
-        """The same batch on another device."""
+        """Return the batch on another device."""
         moved = {
             name: value.to(device, non_blocking=True)
             for name in ("utterances", "lengths", "emotion", "sentence")
@@ -141,7 +141,7 @@ class DialogueBatch:
 
 
 def _stacked(values: Sequence[Tensor] | None, n_most: int) -> Tensor | None:
-    """(n, D) each → (B, N, D), zeros where there is no utterance."""
+    """Stack values of shape (n, D) to (B, N, D), with zeros where there is no utterance."""
     if values is None:
         return None
     stacked = torch.zeros(len(values), n_most, values[0].shape[-1])
@@ -227,7 +227,7 @@ class Terms:
 
     @classmethod
     def of_words_alone(cls, nll: Tensor, targets: Targets) -> Terms:
-        """The terms of a model without latents and heads, from the (M,) −log p of its targets."""
+        """Return the terms of a model without latents and heads, from the (M,) −log p of its targets."""
         per_conversation = targets.per_conversation(nll)  # (B,)
         zeros = torch.zeros_like(per_conversation)
         zero = zeros.sum()

@@ -67,11 +67,11 @@ class BeamSettings:
             raise ValueError(f"forbidden holds {self.end}, the token that ends a reply")
 
     def penalty(self, length: int) -> float:
-        """What the log-probability of a hypothesis of so many tokens is divided by."""
+        """Return the divisor of the log-probability of a hypothesis of `length` tokens: ((5 + length) / 6)^α."""
         return ((5 + length) / 6) ** self.length_penalty
 
     def hypothesis(self, tokens: tuple[int, ...], ended: bool, log_p: float) -> Hypothesis:
-        """With its score."""
+        """Return a hypothesis with its score."""
         return Hypothesis(tokens, ended, log_p, log_p / self.penalty(len(tokens) + ended))
 
 
@@ -187,7 +187,7 @@ class BeamSearch:
         return Advance(rows, inputs, finished)
 
     def _banned(self, slot: _Slot, row: int) -> set[int]:
-        """Tokens that one hypothesis may not say next."""
+        """Return the tokens that one hypothesis may not say next."""
         if row >= len(slot.alive):
             return set()
         said = slot.alive[row][0]
@@ -202,7 +202,7 @@ class BeamSearch:
         return banned
 
     def _log_probabilities(self, slot: _Slot) -> list[float]:
-        """Of a slot's rows; −inf where no hypothesis lives."""
+        """Return the log-probabilities of a slot's rows; −inf where there is no hypothesis any more."""
         dead = self._settings.beam - len(slot.alive)
         return [log_p for _, log_p in slot.alive] + [-torch.inf] * dead
 
@@ -233,7 +233,7 @@ class BeamSearch:
         return steps
 
     def _is_over(self, slot: _Slot) -> bool:
-        """Whether going on cannot change a slot's result."""
+        """Tell whether going on cannot change a slot's result."""
         settings = self._settings
         if not slot.alive or len(slot.alive[0][0]) >= settings.max_tokens:
             return True
@@ -244,7 +244,7 @@ class BeamSearch:
         return slot.ended[-1].score >= reachable
 
     def _ranked(self, slot: _Slot, before: list[tuple[tuple[int, ...], float]]) -> list[Hypothesis]:
-        """Ended hypotheses, best first, then those that were cut, up to `beam`."""
+        """Return the ended hypotheses, best first, then those that were cut, together at most `beam`."""
         left = slot.alive or ([] if slot.ended else before)  # everything was forbidden: cut there
         cut = [self._settings.hypothesis(said, False, log_p) for said, log_p in left]
         cut.sort(key=lambda h: -h.score)

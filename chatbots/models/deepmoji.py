@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 
 def hard_sigmoid(x: Tensor) -> Tensor:
-    """clip(0.2 x + 0.5, 0, 1)."""
+    """Return clip(0.2 x + 0.5, 0, 1)."""
     return (0.2 * x + 0.5).clamp(0, 1)
 
 
@@ -77,7 +77,7 @@ class Attention(nn.Module):
         self.attention_vector = nn.Parameter(torch.zeros(size))
 
     def forward(self, h: Tensor, mask: Tensor) -> Tensor:
-        """(B, L, S) and (B, L) bool to (B, S)."""
+        """Average the words of each text by their attention: (B, L, S) and (B, L) bool to (B, S)."""
         scores = (h @ self.attention_vector).masked_fill(~mask, -torch.inf)
         return (scores.softmax(dim=1).unsqueeze(-1) * h).sum(dim=1)
 
@@ -102,7 +102,7 @@ class DeepMoji(nn.Module):
         self.output_layer = nn.Sequential(nn.Linear(size, K))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Scores before the softmax.
+        """Compute the scores before the softmax.
 
         Args:
             ids: (B, L) word ids, each text with one word at least, then 0.
@@ -119,7 +119,7 @@ class DeepMoji(nn.Module):
 
 
 def deepmoji_from_state(state: Mapping[str, Tensor]) -> DeepMoji:
-    """The network of a state dict, its sizes read from the tensors.
+    """Build the network of a state dict; its sizes are read from the tensors.
 
     Raises:
         KeyError, RuntimeError: a tensor is missing, is too many or has another shape.

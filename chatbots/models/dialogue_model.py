@@ -42,7 +42,7 @@ class DialogueModel(nn.Module, ABC):
         generator: torch.Generator | None,
         noise: LatentNoise | None,
     ) -> Terms:
-        """The parts of the objective, conversation by conversation."""
+        """Compute the parts of the objective for each conversation; see `loss` for the arguments."""
 
     @abstractmethod
     def read_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds]) -> DecoderState:
@@ -81,7 +81,7 @@ class DialogueModel(nn.Module, ABC):
         generator: torch.Generator | None = None,
         noise: LatentNoise | None = None,
     ) -> LossParts:
-        """The cost of a batch, teacher forced.
+        """Compute the cost of a batch, teacher forced.
 
         Args:
             kl_weight: β of the KL term.
@@ -117,7 +117,7 @@ class DialogueModel(nn.Module, ABC):
         n_samples: int,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Importance samples of log p(conversation), drawn from the posterior: (n_samples, B), nats.
+        """Draw importance samples of log p(conversation) from the posterior: (n_samples, B), nats.
 
         The log of their mean exponential bounds log p from below. (The released code takes the mean for
         a whole batch as one sample: sum over B first.) Without latents all samples are equal.

@@ -50,7 +50,7 @@ class InferSent(nn.Module):
 
 
 def infersent_from_state(state: Mapping[str, Tensor], *, compat_padding: bool = False) -> InferSent:
-    """The network of a state dict, its sizes read from the tensors.
+    """Build the network of a state dict; its sizes are read from the tensors.
 
     Raises:
         KeyError, RuntimeError: a tensor is missing, is too many or has another shape.

@@ -102,7 +102,7 @@ class UtteranceEncoder(nn.Module):
 
 
 def last_states(rnn: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """The last states of a bidirectional GRU, by the true lengths: [forward; backward].
+    """Return the last states of a bidirectional GRU, by the true lengths: [forward; backward].
 
     Args:
         inputs: (M, T, ·)
@@ -117,7 +117,7 @@ def last_states(rnn: nn.GRU, inputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def one_step(rnn: nn.GRU, inputs: Tensor, hidden: Tensor) -> Tensor:
-    """One step of a one-layer GRU: (R, ·), (R, H) → (R, H). Cheaper than a sequence of length 1."""
+    """Advance a one-layer GRU by one step: (R, ·), (R, H) → (R, H). Cheaper than a sequence of length 1."""
     weights = rnn.all_weights[0]  # in the order of gru_cell's arguments
     return torch.gru_cell(inputs, hidden, *weights)
 
@@ -143,7 +143,7 @@ class ContextRNN(nn.Module):
         return outputs
 
     def last(self, inputs: Tensor, n_utterances: Tensor, initial: Tensor | None = None) -> Tensor:
-        """c after the last utterance, (B, C); the first state where there is none."""
+        """Return c after the last utterance, (B, C), or the first state where there is no utterance."""
         if initial is None:
             initial = inputs.new_zeros(inputs.shape[0], self.rnn.hidden_size)  # (B, C)
         outputs = torch.cat([initial[:, None], self(inputs, initial)], dim=1)  # (B, 1+N, C)
@@ -172,7 +172,7 @@ class WordDrop:
             raise ValueError("word drop needs a generator")
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """(M, T) ids, the first of each row `<sos>` → (M, T) ids."""
+        """Replace words by `<unk>` at random: (M, T) ids, the first of each row `<sos>` → (M, T) ids."""
         if not self.rate:
             return inputs
         dropped = coins(self.rate, inputs.shape, self.generator, inputs.device)  # (M, T)
@@ -189,7 +189,7 @@ def coins(
     generator: torch.Generator | None,
     device: torch.device,
 ) -> Tensor:
-    """Booleans that are true with probability `rate`, drawn where the generator lives."""
+    """Draw booleans that are true with probability `rate`, on the device of the generator."""
     if generator is None:
         raise ValueError("random numbers need a generator")
     return (torch.rand(shape, generator=generator, device=generator.device) < rate).to(device)
@@ -214,7 +214,7 @@ class ReplyDecoder(nn.Module):
         self.project = nn.Linear(H_d, embedding.num_embeddings)
 
     def nll(self, h_0: Tensor, targets: Targets, word_drop: WordDrop) -> Tensor:
-        """−log p of each target, teacher forced.
+        """Compute −log p of each target, teacher forced.
 
         Args:
             h_0: (M, H_d)
@@ -234,9 +234,9 @@ class ReplyDecoder(nn.Module):
 
 
 def shifted(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """What the decoder reads to say `tokens`: `<sos>` and all but the last. (M, T) → (M, T).
+    """Return what the decoder reads to say `tokens`: `<sos>` and all but the last. (M, T) → (M, T).
 
-    Pads stand where the target has none to say.
+    The result holds pads where the target has ended.
     """
     inputs = torch.full_like(tokens, SOS)
     inputs[:, 1:] = tokens[:, :-1]
@@ -245,7 +245,7 @@ def shifted(tokens: Tensor, lengths: Tensor) -> Tensor:
 
 
 def tokens_nll(logits_at, targets: Targets) -> Tensor:
-    """Cross-entropy per target, of the positions that hold a token only.
+    """Compute the cross-entropy per target, of the positions that hold a token only.
 
     Args:
         logits_at: given a mask (M, T), returns the logits of its P true positions, (P, V).
@@ -268,11 +268,11 @@ class Gaussian:
     variance: Tensor
 
     def sample(self, noise: Tensor) -> Tensor:
-        """z = μ + √var · ε for standard normal ε, (M, Z): Kingma and Welling (2014)."""
+        """Return z = μ + √var · ε for standard normal ε, (M, Z): Kingma and Welling (2014)."""
         return self.mean + self.variance.sqrt() * noise
 
     def kl(self, other: Gaussian) -> Tensor:
-        """KL(self ‖ other), summed over Z: (M,) nats.
+        """Compute KL(self ‖ other), summed over Z: (M,) nats.
 
         ½ Σ (log var_p − log var_q + (var_q + (μ_q − μ_p)²) / var_p − 1)
         """
@@ -281,14 +281,14 @@ class Gaussian:
         return 0.5 * terms.sum(-1)
 
     def log_density(self, z: Tensor) -> Tensor:
-        """log of the density at z, (M, Z) → (M,)."""
+        """Compute the log of the density at z, summed over Z: (M, Z) → (M,)."""
         quadratic = (z - self.mean) ** 2 / self.variance
         log_two_pi = 1.8378770664093453
         return -0.5 * (log_two_pi + self.variance.log() + quadratic).sum(-1)
 
     @classmethod
     def standard(cls, like: Tensor) -> Gaussian:
-        """N(0, I) of a tensor's shape."""
+        """Return N(0, I) of a tensor's shape."""
         return cls(torch.zeros_like(like), torch.ones_like(like))
 
 
@@ -305,7 +305,7 @@ class GaussianLayer(nn.Module):
         self.variance = nn.Linear(C, Z)
 
     def forward(self, *inputs: Tensor) -> Gaussian:
-        """Tensors (M, ·), joined in this order, → the distribution of (M, Z), in single precision."""
+        """Join tensors (M, ·) in this order and return the distribution of (M, Z), in single precision."""
         g = self.features(torch.cat(inputs, dim=-1))  # (M, C)
         variance = F.softplus(self.variance(g).float()).clamp_min(_MIN_VARIANCE)  # (M, Z)
         return Gaussian(self.mean(g).float(), variance)

@@ -28,7 +28,7 @@ class ReplySeeds:
 
     @classmethod
     def of(cls, conversation: Conversation) -> ReplySeeds:
-        """The seeds of the next reply."""
+        """Return the seeds of the next reply."""
         return cls(
             derive_seed(conversation.seed, "conversation"),
             derive_seed(conversation.reply_seed, "latent"),
@@ -36,6 +36,6 @@ class ReplySeeds:
 
 
 def standard_normal(seeds: Sequence[int], n: int, device: torch.device) -> Tensor:
-    """(R, n) standard normal numbers, each row from its own seed."""
+    """Draw (R, n) standard normal numbers, each row from its own seed."""
     rows = [torch.randn(n, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
     return torch.stack(rows).to(device)

@@ -29,7 +29,7 @@ class DecoderState:
         return len(getattr(self, fields(self)[0].name))
 
     def select(self, rows: Tensor | Sequence[int]) -> Self:
-        """The rows of these indices, in their order; an index may come twice."""
+        """Return the rows of these indices, in their order; an index may come twice."""
         first = getattr(self, fields(self)[0].name)
         index = torch.as_tensor(rows, dtype=torch.long, device=first.device)
         return type(self)(
@@ -37,12 +37,12 @@ class DecoderState:
         )
 
     def repeat(self, n: int) -> Self:
-        """Each row n times, next to itself: r_0, r_0, …, r_1, r_1, … (beam search counts on this order)."""
+        """Repeat each row n times, next to itself: r_0, r_0, …, r_1, r_1, … (beam search counts on this order)."""
         return self.select([row for row in range(self.n_rows) for _ in range(n)])
 
     @classmethod
     def join(cls, states: Sequence[Self]) -> Self:
-        """The rows of several states, in their order."""
+        """Return the rows of several states, in their order."""
         return cls(**{f.name: _joined([getattr(s, f.name) for s in states]) for f in fields(cls)})
 
 

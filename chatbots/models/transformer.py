@@ -189,18 +189,18 @@ class Transformer(DialogueModel):
         return self.encoder(words, src_key_padding_mask=~there), there
 
     def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Words and their places: ids of any shape → (…, d_model)."""
+        """Embed words and their places: ids of any shape → (…, d_model)."""
         d = self.config.d_model
         return self.embedding(tokens) * math.sqrt(d) + sinusoids(positions, d).to(
             self.embedding.weight.dtype
         )
 
     def _logits(self, states: Tensor) -> Tensor:
-        """(…, d_model) → (…, V)"""
+        """Compute the words' scores before the softmax: (…, d_model) → (…, V)."""
         return F.linear(states, self.embedding.weight)
 
     def _attended(self, query: Tensor, keys: Tensor, values: Tensor, there: Tensor) -> Tensor:
-        """One query per row, several heads: (R, d_model), (R, L, d_model) ×2, (R, L) → (R, d_model)."""
+        """Attend with one query per row, several heads: (R, d_model), (R, L, d_model) ×2, (R, L) → (R, d_model)."""
         n_rows, n_heads = len(query), self.config.n_heads
 
         def split(x: Tensor) -> Tensor:
@@ -213,9 +213,9 @@ class Transformer(DialogueModel):
 
 
 def sinusoids(positions: Tensor, d_model: int) -> Tensor:
-    """Position encoding of section 3.5: any shape → (…, d_model), single precision.
+    """Compute the position encoding of section 3.5: any shape → (…, d_model), single precision.
 
-    Even columns sin(pos / 10000^(2i/d_model)), odd ones the cosine.
+    Even columns are sin(pos / 10000^(2i/d_model)), odd ones the cosine.
     """
     exponents = torch.arange(0, d_model, 2, device=positions.device) / d_model  # (d_model / 2,)
     angles = positions[..., None] / 10_000**exponents  # (…, d_model / 2)
@@ -223,7 +223,7 @@ def sinusoids(positions: Tensor, d_model: int) -> Tensor:
 
 
 def _wide(cache: Tensor, n_wide: int) -> Tensor:
-    """A copy of (R, layers, L, d_model) with `n_wide` places, zeros in the new ones."""
+    """Copy (R, layers, L, d_model) to a cache with `n_wide` places, with zeros in the new ones."""
     if cache.shape[2] >= n_wide:
         return cache[:, :, :n_wide].clone()
     return F.pad(cache, (0, 0, 0, n_wide - cache.shape[2]))

@@ -159,7 +159,7 @@ class VHCR(HierarchicalModel):
     def _sentence_dropped(
         self, x: Tensor, rate: float, generator: torch.Generator | None
     ) -> Tensor:
-        """Utterances as the context RNN sees them: (B, N, W) → (B, N, W)."""
+        """Hide utterances from the context RNN at random: (B, N, W) → (B, N, W)."""
         if not 0 <= rate <= 1:
             raise ValueError(f"sentence_drop is {rate}; a probability from 0 to 1 is wanted")
         compat = self.config.compat_sentence_drop
@@ -171,7 +171,7 @@ class VHCR(HierarchicalModel):
         return torch.where(dropped[:, :, None], self.dropped_utterance.to(x.dtype), x)
 
     def _infer(self, x: Tensor, n_utterances: Tensor) -> Gaussian:
-        """q(z_conv): (B, N, W) → (B, Z); N(0, I) where nothing was said yet."""
+        """Return q(z_conv), (B, N, W) → (B, Z), or N(0, I) where nothing was said yet."""
         begun = n_utterances > 0  # (B,)
         last = x.new_zeros(x.shape[0], 2 * self.config.C)  # (B, 2C)
         if bool(begun.any()):
@@ -185,7 +185,7 @@ class VHCR(HierarchicalModel):
         )
 
     def _contexts(self, x: Tensor, z_conv: Tensor, n_utterances: Tensor | None = None) -> Tensor:
-        """c_t after each utterance, (B, N, C), or after the last of `n_utterances`, (B, C).
+        """Return c_t after each utterance, (B, N, C), or after the last of `n_utterances`, (B, C).
 
         Args:
             x: (B, N, W)

@@ -125,7 +125,7 @@ class BagOfWords(nn.Module):
         self.project = nn.Linear(H_d, V)
 
     def forward(self, z: Tensor, targets: Targets) -> Tensor:
-        """(M, Z) → (M,) nats."""
+        """Return the bag-of-words loss, (M, Z) → (M,) nats: the divergence of the predicted words from the target's."""
         log_p = F.log_softmax(self.project(self.features(z)).float(), dim=-1)  # (M, V)
         words = (targets.tokens != PAD) & (targets.tokens != EOS)  # (M, T)
         # Each word stands for its share of the bag: its own count over n.

@@ -62,7 +62,7 @@ class _Queues:
         return False
 
     def _wait_left(self, now: float, batch_wait_s: float) -> float | None:
-        """Seconds until a first batch should start; None if nobody waits."""
+        """Return the seconds until a first batch should start, or None if nobody waits."""
         if self._alone or len(self._waiting) >= self.capacity:
             return 0.0
         if not self._waiting:
@@ -78,7 +78,7 @@ class _Queues:
             return self._alone.popleft() if self._alone else None
 
     def _again(self, requests: Iterable[Request], exc: BaseException) -> list[Event]:
-        """Each once more alone; who had its second try fails."""
+        """Queue each request once more, to be answered alone; fail those that have had their second try."""
         events = []
         for request in requests:
             if request.closed:
@@ -132,7 +132,7 @@ class StepDriver(_Queues):
                 self._gone.append(request)
 
     def due_in(self, now: float, batch_wait_s: float) -> float | None:
-        """Seconds until `turn` has something to do; None if nothing is in sight."""
+        """Return the seconds until `turn` has something to do, or None if nothing is in sight."""
         if self._main or self._solo or self._gone:
             return 0.0
         with self._lock:
@@ -277,14 +277,14 @@ class StepDriver(_Queues):
                 batch.generation.cancel(piece.slot)
 
     def _broken(self, batch: _Batch, exc: BaseException) -> list[Event]:
-        """A batch whose generation cannot be trusted any more."""
+        """Drop a batch whose generation cannot be trusted any more, and try its requests again alone."""
         concerned = list(batch.slots.values())
         batch.slots.clear()
         self._drop_if_empty(batch)
         return self._again(concerned, exc)
 
     def _drop_if_empty(self, batch: _Batch) -> None:
-        """An empty generation is let go, and with it the memory it holds."""
+        """Let go of an empty batch, and with it of the memory it holds."""
         if batch.slots:
             return
         if batch is self._main:
@@ -308,12 +308,12 @@ class WholeDriver(_Queues):
             self._forget(request)
 
     def due_in(self, now: float, batch_wait_s: float) -> float | None:
-        """Seconds until `turn` has something to do; None if nothing is in sight."""
+        """Return the seconds until `turn` has something to do, or None if nothing is in sight."""
         with self._lock:
             return self._wait_left(now, batch_wait_s)
 
     def turn(self, guard: Guard = nullcontext) -> list[Event]:
-        """One `answer` call: for one who is tried alone, else for all who wait."""
+        """Call `answer` once: for one request that is tried alone, else for all that wait."""
         alone = self._pop_alone()
         batch = [alone] if alone else self._pop_waiting(self.capacity)
         if not batch:

@@ -98,18 +98,18 @@ class BotHost:
     async def stream(
         self, bot_id: str, context: Conversation, *, by_others: bool = True
     ) -> AsyncIterator[str]:
-        """The reply to a context, in pieces as they come to exist; joined they are the reply.
+        """Yield the reply to a context in pieces as they come to exist; joined they are the reply.
 
-        Closing the generator or cancelling its task frees the bot's slot at once. Where a bot that names a
-        `fallback_bot` gives not even a first piece, that one answers; `stand_in_take` then tells of it.
+        Closing the generator or cancelling its task frees the bot's slot at once. A bot that names a
+        `fallback_bot` and gives not even a first piece is replaced by that one; `stand_in_take` then says so.
 
         Args:
             by_others: whether another bot may answer in its place.
 
         Raises:
-            BotError: if the bot is unknown, cannot be loaded, fails, gives a blank reply or takes longer
-                than `reply_timeout_s`.
-            BotBusy: if its queue is full.
+            BotError: the bot is unknown, cannot be loaded, fails, gives a blank reply or takes longer than
+                `reply_timeout_s`.
+            BotBusy: its queue is full.
         """
         lane = self._lane(bot_id)
         deadline = asyncio.get_running_loop().time() + self.reply_timeout_s
@@ -138,7 +138,7 @@ class BotHost:
             raise BotError(f"{why}; in its place {error}") from None
 
     def stand_in_take(self, context: Conversation) -> StandIn | None:
-        """Who answered this context in the bot's place, and why; None if it did itself. Told once."""
+        """Return who answered this context in the bot's place, and why; None if it did itself. Told once."""
         return self._stand_ins.pop(context, None)
 
     def _note_stand_in(self, context: Conversation, stand_in: StandIn) -> None:
@@ -149,7 +149,7 @@ class BotHost:
     async def _stream(
         self, lane: Lane, context: Conversation, begin_by: float, deadline: float
     ) -> AsyncGenerator[str, None]:
-        """A reply of this very bot, whose first piece must come earlier than its last."""
+        """Yield a reply of this very bot. Its first piece must come by `begin_by`, its last by `deadline`."""
         bot_id = lane.bot.name
         if lane.n_waiting >= self.queue_limit:
             lane.n_refused += 1
@@ -192,7 +192,7 @@ class BotHost:
             self._memory.look_again()
 
     def load_numbers(self) -> dict[str, dict[str, Any]]:
-        """What every bot that was asked for is doing, by its id.
+        """Return what every bot that was asked for is doing, by its id.
 
         `state`, `reason` (why it is unavailable), `capacity`, `busy` (its queue is full), `memory_bytes`, and
         counts: `waiting`, `running`, `replies`, `failures` (of them `timeouts`), `refused` (queue full),
@@ -204,7 +204,7 @@ class BotHost:
         }
 
     def totals(self) -> dict[str, Any]:
-        """The same of all bots together, with the process's memory (None where the system hides it)."""
+        """Return the sums over all bots, with the process's memory (None where the system hides it)."""
         lanes = list(self._lanes.values())
         return {
             "loaded": sum(lane.state == "ready" for lane in lanes),
@@ -263,10 +263,10 @@ class BotHost:
         return lane
 
     async def _make_ready(self, lane: Lane) -> None:
-        """For `stream`: load, unless that failed a moment ago.
+        """Load the bot for `stream`, unless that failed a moment ago.
 
         Raises:
-            BotError: with the reason.
+            BotError: it is unavailable; the message gives the reason.
         """
         if lane.state == "unavailable":
             failed_at = lane.failed_at
@@ -339,7 +339,7 @@ class BotHost:
         )
 
     def _bot_hangs(self, driver: Driver, shift: Shift) -> None:
-        """A thread of this bot was abandoned; too many, and the bot is offered to nobody."""
+        """Count a thread that was abandoned; after too many of them the bot is offered to nobody."""
         lane = self._of_driver[driver]
         lane.hung = [old for old in lane.hung if old.alive] + [shift]
         n_hung = len(lane.hung)
@@ -375,7 +375,7 @@ class BotHost:
         return inbox
 
     def _let_go(self, lane: Lane, request: Request) -> None:
-        """Nobody waits for this request any more: free its place, if it still has one."""
+        """Free the place of a request that nobody waits for any more, if it still has one."""
         del self._inboxes[request]
         if request.closed:
             return
@@ -414,7 +414,7 @@ class BotHost:
 
 
 def _like(error: BotError, text: str) -> BotError:
-    """The same error with another text."""
+    """Return a copy of the error with another text."""
     other = BotError(text)
     other.is_trouble = error.is_trouble
     return other

@@ -70,21 +70,25 @@ class MemoryBudget:
         lane.memory_bytes = needed
 
     def give_back(self, lane: Lane) -> None:
-        """The bot could not be loaded after all."""
+        """Give back the memory of a bot that could not be loaded after all."""
         lane.memory_bytes = 0
         self._changed.set()
 
     def look_again(self) -> None:
-        """A reply has ended, and perhaps its bot can make room."""
+        """Look again for room: a reply has ended, and perhaps its bot can be unloaded."""
         self._changed.set()
 
     def close(self) -> None:
-        """Nobody is granted anything any more."""
+        """Grant nothing any more, and let those who wait fail."""
         self._closed = True
         self._changed.set()
 
     async def _wait(self) -> None:
-        """For a bot that may have come to rest."""
+        """Wait until some bot may have come to rest.
+
+        Raises:
+            BotError: the budget was closed.
+        """
         self._changed.clear()
         # A reply that nobody waits for any more ends without a word: hence the time-out.
         with contextlib.suppress(TimeoutError):
@@ -111,7 +115,7 @@ class MemoryBudget:
 
 
 def resident_bytes() -> int | None:
-    """Memory of this process that is in RAM; None where the system does not tell."""
+    """Return the bytes of this process that are in RAM; None where the system does not tell."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

@@ -30,7 +30,7 @@ class Reply:
 
 
 def driver_for(bot: Bot) -> Driver | None:
-    """The driver of a step or whole bot; None for a stream bot, which needs an event loop.
+    """Return the driver of a step or whole bot, or None for a stream bot, which needs an event loop.
 
     Raises:
         BotError: if the bot is of no kind.
@@ -137,7 +137,7 @@ class _Work:
             raise failures[0]
 
     def _patience_s(self, began: float) -> float | None:
-        """Seconds that the thread still has if nothing is heard of it."""
+        """Return the seconds that the thread still has if nothing is heard of it, or None without a time-out."""
         if self._timeout_s is None:
             return None
         silent_until = self._heard_at + self._timeout_s + _GRACE_S
@@ -159,7 +159,11 @@ class _Work:
 
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:
-        """Around every call of the bot: a thread that was given up must touch nothing more."""
+        """Guard every call of the bot: a thread that was given up must change nothing more.
+
+        Raises:
+            Abandoned: the thread was given up, before the call or during it.
+        """
         if self._given_up:
             raise Abandoned
         yield

@@ -136,7 +136,7 @@ class Worker:
                     return
 
     def _wait_for_work(self, shift: Shift) -> list[Driver]:
-        """The drivers with something to do, in turn; empty when the thread is to end."""
+        """Wait for drivers with something to do and return them in turn; none when the thread is to end."""
         with self._changed:
             while not (self._stopped or shift.abandoned):
                 now = time.monotonic()

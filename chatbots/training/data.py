@@ -53,12 +53,12 @@ class TrainingData:
     n_dialogues: dict[str, int]
 
     def first_exchanges(self, most: int = 0) -> list[tuple[str, str]]:
-        """First and second utterance of the test dialogues, the first `most` of them (0: all)."""
+        """Return the first and second utterance of the test dialogues, of the first `most` of them (0: of all)."""
         pairs = [(d.turns[0], d.turns[1]) for d in self.test_dialogues if len(d.turns) > 1]
         return pairs[:most] if most else pairs
 
     def contexts(self, conversations: Sequence[Sequence[str]]) -> DialogueBatch:
-        """Conversations to be answered, with the targets of utterances where the model reads them."""
+        """Make a batch of conversations to be answered, with the targets of utterances where the model reads them."""
         ids = [
             [self.vocabulary.ids(self.tokeniser.tokenise(text)) for text in texts]
             for texts in conversations
@@ -168,7 +168,7 @@ def _windows(
 
 
 def _cut(dialogue: Dialogue, data: DataConfig, tokeniser: Tokeniser) -> Dialogue:
-    """Utterances cut after the last sentence that fits, if the config says so."""
+    """Cut utterances after the last sentence that fits, if the config says so."""
     if not data.whole_sentences:
         return dialogue
     turns = (sentences_fit(turn, data.max_tokens - 1, tokeniser) for turn in dialogue.turns)
@@ -176,7 +176,7 @@ def _cut(dialogue: Dialogue, data: DataConfig, tokeniser: Tokeniser) -> Dialogue
 
 
 def sentences_fit(text: str, n_tokens: int, tokeniser: Tokeniser) -> str:
-    """The first sentences of a text that have at most `n_tokens` words together; at least the first one."""
+    """Return the first sentences of a text that have at most `n_tokens` words together; at least the first one."""
     kept: list[str] = []
     n = 0
     for sentence in _SENTENCE_END.split(text):

@@ -33,7 +33,7 @@ _BATCH = 64
 def validation_loss(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, device: torch.device
 ) -> dict[str, float]:
-    """The loss on the validation text with the whole KL term, the same noise every time.
+    """Compute the loss on the validation text with the whole KL term and the same noise every time.
 
     Returns:
         `loss` = `tokens_nll` + `kl`, each nats per target token; `emotion` and `sentence` as in the loss.
@@ -61,7 +61,7 @@ def validation_loss(
 def held_out_measure(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, device: torch.device
 ) -> dict[str, float]:
-    """All figures of a finished model on the test text: see `perplexity` and `embedding_metrics`."""
+    """Measure a finished model on the test text and return all its figures; see `perplexity` and `embedding_metrics`."""
     model.eval()
     windows = config.held_out.max_windows
     batches = data.test.batches(_BATCH, 0, 0, targets=data.targets)
@@ -78,11 +78,11 @@ def held_out_measure(
 def perplexity(
     model: DialogueModel, batches: Iterable[DialogueBatch], n_samples: int, seed: int
 ) -> dict[str, float]:
-    """Perplexity per target token, `<eos>` counted.
+    """Compute the perplexity per target token, `<eos>` counted.
 
-    exp(Σ CE / tokens); of a model with latent variables exp(−Σ_conversations log mean_j w_j / tokens) with
-    importance weights log w_j = −CE_j + log p(z_j) − log q(z_j | x). (The released code takes a whole batch as
-    one sample, which makes the bound looser.)
+    It is exp(Σ CE / tokens), or for a model with latent variables exp(−Σ_conversations log mean_j w_j / tokens)
+    with importance weights log w_j = −CE_j + log p(z_j) − log q(z_j | x). (The released code takes a whole batch
+    as one sample, which makes the bound looser.)
 
     Returns:
         `perplexity`; `kl`, nats per token (0 without latents); `tokens`, how many.
@@ -132,7 +132,7 @@ def embedding_metrics(
 def first_replies(
     model: DialogueModel, data: TrainingData, config: TrainingConfig, texts: Sequence[str]
 ) -> list[list[str]]:
-    """The words of the likeliest reply to each text, said as the first of a dialogue. `<unk>` is never said."""
+    """Return the words of the likeliest reply to each text as the first of a dialogue. `<unk>` is never said."""
     replies: list[list[str]] = []
     for start in range(0, len(texts), _BATCH):
         chunk = texts[start : start + _BATCH]
@@ -166,7 +166,7 @@ def first_replies(
 
 
 def table_3(rows: Sequence[tuple[str, str, Mapping[str, float]]]) -> str:
-    """Figures in the layout of the paper's Table 3, as plain text.
+    """Lay figures out as in the paper's Table 3, as plain text.
 
     Args:
         rows: model, version and figures of each; Grd is `greedy_ref`, as the released code computed it.
@@ -202,7 +202,7 @@ def _cells(model: str, version: str, figures: Mapping[str, float]) -> tuple[str,
 
 
 def version_name(config: TrainingConfig) -> str:
-    """The paper's word for a variant: baseline, EI, EI_emo, EI_inf or input only."""
+    """Return the paper's word for a variant: baseline, EI, EI_emo, EI_inf or input only."""
     if config.ei is None:
         return "baseline"
     if config.ei.input_only:
@@ -211,7 +211,7 @@ def version_name(config: TrainingConfig) -> str:
 
 
 def _first(batches: Iterable[DialogueBatch], n: int) -> Iterator[DialogueBatch]:
-    """Batches until n conversations are reached."""
+    """Yield batches until n conversations are reached."""
     for batch in batches:
         if n <= 0:
             return

@@ -83,7 +83,7 @@ class LossWindow:
         self._sum("gradient_norm", norm.detach())
 
     def skip(self, waited: float, seconds: float) -> None:
-        """A batch that was left out: its losses would make every mean undefined."""
+        """Count a batch that was left out because its losses would make every mean undefined."""
         self.n_skipped += 1
         self.seconds += seconds
         self.waited += waited
@@ -92,7 +92,7 @@ class LossWindow:
         self.sums[name] = self.sums.get(name, 0.0) + value
 
     def values(self) -> dict[str, float]:
-        """Losses per token, heads per utterance, and the speed."""
+        """Return the losses per token, those of the heads per utterance, and the speed."""
         per = dict.fromkeys(("tokens_nll", "kl", "bow", "total"), self.n_tokens)
         per |= dict.fromkeys(("emotion", "sentence"), self.n_inputs)
         per["gradient_norm"] = self.n_batches
@@ -106,7 +106,7 @@ class LossWindow:
 
 
 def log_read(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a training's log; one that was cut off by a kill is left out."""
+    """Read the lines of a training's log; one that was cut off by a kill is left out."""
     path = folder / LOG
     if not path.exists():
         return []

@@ -116,7 +116,7 @@ def train(
 
 
 def finished(output: Path) -> bool:
-    """Whether the training in a folder came to its end and was measured."""
+    """Tell whether the training in a folder came to its end and was measured."""
     try:
         return bool(checkpoint_manifest(output / BEST).metrics)
     except CheckpointError:
@@ -150,7 +150,11 @@ class _Training:
         self.n_planned = min(planned, config.optimiser.max_batches or planned)
 
     def _weight_check(self) -> float:
-        """What the sentence loss weighs at first, in nats a batch; refused where it outweighs the words."""
+        """Return what the sentence loss weighs at first, in nats a batch.
+
+        Raises:
+            ConfigError: it would outweigh the words.
+        """
         config, data = self.config, self.data
         if config.ei is None or data.targets is None:
             return 0.0
@@ -211,9 +215,9 @@ class _Training:
             self._log(metrics, window, bar)
 
     def _learn(self, batch: DialogueBatch) -> tuple[LossParts, Tensor]:
-        """One step of the optimiser; the loss before it and the gradient's norm before clipping.
+        """Make one step of the optimiser; return the loss before it and the gradient's norm before clipping.
 
-        Where the norm is not finite there is no step: the weights and Adam's moments stay what they were.
+        Where the norm is not finite no step is made: the weights and Adam's moments stay what they were.
 
         Raises:
             TrainingError: that happened too often.
@@ -368,12 +372,12 @@ class _Training:
 
 
 def kl_weight(step: int, kl_batches: int) -> float:
-    """β of the KL term at a batch counted from 0: 0 → 1 linearly over `kl_batches`."""
+    """Return β of the KL term at a batch counted from 0: 0 → 1 linearly over `kl_batches`."""
     return min(1.0, step / kl_batches) if kl_batches else 1.0
 
 
 def learning_rate(config: OptimiserConfig, step: int, n_planned: int) -> float:
-    """The learning rate of a batch counted from 0."""
+    """Return the learning rate of a batch counted from 0."""
     rate = config.lr
     if config.schedule == "linear":
         rate *= 1 - step / n_planned
@@ -383,13 +387,13 @@ def learning_rate(config: OptimiserConfig, step: int, n_planned: int) -> float:
 
 
 def mixed_precision(precision: str, device: torch.device) -> torch.autocast:
-    """The context in which a loss is computed: bfloat16 needs no scaling of the loss."""
+    """Return the context in which a loss is computed; bfloat16 needs no scaling of the loss."""
     on = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=on)
 
 
 def _ahead(batches: Iterator[DialogueBatch]) -> Iterator[DialogueBatch]:
-    """The same batches, the next few made by another thread meanwhile."""
+    """Yield the same batches while another thread makes the next few."""
     with ThreadPoolExecutor(1) as pool:
         waiting = deque(pool.submit(next, batches, None) for _ in range(AHEAD))
         while (batch := waiting.popleft().result()) is not None:
@@ -398,7 +402,7 @@ def _ahead(batches: Iterator[DialogueBatch]) -> Iterator[DialogueBatch]:
 
 
 def _timed(batches: Iterator[DialogueBatch]) -> Iterator[tuple[DialogueBatch, float]]:
-    """Each batch with the seconds it was waited for."""
+    """Yield each batch with the seconds it was waited for."""
     while True:
         started = time.perf_counter()
         batch = next(batches, None)
@@ -408,7 +412,7 @@ def _timed(batches: Iterator[DialogueBatch]) -> Iterator[tuple[DialogueBatch, fl
 
 
 def _fingerprint(config: TrainingConfig, data: TrainingData) -> str:
-    """16 hexadecimal digits of all that decides the weights."""
+    """Return 16 hexadecimal digits of all that decides the weights."""
     parts: list[Any] = [config.digest, data.digest, data.vocabulary.digest, code_version()]
     if data.targets:
         parts.append(data.targets.encoders)

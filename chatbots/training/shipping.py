@@ -76,10 +76,10 @@ def card(
     command: str,
     begun: Manifest | None = None,
 ) -> str:
-    """The model card: what it is, what it was trained on and how, its figures and its limits.
+    """Write the model card: what it is, what it was trained on and how, its figures and its limits.
 
     Args:
-        begun: of the training whose weights this one started from.
+        begun: manifest of the training whose weights this one started from.
     """
     training, metrics = manifest.training, _figures(manifest.metrics)
     lines = [

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def model_start(config: TrainingConfig, data: TrainingData, output: Path) -> DialogueModel:
-    """The model before its first batch, on the CPU.
+    """Make the model as it is before its first batch, on the CPU.
 
     Args:
         output: folder of this training; `start.weights` names one beside it.
@@ -69,7 +69,7 @@ def _listen(model: DialogueModel) -> None:
 
 
 def _counts(data: TrainingData) -> np.ndarray:
-    """(V,) how often each word is to be said in the training text, `<eos>` counted, `<pad>` not."""
+    """Count how often each word is to be said in the training text, (V,); `<eos>` counts, `<pad>` does not."""
     said = data.train.utterances[:, 1:]
     ids = data.train.ids[said[said != NONE]]  # (n, T)
     counts = np.bincount(ids.ravel(), minlength=len(data.vocabulary))

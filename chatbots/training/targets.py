@@ -50,7 +50,7 @@ def targets_make(
     sentence: SentenceEncoder,
     variance: float = 0.95,
 ) -> EITargets:
-    """Targets of all texts, the PCA fitted on `training` alone.
+    """Make the targets of all texts, with the PCA fitted on `training` alone.
 
     Args:
         training: texts of the training split.
@@ -83,14 +83,14 @@ def targets_make(
 
 
 def embeddings_cached(texts: Sequence[str], encoder: SentenceEncoder) -> np.ndarray:
-    """(n, D₀) float32 embeddings of different texts, computed where no earlier training has."""
+    """Return the (n, D₀) float32 embeddings of different texts, from the cache where an earlier training made them."""
     return _cached("ei_embeddings", encoder, texts)
 
 
 def _cached(
     name: str, encoder: SentenceEncoder | EmotionEncoder, texts: Sequence[str]
 ) -> np.ndarray:
-    """What an encoder makes of the texts, kept under that name."""
+    """Return what an encoder makes of the texts, cached under `name`."""
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
     identity = Identity(name, "1", {"encoder": encoder.identity.as_dict(), "texts": digest})
     return arrays_cached(identity, lambda: {"embeddings": encoder.encode(texts)})["embeddings"]

@@ -19,7 +19,7 @@ _IDS = re.compile(r"\[\s*'[^']+'(?:\s*,\s*'[^']+')*\s*\]")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """The conversations of the folder that holds both files, in the order of `movie_conversations.txt`."""
+    """Yield the conversations of the folder that holds both files, in the order of `movie_conversations.txt`."""
     for name in (LINES, CONVERSATIONS):
         if not (path / name).is_file():
             raise CorpusError(

@@ -19,7 +19,7 @@ _SPACED_APOSTROPHE = re.compile(r"(?<=\w)\s*’\s*(?=(?:s|t|m|d|re|ve|ll)\b)")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """The dialogues; apostrophes that stand between blanks ("don ’ t") are closed up."""
+    """Yield the dialogues, without the blanks around apostrophes: "don ’ t" becomes "don't"."""
     for file, split in _files(path):
         for where, line in lines_read(file):
             *turns, rest = line.split(END)

@@ -26,7 +26,7 @@ class _Row(NamedTuple):
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """The dialogues; the rows of one stand together and are put in the order of `utterance_idx`."""
+    """Yield the dialogues, each from consecutive rows that are put in the order of `utterance_idx`."""
     files = (
         [path]
         if path.is_file()

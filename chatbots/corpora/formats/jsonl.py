@@ -12,5 +12,5 @@ from chatbots.corpora.reader import Dialogue, corpus_read
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """The dialogues, in the order of files and lines."""
+    """Yield the dialogues, in the order of files and lines."""
     yield from corpus_read(path).dialogues

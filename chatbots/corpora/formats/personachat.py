@@ -20,7 +20,7 @@ _PERSONA = re.compile(r"(?:your|partner's) persona:")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """The dialogues: partner 0, the one with the persona 1."""
+    """Yield the dialogues; speaker 0 is the partner, speaker 1 the one with the persona."""
     for file, split in _files(path):
         yield from _dialogues(file, split)
 

@@ -25,7 +25,7 @@ _GONE = re.compile(r"\[(?:removed|deleted)\]")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """The conversations of a file, plain or `.gz`."""
+    """Yield the conversations of a file, plain or `.gz`, a turn for each run of lines of one character."""
     for where, lines in conversations_read(path):
         turns = [
             (character, text_clean(" ".join(text for _, text in group)))
@@ -36,16 +36,16 @@ def read(path: Path) -> Iterator[Dialogue]:
 
 
 def text_clean(text: str) -> str:
-    """Without edits, addresses and marks of removed text."""
+    """Remove notes on edits, addresses and marks of removed text."""
     text = _LINK.sub(r"\1", _EDIT.sub("", text))
     return " ".join(_GONE.sub(" ", _URL.sub(" ", text)).split())
 
 
 def conversations_read(path: Path) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Where each conversation stands, and its lines: character and text.
+    """Yield where each conversation stands, for messages, and its lines: character and text.
 
     Raises:
-        CorpusError: naming the conversation and the line in it, both counted from 1.
+        CorpusError: the file is unreadable; or a conversation is malformed, with its number and line from 1.
     """
     if path.is_dir():
         raise CorpusError(f"{path} is a folder; the file with the conversations is wanted")

@@ -21,7 +21,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def read(path: Path) -> Iterator[Dialogue]:
-    """The conversations of at least two sentences."""
+    """Yield the conversations, a turn for each sentence; those of a single sentence are left out."""
     for where, lines in conversations_read(path):
         said = [(character, sentence) for character, text in lines for sentence in _sentences(text)]
         if len(said) >= 2:
