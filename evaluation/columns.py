@@ -43,7 +43,7 @@ def per_turn(
     direction: Direction,
     description: str,
 ) -> tuple[Column, Column]:
-    """A turn-level column and its mean over the defined turns of a conversation, under one name."""
+    """Return a turn-level column and its mean over the defined turns of a conversation, under one name."""
     mean = f"Mean over the turns that have a value. {description}"
     return (
         Column(name, "turn", title, unit, range, direction, description),

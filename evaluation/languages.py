@@ -18,7 +18,7 @@ MIN_PROBABILITY = 0.9
 
 
 def language_of(texts: Sequence[str]) -> str | None:
-    """The code (ISO 639-1) of the language the turns are in; None where it cannot be told."""
+    """Return the code (ISO 639-1) of the language the turns are in; None where it cannot be told."""
     text = "\n".join(texts)[:MAX_CHARACTERS]
     if sum(character.isalpha() for character in text) < MIN_LETTERS:
         return None
@@ -28,7 +28,7 @@ def language_of(texts: Sequence[str]) -> str | None:
 
 @lru_cache(maxsize=1)
 def _identifier() -> Any:
-    """Loaded in about a second, 120 MB."""
+    """Return the identifier, which takes about a second to load and 120 MB."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

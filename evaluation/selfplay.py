@@ -130,7 +130,7 @@ def _opened(title: str, seed: int, openers: Sequence[str]) -> Conversation:
 
 
 def _as_heard(conversation: Conversation) -> Conversation:
-    """The conversation as the side that is to speak sees it: the other's last turn is the human's."""
+    """Return the conversation as the side that is to speak sees it: the other's last turn is the human's."""
     if not conversation.turns or conversation.turns[-1].speaker == "human":
         return conversation
     flipped = tuple(

@@ -176,7 +176,7 @@ def _kappas(once: Ratings, key: str, table: np.ndarray) -> Iterator[Coefficient]
 
 
 def _is_ordinal(table: np.ndarray) -> bool:
-    """Few points: their order is sure, their distances are not; a slider's distances are taken as they are."""
+    """Tell whether there are so few points that only their order is sure; a slider's distances are taken as given."""
     return len(np.unique(table[np.isfinite(table)])) <= MOST_CATEGORIES
 
 
@@ -185,7 +185,7 @@ def _alpha(table: np.ndarray) -> Agreement:
 
 
 def _by_bot(ratings: Ratings, key: str) -> np.ndarray:
-    """Bots without controls × raters; a rater's several ratings of a bot count as their mean."""
+    """Return a table of bots without controls × raters; a rater's several ratings of a bot count as their mean."""
     import pandas as pd
 
     values = ratings.values(key)

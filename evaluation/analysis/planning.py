@@ -155,7 +155,7 @@ def plan_raters(
 
 
 def _spread(ratings: Ratings) -> tuple[float | None, float]:
-    """Standard deviation of the ratings of one bot, and the raters' share of its square."""
+    """Return the standard deviation of the ratings of one bot, and the raters' share of its square."""
     values = ratings.values()
     apart = [values[ratings.bot == bot] - values[ratings.bot == bot].mean() for bot in ratings.bots]
     free = len(values) - len(apart)

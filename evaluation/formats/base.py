@@ -74,7 +74,7 @@ class FileFormat(Protocol):
     title: str
 
     def recognises(self, head: str) -> bool:
-        """Whether a file that begins so is in this format. `head`: its first lines, decoded."""
+        """Tell whether a file is in this format by `head`, its first lines, decoded."""
         ...
 
     def read(self, path: Path) -> Iterator[Record | Skipped]:
@@ -86,13 +86,13 @@ formats: Registry[FileFormat] = Registry("file format", "evaluation.formats")
 
 
 def register_format(cls: C) -> C:
-    """Class decorator: makes one reader of the class and lists it."""
+    """Decorate a class: make one reader of it and list it."""
     formats.register(cls)
     return cls
 
 
 def text_problem(text: str) -> str | None:
-    """Why a database could not store the text, or None."""
+    """Say why a database could not store the text, or return None."""
     if "\x00" in text:
         return "holds the character U+0000"
     if any("\ud800" <= char <= "\udfff" for char in text):

@@ -142,7 +142,11 @@ def _rating(data: Any, where: str) -> RecordRating:
 
 
 def dimension_key(key: str, where: str) -> str:
-    """The dimension's key: lower case, blanks and hyphens as underscores."""
+    """Return the dimension's key in lower case, with underscores for blanks and hyphens.
+
+    Raises:
+        BadRecord: it is no key; the message says what one looks like.
+    """
     found = re.sub(r"[\s-]+", "_", key.strip().lower())
     if not _DIMENSION.match(found) or len(found) > MAX_DIMENSION_CHARS:
         raise BadRecord(
@@ -153,7 +157,11 @@ def dimension_key(key: str, where: str) -> str:
 
 
 def number(value: Any, where: str) -> float:
-    """A finite number; a whole one as an integer."""
+    """Check that a value is a finite number and return it, a whole one as an integer.
+
+    Raises:
+        BadRecord: it is something else.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadRecord(f"{where} is {_short(value)}; a number is needed")
     try:
@@ -200,5 +208,5 @@ def _kind(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """The value as it stands in the file, cut to a line; safe to print."""
+    """Return the value as it stands in the file, cut to a line and safe to print."""
     return storable(json.dumps(value, ensure_ascii=False), 60)

@@ -20,7 +20,7 @@ _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked if it is a gzip whatever its name."""
+    """Open the file's bytes, unpacked if it is a gzip whatever its name."""
     handle = path.open("rb")
     magic = handle.read(2)
     handle.seek(0)
@@ -31,7 +31,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def head_of(path: Path, n_bytes: int = 65536) -> str:
-    """The beginning of the file without a byte-order mark, as far as it can be read."""
+    """Return the beginning of the file without a byte-order mark, as far as it can be read."""
     data = b""
     with open_bytes(path) as handle, contextlib.suppress(*_BROKEN):
         # Piece by piece, for what comes before the place where a gzip breaks off is good.
@@ -41,7 +41,7 @@ def head_of(path: Path, n_bytes: int = 65536) -> str:
 
 
 def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
-    """(number from 1, line with its end) for every line; a broken file ends with a `Skipped`."""
+    """Yield (number from 1, line with its end) for every line; a broken file ends with a `Skipped`."""
     number = 0
     with open_bytes(path) as handle:
         while True:
@@ -62,7 +62,7 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str] | Skipped]:
-    """(number from 1, text without its end), blank lines left out; one not in UTF-8 is `Skipped`."""
+    """Yield (number from 1, text without its end), blank lines left out; a line not in UTF-8 is `Skipped`."""
     for item in byte_lines(path):
         if isinstance(item, Skipped):
             yield item

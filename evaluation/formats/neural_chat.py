@@ -54,7 +54,7 @@ class _NeuralChat:
     needed: set[str]
 
     def read(self, path: Path) -> Iterator[Record | Skipped]:
-        """The file's records. Its rows come in any order, so they are sorted on disk first."""
+        """Yield the file's records. Its rows come in any order, so they are sorted on disk first."""
         with tempfile.TemporaryDirectory() as folder:
             store = sqlite3.connect(Path(folder) / "rows.sqlite3")
             try:
@@ -67,7 +67,7 @@ class _NeuralChat:
         raise NotImplementedError
 
     def rows(self, path: Path) -> Iterator[tuple[int, dict[str, str]] | Skipped]:
-        """(line, cells by header) of every row; `Skipped` for one that is not a row of this table."""
+        """Yield (line, cells by header) of every row; `Skipped` for one that is not a row of this table."""
         csv.field_size_limit(MAX_LINE_BYTES)
         damage: list[Skipped] = []
         reader = csv.reader(_texts(path, damage))
@@ -189,7 +189,7 @@ def _rating_cells(cells: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _texts(path: Path, damage: list[Skipped]) -> Iterator[str]:
-    """Lines for the CSV reader; bytes that are not UTF-8 become surrogates, found per cell later."""
+    """Yield lines for the CSV reader; bytes that are not UTF-8 become surrogates, which `text_problem` finds later."""
     for item in byte_lines(path):
         if isinstance(item, Skipped):
             damage.append(item)
@@ -254,9 +254,9 @@ def _record(chat: str, exchanges: list[tuple[int, dict[str, Any]]]) -> Record | 
 
 
 def _without_emoji(text: str) -> str:
-    """The response without the emoji (and the blank) that the server put before it.
+    """Remove the emoji (and the blank) that the server put before a response.
 
-    A response of nothing else stays.
+    A response of nothing else stays as it is.
     """
     rest = text.lstrip()
     while rest and (

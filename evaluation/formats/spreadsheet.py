@@ -13,10 +13,10 @@ _RISKY = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 
 
 def escaped(text: str) -> str:
-    """The text as a cell that no spreadsheet runs."""
+    """Return the text as a cell that no spreadsheet takes for a formula."""
     return f"'{text}" if _RISKY.match(text) else text
 
 
 def unescaped(cell: str) -> str:
-    """The text that `escaped` made this cell of."""
+    """Return the text that `escaped` made this cell of."""
     return cell[1:] if cell.startswith("'") and _RISKY.match(cell) else cell

@@ -189,14 +189,14 @@ def assess(
 
 
 def _units(design: Design) -> list[Any] | None:
-    """What is resampled whole: participants where any is known."""
+    """Return the unit of resampling of each conversation, its participant; None where no participant is known."""
     if not any(person is not None for person in design.people):
         return None
     return [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(design.people)]
 
 
 def _bot_scores(fit: KeptFit, design: Design | None) -> dict[str, float]:
-    """Mean prediction of each bot's conversations with people."""
+    """Return the mean prediction of each bot's conversations with people."""
     if design is None:
         return {}
     scores = {str(bot): _scored(fit, design, str(bot)) for bot in dict.fromkeys(design.bots)}
@@ -246,7 +246,7 @@ def _bot_results(
 
 
 def _scored(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, np.ndarray]:
-    """Which conversations make a bot's score, (n,) mask, and their predictions."""
+    """Return the (n,) mask of the conversations that make a bot's score, and their predictions."""
     if design is None:
         return np.zeros(0, dtype=bool), np.zeros(0)
     mine = design.bots == bot
@@ -259,7 +259,7 @@ def _scored(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, 
 def _score(
     fit: KeptFit, design: Design | None, bot: str, seed: int
 ) -> tuple[float | None, tuple[float, float] | None, int]:
-    """A bot's mean prediction over its conversations, its 90 % interval, and their number."""
+    """Return a bot's mean prediction over its conversations, its 90 % interval, and their number."""
     mine, values = _scored(fit, design, bot)
     if design is None or not len(values):
         return None, None, 0
@@ -278,7 +278,7 @@ def _dimensions(
     names: Sequence[str],
     seed: int,
 ) -> dict[str, dict[str, dict[str, Correlation]]]:
-    """Bot scores against the bots' means of each rating dimension (step 4 of the paper)."""
+    """Correlate the bots' scores with their means of each rating dimension (step 4 of the paper)."""
     if design is None:
         return {}
     found: dict[str, dict[str, dict[str, Correlation]]] = {}
@@ -300,7 +300,7 @@ def _dimensions_of_conversations(
     names: Sequence[str],
     seed: int,
 ) -> dict[str, dict[str, Correlation]]:
-    """Predictions of single conversations against each rating dimension, and within bots."""
+    """Correlate predictions of single conversations with each rating dimension, over all bots and within bots."""
     if rated is None or not predictions:
         return {}
     predicted, units = predictions["predicted"], _units(rated)

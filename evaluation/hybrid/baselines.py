@@ -27,7 +27,7 @@ GROUP = "group"
 
 
 def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The table with a 0/1 column per label of its column `group` but the first, and their names."""
+    """Add a 0/1 column for every label of the column `group` but the first; return the table and their names."""
     if GROUP not in human.columns:
         return human, []
     labels = human[GROUP].astype(str)
@@ -45,7 +45,7 @@ def baselines_of(
     seed: int,
     at: Design | None = None,
 ) -> dict[str, dict[str, BotLevel]]:
-    """Leave-bot-out by one trivial column each, on the same conversations.
+    """Predict each bot from the others by one trivial column at a time, on the same conversations.
 
     Args:
         at: self-play that the lines predict from, in place of the conversations they are fitted on. Which
@@ -99,7 +99,10 @@ def _baseline(
 def _means_at(
     at: Design, columns: Sequence[str], means: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """The columns' means in self-play of the bots that have both; what `at` has no column of stays."""
+    """Return the columns' means in self-play of the bots that have both.
+
+    Where `at` lacks one of the columns, the bots keep the means they have.
+    """
     there = [bot for bot in means if (at.bots == bot).any()]
     if not columns or any(column not in at.extra for column in columns):
         return {bot: means[bot] for bot in there}

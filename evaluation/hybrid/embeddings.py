@@ -26,18 +26,18 @@ _COLUMN = re.compile(r"(embedding_(?:user|bot))_\d{3,}")
 
 
 def block_of(column: str) -> str | None:
-    """The block that a column belongs to, or None for a feature of its own."""
+    """Return the block that a column belongs to, or None for a feature of its own."""
     found = _COLUMN.fullmatch(column)
     return found[1] if found else None
 
 
 def shown_names(columns: Sequence[str]) -> list[str]:
-    """The columns with each block named once in place of its many columns."""
+    """Return the columns with each block named once in place of its many columns."""
     return list(dict.fromkeys(block_of(column) or column for column in columns))
 
 
 def block_columns(columns: Sequence[str], blocks: Sequence[str]) -> list[str]:
-    """Those of the columns that belong to these blocks."""
+    """Return those of the columns that belong to these blocks."""
     return [column for column in columns if block_of(column) in blocks]
 
 
@@ -49,7 +49,7 @@ def pooled_embeddings(
     blocks: Sequence[str] = BLOCKS,
     progress: Callable[[int], None] | None = None,
 ) -> pd.DataFrame:
-    """Mean sentence vectors of the turns of each speaker.
+    """Compute the mean sentence vector of each speaker's turns.
 
     Args:
         conversations: with unique ids.
@@ -84,7 +84,7 @@ def pooled_embeddings(
 
 
 def _means(layout: Layout, turns: np.ndarray, shared: Shared) -> np.ndarray:
-    """(C, D) mean vector of these turns of each conversation, NaN without any."""
+    """Return the (C, D) mean vector of these turns of each conversation, NaN where there is none."""
     vectors = shared.encode(layout.texts_at(turns))
     owner = layout.conversation_of[turns]
     n = len(layout.conversations)

@@ -72,7 +72,7 @@ class Design:
     n_partly_rated: int = 0
 
     def rows(self, keep: np.ndarray) -> Design:
-        """The conversations chosen by a mask."""
+        """Return the conversations chosen by a mask."""
         return replace(
             self,
             ids=self.ids[keep],
@@ -171,7 +171,7 @@ def design_of(
 
 
 def _means(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
-    """The mean of each bot that has a value."""
+    """Return the mean of each bot that has a value."""
     return {
         str(bot): float(values[mine].mean())
         for bot in dict.fromkeys(bots)

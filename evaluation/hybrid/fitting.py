@@ -26,7 +26,11 @@ N_DRAWS = 500
 
 
 def blocks_in(preset: Preset, table: pd.DataFrame) -> list[str]:
-    """The table's columns of the preset's embeddings."""
+    """Return the table's columns of the preset's embeddings.
+
+    Raises:
+        HybridError: the table lacks them.
+    """
     columns = [str(column) for column in table.columns]
     for block in preset.blocks:
         if not block_columns(columns, [block]):

@@ -82,7 +82,7 @@ class Frame:
 
 
 def ceiling_of(ratings: Mapping[str, np.ndarray], seed: int) -> Ceiling:
-    """Split-half reliability of the bots' mean ratings.
+    """Estimate the split-half reliability of the bots' mean ratings.
 
     Args:
         ratings: by bot the targets of its rated conversations.
@@ -118,7 +118,7 @@ def ceiling_of(ratings: Mapping[str, np.ndarray], seed: int) -> Ceiling:
 
 
 def _stepped_up(r: np.ndarray) -> np.ndarray:
-    """Spearman-Brown for double length, 2r / (1 + r); at least −1, where it has no meaning left."""
+    """Step reliabilities up to double length by Spearman-Brown, 2r / (1 + r), but not below −1."""
     r = r[np.isfinite(r)]
     return np.maximum(2 * r / np.maximum(1 + r, 1e-9), -1.0)
 
@@ -126,7 +126,7 @@ def _stepped_up(r: np.ndarray) -> np.ndarray:
 def influence_of(
     predicted: Sequence[float], human: Sequence[float], bots: Sequence[str]
 ) -> dict[str, float | None]:
-    """By bot, how r changes when it is left out of the correlation."""
+    """Return by bot how r changes when it is left out of the correlation; None with fewer than four bots."""
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
     if len(x) < 4:
         return dict.fromkeys(bots)
@@ -142,7 +142,7 @@ def influence_of(
 
 
 def most_influential(influence: Mapping[str, float | None]) -> str | None:
-    """The bot whose leaving changes r most, up or down; None where no change is known."""
+    """Return the bot whose leaving changes r most, up or down; None where no change is known."""
     changes = {bot: abs(change) for bot, change in influence.items() if change is not None}
     return max(changes, key=lambda bot: changes[bot], default=None)
 
@@ -150,10 +150,10 @@ def most_influential(influence: Mapping[str, float | None]) -> str | None:
 def interval_over_conversations(
     bots: Sequence[tuple[np.ndarray, np.ndarray]], seed: int
 ) -> tuple[float, float] | None:
-    """95 % interval of r over bots when each bot's conversations are drawn again.
+    """Return the 95 % interval of r over bots when each bot's conversations are drawn again.
 
-    The two means of a resample are close to jointly normal (central limit theorem), so they are drawn as
-    such: any number of conversations costs the same.
+    The two means of a resample are close to jointly normal (central limit theorem) and are drawn as such,
+    so that any number of conversations costs the same.
 
     Args:
         bots: of each, its conversations' predictions and ratings.
@@ -178,7 +178,7 @@ def interval_over_conversations(
 def within_groups_of(
     predicted: Mapping[str, float], human: Mapping[str, float], groups: Mapping[str, str]
 ) -> Correlation | None:
-    """r over bots after each group's mean is taken from both sides; None where no bot has a group."""
+    """Correlate over bots after each group's mean is taken from both sides; None where no bot has a group."""
     bots = [bot for bot in predicted if bot in human and bot in groups]
     if len({groups[bot] for bot in bots}) < 2:
         return None

@@ -37,7 +37,7 @@ class Line:
     blocks: tuple[str, ...] = ()
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """(n, p) to (n,)."""
+        """Predict from (n, p) features: (n,)."""
         return self.intercept + x @ self.slopes
 
 
@@ -84,7 +84,7 @@ class Factors:
         return len(self.centre)
 
     def _stacked(self, members: Sequence[int]) -> np.ndarray:
-        """(≤ p + 2, p + 2) triangular factor of these bots' rows of [1, features, target]."""
+        """Return the (≤ p + 2, p + 2) triangular factor of these bots' rows of [1, features, target]."""
         return _triangle(np.concatenate([self._factors[k] for k in members]).T)
 
     def line(self, members: Sequence[int], *, check: bool = True) -> Line:
@@ -111,14 +111,14 @@ class Factors:
         return Line(intercept, slopes, used, n, condition)
 
     def without(self, k: int) -> list[int]:
-        """All bots but number k."""
+        """Return the numbers of all bots but number k."""
         return [j for j in range(len(self.bots)) if j != k]
 
     def response(self, k: int, at: np.ndarray, *, common: bool) -> tuple[np.ndarray, float]:
-        """How fold k's prediction at one point depends on the bots' mean ratings.
+        """Return how fold k's prediction at one point depends on the bots' mean ratings.
 
-        The prediction is linear in the ratings, so with ratings written as bot mean + rest it is
-        `weights @ bot_means + rest`; other means (bots permuted, say) need no new fit.
+        The prediction is linear in the ratings. With ratings written as bot mean + rest it is
+        `weights @ bot_means + rest`, so other means (such as those of permuted bots) need no new fit.
 
         Args:
             k: the bot left out.
@@ -161,7 +161,7 @@ _SAMPLE = 1000
 
 
 def _rough_standard(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """About the mean and the spread of each column: (p,) each, from up to a thousand rows."""
+    """Estimate the mean and the spread of each column, (p,) each, from up to a thousand rows."""
     sample = x[:: max(1, len(x) // _SAMPLE)]
     shift = sample.mean(axis=0)
     spread = sample.std(axis=0)
@@ -170,7 +170,7 @@ def _rough_standard(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _triangle(table: np.ndarray) -> np.ndarray:
-    """R of the QR factorisation of `table.T`, whose columns are the lines of `table`; Q is never made."""
+    """Return R of the QR factorisation of `table.T`, whose columns are the lines of `table`; Q is never made."""
     from scipy.linalg import lapack
 
     turned = table.T
@@ -182,14 +182,14 @@ def _triangle(table: np.ndarray) -> np.ndarray:
 
 
 def _varying(factor: np.ndarray) -> np.ndarray:
-    """(p,) which features are more than a constant, from a factor of [1, features, target]."""
+    """Tell which features are more than a constant, (p,), from a factor of [1, features, target]."""
     features = factor[:, 1:-1]
     rest = np.linalg.norm(features[1:], axis=0)
     return rest > _CONSTANT * np.maximum(np.linalg.norm(features, axis=0), abs(factor[0, 0]))
 
 
 def _condition(centred: np.ndarray) -> float | None:
-    """Condition number of the standardised features, from a factor of the centred ones."""
+    """Return the condition number of the standardised features, from a factor of the centred ones."""
     if not centred.shape[1]:
         return None
     lengths = np.linalg.norm(centred, axis=0)

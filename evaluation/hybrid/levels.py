@@ -65,7 +65,7 @@ def refit_null(
     common: bool,
     seed: int,
 ) -> dict[str, float | None]:
-    """95 % points of the bot-level r when the bots' mean ratings are permuted and all folds fitted anew.
+    """Return the 95 % points of the bot-level r when the bots' mean ratings are permuted and all folds fitted anew.
 
     Every conversation keeps its features and its distance from its bot's mean; the means change places.
     Predictions are linear in the ratings, so no permutation needs a fit of its own.
@@ -94,7 +94,7 @@ def ridge_null(
     common: bool,
     seed: int,
 ) -> dict[str, float | None]:
-    """As `refit_null` for a ridge: with every permutation penalty and blocks are chosen anew, too."""
+    """Return the points of `refit_null` for a ridge; every permutation chooses penalty and blocks anew, too."""
     points = {k: means[bot] for k, bot in enumerate(engine.bots) if bot in means}
     if len(points) < 3:
         return dict.fromkeys(methods)
@@ -133,7 +133,7 @@ def pairs_of(
 def coefficients_of(
     features: Sequence[str], lines: Sequence[Line], scale: np.ndarray
 ) -> dict[str, Coefficient]:
-    """Mean and 90 % interval of each weight over the folds that could use the feature."""
+    """Return the mean and 90 % interval of each weight over the folds that could use the feature."""
     from scipy import stats
 
     found: dict[str, Coefficient] = {}
@@ -168,7 +168,7 @@ def coefficients_of(
 def interval_of(
     values: np.ndarray, people: np.ndarray | None, seed: int
 ) -> tuple[float, float] | None:
-    """90 % interval of a mean; participants are resampled whole where they are known."""
+    """Return the 90 % interval of a mean; participants are resampled whole where they are known."""
     groups = None
     if people is not None and any(person is not None for person in people):
         groups = [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(people)]
@@ -177,7 +177,7 @@ def interval_of(
 
 
 def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float, float] | None:
-    """90 % interval of the mean prediction of a bot without ratings.
+    """Return the 90 % interval of the mean prediction of a bot without ratings.
 
     Args:
         x: (n, p) its conversations, resampled.
@@ -196,7 +196,7 @@ def unseen_interval(x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[float,
 def jackknife_interval(
     x: np.ndarray, whole: Line, folds: Sequence[Line]
 ) -> tuple[float, float] | None:
-    """90 % interval of an unrated bot's mean prediction: the fits without one bot as a jackknife.
+    """Return the 90 % interval of an unrated bot's mean prediction, by a jackknife over the fits without one bot.
 
     Efron and Tibshirani (1993), chapter 11; the spread of its own conversations is added.
 
@@ -217,7 +217,7 @@ def jackknife_interval(
 
 
 def bootstrap_draws(factors: Factors, n: int, seed: int) -> np.ndarray:
-    """(n, p + 1) intercept and slopes of fits on resampled bots."""
+    """Fit to resampled bots n times: (n, p + 1) intercepts and slopes."""
     rng = np.random.default_rng(seed)
     n_bots = len(factors.bots)
     draws = np.empty((n, factors.n_features + 1))
@@ -228,5 +228,5 @@ def bootstrap_draws(factors: Factors, n: int, seed: int) -> np.ndarray:
 
 
 def features_by_bot(design: Design) -> dict[str, np.ndarray]:
-    """(p,) mean features of each bot's conversations."""
+    """Return the (p,) mean features of each bot's conversations."""
     return {str(b): design.x[design.bots == b].mean(axis=0) for b in dict.fromkeys(design.bots)}

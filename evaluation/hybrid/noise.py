@@ -52,10 +52,10 @@ class RatingNoise:
         bots: np.ndarray,
         y: np.ndarray,
     ) -> RatingNoise:
-        """Number the ratings by the rows, bots and raters of a design.
+        """Match the ratings with the rows, bots and raters of a design.
 
         Args:
-            ratings: None: each conversation's target counts as one rating by nobody in particular.
+            ratings: None if the raters are unknown: each conversation's target then counts as one rating.
             targets: dimensions whose mean is predicted.
             ids, bots, y: (n,) conversation, bot number and target of the design's rows.
         """
@@ -80,7 +80,7 @@ class RatingNoise:
         return np.clip(np.bincount(self.row, minlength=self.n_rows), 1, MOST_RATINGS)
 
     def reliability(self, bots: np.ndarray) -> float:
-        """Intraclass correlation of two ratings of one conversation within these bots; 0 if unknown.
+        """Return the intraclass correlation of two ratings of one conversation within these bots; 0 if unknown.
 
         Args:
             bots: (K,) which bots take part.
@@ -109,7 +109,7 @@ class RatingNoise:
         return true / (true + within) if true + within > 0 else 0.0
 
     def precision(self, bots: np.ndarray) -> np.ndarray:
-        """(`MOST_RATINGS` + 1,) weight of a conversation by how many ratings it has; 1 for one rating.
+        """Return (`MOST_RATINGS` + 1,) weights of a conversation by how many ratings it has; 1 for one rating.
 
         The variance of the mean of m ratings is proportional to ρ + (1 − ρ) / m (Spearman-Brown).
         """
@@ -117,9 +117,9 @@ class RatingNoise:
         return m / (1.0 + (m - 1.0) * self.reliability(bots))
 
     def rater_effects(self, bots: np.ndarray) -> np.ndarray:
-        """(n,) by how much the raters of each conversation rate above others, learned from these bots.
+        """Return by how much the raters of each conversation rate above others, (n,), learned from these bots.
 
-        0 where the raters are unknown or did not rate these bots.
+        It is 0 where the raters are unknown or did not rate these bots.
         """
         moved = np.zeros(self.n_rows)
         keep = bots[self.bot] & (self.rater >= 0)
@@ -138,7 +138,7 @@ class RatingNoise:
 def _random_effects(
     value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
 ) -> np.ndarray:
-    """(n_raters,) best linear unbiased predictions of the raters' effects beside fixed bot effects."""
+    """Return (n_raters,) best linear unbiased predictions of the raters' effects beside fixed bot effects."""
     zero = np.zeros(n_raters)
     number = np.bincount(rater, minlength=n_raters).astype(float)
     there = number > 0

@@ -60,10 +60,10 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset_get(name: str) -> Preset:
-    """The preset of that name.
+    """Return the preset called `name`.
 
     Raises:
-        HybridError: for an unknown one, naming those there are.
+        HybridError: there is none; the message names those there are.
     """
     if name not in PRESETS:
         near = nearest_names(name, list(PRESETS))

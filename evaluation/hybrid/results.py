@@ -177,9 +177,9 @@ class KeptFit:
         return shown_names(self.features)
 
     def predict(self, x: np.ndarray, bot: str) -> np.ndarray:
-        """(n, p) features of one bot's conversations to (n,) predicted ratings.
+        """Predict the (n,) ratings of one bot's conversations from their (n, p) features.
 
-        A bot that the fit has seen is predicted by the fold that has not.
+        A bot that the fit has seen is predicted by the fold that has not seen it.
         """
         line = self.folds.get(bot)
         if line is None:
@@ -189,7 +189,7 @@ class KeptFit:
         return self.target_mean + (x - self.centre) @ line.slopes
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values that `from_json` reads back, bit for bit."""
+        """Return plain JSON values that `from_json` reads back, bit for bit."""
         return {
             "format": FORMAT,
             "identity": self.identity.as_dict(),
@@ -316,7 +316,7 @@ class HybridResult:
         return weights_plot(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, no NaN."""
+        """Return plain JSON values without NaN."""
         played = self.selfplay
         return {
             "preset": self.fit.preset,

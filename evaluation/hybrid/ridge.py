@@ -108,7 +108,7 @@ class RidgeFolds:
     # --- sums
 
     def _sums(self) -> None:
-        """Per bot and number of ratings: rows, sums and cross-products of the inner columns."""
+        """Count rows and add up sums and cross-products of the inner columns, per bot and number of ratings."""
         n_bots, p = len(self.bots), self.n_features
         self._levels = np.unique(self._cells)
         shape = (n_bots, len(self._levels))
@@ -167,10 +167,10 @@ class RidgeFolds:
         return _Fit(slopes, centre, level, varies, scaled)
 
     def _error_forms(self) -> np.ndarray:
-        """(K + 1, C, K + 1, K + 1) squared errors as quadratic forms of the mean ratings (and 1).
+        """Return squared errors as quadratic forms of the mean ratings (and 1): (K + 1, C, K + 1, K + 1).
 
-        Form k: of all conversations but bot k's, each predicted without k and its own bot, with one intercept
-        for them; form K: of all.
+        Form k is that of all conversations but bot k's, each predicted without k and its own bot, with one
+        intercept for them; form K is that of all conversations.
         """
         n_bots = len(self.bots)
         found = np.zeros((n_bots + 1, len(self.candidates), n_bots + 1, n_bots + 1))
@@ -183,7 +183,7 @@ class RidgeFolds:
         return found
 
     def _form(self, fit: _Fit, j: int, out: int | None) -> np.ndarray:
-        """(C, K + 1, K + 1): Σ over j's conversations of the error's answers to the mean ratings, squared.
+        """Sum the squared answers of the errors of j's conversations to the mean ratings: (C, K + 1, K + 1).
 
         The error of conversation i is (a + Sᵀ(x_i − c) − rest_i e) · (means, 1): a says how the intercept less
         j's own mean depends on the means, S are the slopes, c is the mean of all but `out`, e the last unit
@@ -211,7 +211,7 @@ class RidgeFolds:
     # --- what is chosen, and what follows
 
     def _errors(self, means: np.ndarray, k: int | None) -> np.ndarray:
-        """(P, C) mean squared error of each candidate, with bot k left out of everything.
+        """Return the (P, C) mean squared error of each candidate, with bot k left out of everything.
 
         Args:
             means: (P, K) bots' mean ratings, real or permuted.
@@ -223,12 +223,12 @@ class RidgeFolds:
         return np.einsum("pa,cab,pb->pc", known, form, known, optimize=True) / n
 
     def chosen(self, k: int | None) -> tuple[Candidate, np.ndarray]:
-        """The candidate for the fit without bot k (None: for all bots), and all candidates' (C,) errors."""
+        """Return the candidate for the fit without bot k (None: for all bots), and all candidates' (C,) errors."""
         errors = self._errors(self.bot_means[None], k)[0]
         return self.candidates[int(errors.argmin())], errors
 
     def line(self, k: int | None) -> Line:
-        """The fit without bot k, or on all bots, in raw units."""
+        """Return the fit without bot k, or on all bots if k is None, in raw units."""
         fit = self._fit(()) if k is None else self._singles[k]
         candidate, _ = self.chosen(k)
         known = _with_one(self.bot_means[None])[0]
@@ -247,7 +247,7 @@ class RidgeFolds:
     def predictions(
         self, means: np.ndarray, points: Mapping[int, np.ndarray], *, common: bool
     ) -> np.ndarray:
-        """What the whole procedure, choices included, predicts from these mean ratings.
+        """Return what the whole procedure, choices included, predicts from these mean ratings.
 
         Args:
             means: (P, K) bots' mean ratings, e.g. permuted.

@@ -144,7 +144,7 @@ def verdict_of(
 def _told(
     found: Evidence, n_bots: int, over_conversations: tuple[float, float] | None = None
 ) -> tuple[Finding, ...]:
-    """r with its intervals, against chance and rivals, the pairs, and the bot on which most hangs."""
+    """Return findings about r: its intervals, chance and rivals, the pairs, and the bot on which most hangs."""
     r, correlation, null95 = found.r, found.level.correlation, found.level.null95
     if n_bots < FEW_BOTS or r is None:
         return (finding("no_correlation", n_bots=n_bots, reason=correlation.reason),)
@@ -182,7 +182,7 @@ def _told(
 
 
 def _limits(frame: Frame, r: float) -> list[Finding]:
-    """How good a prediction could be at best, and what is left within groups of bots."""
+    """Return findings on how good a prediction could be at best, and on what is left within groups of bots."""
     found = []
     if frame.ceiling.best_r is not None:
         found.append(finding("ceiling", best_r=frame.ceiling.best_r))

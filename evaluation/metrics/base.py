@@ -60,7 +60,7 @@ class Metric(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Why it cannot be computed here, or None. Cheap: loads nothing."""
+        """Say why it cannot be computed here, or return None. Cheap: loads nothing."""
         ...
 
     def compute(
@@ -204,7 +204,7 @@ def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> M
 
 
 def missing(values: np.ndarray, reason: str) -> tuple[str, ...]:
-    """The reason, if one of the values is NaN: what `Measured.reasons` wants."""
+    """Return the reason if one of the values is NaN, in the form that `Measured.reasons` wants."""
     return (reason,) if np.isnan(values).any() else ()
 
 

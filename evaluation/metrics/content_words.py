@@ -33,7 +33,7 @@ _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def content_words(text: str) -> list[str]:
-    """The content words of a text, lower case, in order, with repeats."""
+    """Return the content words of a text, in lower case, in order and with repeats."""
     found = []
     for token in text.lower().translate(_CURLY).split():
         if token not in UNKNOWN:

@@ -22,7 +22,9 @@ from evaluation.metrics.tokens import TOKENIZER, lower_tokens
 
 
 def distinct(utterances: Iterable[Sequence[str]]) -> tuple[float, float]:
-    """distinct-1 and distinct-2 of several utterances together; pairs do not cross their borders.
+    """Compute distinct-1 and distinct-2 of several utterances together; pairs do not cross their borders.
+
+    distinct-n is the number of different n-grams divided by the number of all n-grams (Li et al. 2016).
 
     Args:
         utterances: the tokens of each.

@@ -28,11 +28,11 @@ class Feelings(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Why it cannot be used here, or None."""
+        """Say why it cannot be used here, or return None."""
         ...
 
     def read(self, texts: Sequence[str], shared: Shared) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) sentiment in [-1, 1] and (N, K) shares of emotions; NaN throughout for a blank text."""
+        """Return the texts' (N,) sentiment in [-1, 1] and (N, K) shares of emotions; NaN for a blank text."""
         ...
 
 

@@ -18,12 +18,12 @@ _LAUGH = re.compile(r"\b(?:a?(?:ha)+h?)\b")
 
 
 def laughs(text: str) -> int:
-    """How many words of the text are laughter, whatever their case: "Haha, ha!" has two."""
+    """Count the words of the text that are laughter, whatever their case: "Haha, ha!" has two."""
     return len(_LAUGH.findall(text.casefold()))
 
 
 def laughs_substring(text: str) -> int:
-    """How often the letters `ha` stand in the text, case-sensitive, as the released code counts."""
+    """Count how often the letters `ha` stand in the text, case-sensitive, as the released code does."""
     return text.count("ha")
 
 

@@ -128,23 +128,23 @@ class Layout:
         )
 
     def texts_at(self, turns: np.ndarray) -> list[str]:
-        """The utterances at these flat indices."""
+        """Return the utterances at these flat indices."""
         return [self.texts[i] for i in turns]
 
     def by_conversation(self, turns: np.ndarray) -> list[np.ndarray]:
-        """These turns (K,), in order, cut into C parts: each conversation's own."""
+        """Cut these turns (K,), which are in order, into C parts, one for each conversation."""
         first = np.arange(1, len(self.conversations))
         parts = np.split(turns, np.searchsorted(self.conversation_of[turns], first))
         return parts[: len(self.conversations)]  # of no conversation there is still one empty part
 
     def spread(self, turns: np.ndarray, values: np.ndarray | Sequence[float]) -> np.ndarray:
-        """(N,) array with the values at these turns and NaN elsewhere."""
+        """Return an (N,) array with the values at these turns and NaN elsewhere."""
         spread = np.full(len(self.texts), np.nan)
         spread[turns] = values
         return spread
 
     def mean(self, values: np.ndarray) -> np.ndarray:
-        """(C,) mean of (N,) values over the defined turns of each conversation, NaN if none is."""
+        """Average (N,) values over the defined turns of each conversation: (C,), NaN if none is defined."""
         n = len(self.conversations)
         defined = ~np.isnan(values)
         owner = self.conversation_of[defined]
@@ -154,7 +154,7 @@ class Layout:
 
 
 def run_ends(conversation: Conversation) -> list[int]:
-    """The index of the last turn of each speaker's run, in order."""
+    """Return the index of the last turn of each speaker's run, in order."""
     turns = conversation.turns
     return [
         i

@@ -44,11 +44,11 @@ class Classifier(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Why it cannot be used here, or None. Cheap."""
+        """Say why it cannot be used here, or return None. Cheap: loads nothing."""
         ...
 
     def probabilities(self, texts: Sequence[str | tuple[str, str]]) -> np.ndarray:
-        """(N,) probability of what it looks for in each text or pair."""
+        """Return the (N,) probability of what it looks for in each text or pair."""
         ...
 
 
@@ -61,13 +61,13 @@ class ReplyModel(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Why it cannot be used here, or None. Cheap."""
+        """Say why it cannot be used here, or return None. Cheap: loads nothing."""
         ...
 
     def surprise(
         self, replies: Sequence[tuple[Sequence[str], str]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How surprising each reply is after the turns before it.
+        """Measure how surprising each reply is after the turns before it.
 
         Args:
             replies: (earlier turns, reply).
@@ -235,7 +235,7 @@ class LocalLanguageModel(_Local):
     def _tokens(
         self, tokenizer: Any, before: Sequence[str], reply: str, limit: int
     ) -> tuple[list[int], int]:
-        """The tokens of one row, and where those of the reply begin that have something before them."""
+        """Return the tokens of one row, and where those of the reply begin that have something before them."""
         context = "".join(f"{text}\n" for text in list(before)[len(before) - self.window :])
         first = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
         told = tokenizer(context, add_special_tokens=False)["input_ids"] if context else []
@@ -246,7 +246,7 @@ class LocalLanguageModel(_Local):
         return [*first, *told, *said], max(start, 1)
 
     def _sums(self, model: Any, rows: Sequence[tuple[list[int], int]]) -> np.ndarray:
-        """(B,) negative log-likelihood of each row's tokens from its start on."""
+        """Return the (B,) negative log-likelihood of each row's tokens from its start on, in nats."""
         import torch
 
         width = max(len(tokens) for tokens, _ in rows)

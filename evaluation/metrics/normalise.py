@@ -12,7 +12,7 @@ import numpy as np
 
 
 def zscore(values: np.ndarray, *, epsilon: float = 0.0) -> np.ndarray:
-    """(x − mean) / (std + ε) with the population std of the defined values; NaN where that is 0/0."""
+    """Compute (x − mean) / (std + ε) with the population std of the defined values; NaN where that is 0/0."""
     defined = values[~np.isnan(values)]
     if not len(defined):
         return np.full(len(values), np.nan)
@@ -24,7 +24,7 @@ def zscore(values: np.ndarray, *, epsilon: float = 0.0) -> np.ndarray:
 
 
 def min_max(values: np.ndarray) -> np.ndarray:
-    """(x − min) / (max − min) over the defined values; NaN for a constant column."""
+    """Compute (x − min) / (max − min) over the defined values; NaN for a constant column."""
     defined = values[~np.isnan(values)]
     if not len(defined) or np.ptp(defined) == 0:
         return np.full(len(values), np.nan)
@@ -33,12 +33,15 @@ def min_max(values: np.ndarray) -> np.ndarray:
 
 
 def discounted(values: np.ndarray, conversation_of: np.ndarray, gamma: float) -> np.ndarray:
-    """R_t = r_t + γ R_{t+1} within each conversation, from its last row backwards.
+    """Compute R_t = r_t + γ R_{t+1} within each conversation, from its last row backwards: (R,).
 
     Args:
         values: (R,) rewards of rows, a conversation's rows in order and side by side.
         conversation_of: (R,) which conversation a row belongs to.
         gamma: the discount, 0 … 1.
+
+    Raises:
+        ValueError: gamma lies outside 0 … 1.
     """
     if not 0 <= gamma <= 1:
         raise ValueError(f"gamma is {gamma}; it must be between 0 and 1")
@@ -50,7 +53,7 @@ def discounted(values: np.ndarray, conversation_of: np.ndarray, gamma: float) ->
 
 
 def length_reward(n_rows: int, gamma: float = 0.95) -> np.ndarray:
-    """Conversation length as a reward: n·γ^(n−2−t) for row t (from 0), 0 for the last row: (n,)."""
+    """Turn a conversation's length into rewards: n·γ^(n−2−t) for row t (from 0), 0 for the last row: (n,)."""
     rewards = n_rows * gamma ** (n_rows - 2.0 - np.arange(n_rows))
     rewards[-1:] = 0.0
     return rewards
@@ -64,7 +67,7 @@ def combination(
     gamma: float = 0.9,
     epsilon: float = 1e-5,
 ) -> np.ndarray:
-    """Σ weight · z-score of the discounted reward, std + ε: what the released RL code maximises.
+    """Compute Σ weight · z-score of the discounted reward, with std + ε: what the released RL code maximises.
 
     The fact sheet does not give the size of ε; the default only keeps a constant reward at 0.
 

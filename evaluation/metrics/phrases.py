@@ -102,7 +102,7 @@ _CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
 
 
 def phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Any of the phrases as whole words; blanks within a phrase stand for any white space."""
+    """Return a pattern of any of the phrases as whole words; blanks within a phrase stand for any white space."""
     choices = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
     return re.compile(rf"(?<!\w)(?:{choices})(?!\w)")
 
@@ -114,7 +114,7 @@ _FOUND = {
 
 
 def has_phrase(kind: str, text: str) -> bool:
-    """Whether the text has a phrase of that kind, a key of `PHRASES` or `you`."""
+    """Tell whether the text has a phrase of that kind, a key of `PHRASES` or `you`."""
     return _FOUND[kind].search(text.lower().translate(_CURLY)) is not None
 
 

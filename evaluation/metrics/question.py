@@ -17,7 +17,7 @@ from evaluation.metrics.tokens import TOKENIZER, lower_tokens
 
 
 def question_score(text: str, tokens: Iterable[str]) -> float:
-    """Half a point for a question mark, half for a question word.
+    """Give half a point for a question mark and half a point for a question word.
 
     Args:
         text: the utterance.

@@ -37,8 +37,11 @@ _HIATUS = re.compile(
 
 @lru_cache(maxsize=50_000)
 def n_syllables(word: str) -> int:
-    """Syllables of an English word by its spelling: groups of vowels, less a silent e, plus the pairs of
-    vowels that are spoken apart ("radio", "being"); at least one. Some words are off by one."""
+    """Count the syllables of an English word by its spelling; at least one. Some words are off by one.
+
+    The count is that of its groups of vowels, less a silent e, plus the pairs of vowels that are spoken
+    apart ("radio", "being").
+    """
     word = word.lower().replace("qu", "q")
     n = len(_VOWELS.findall(word)) + len(_HIATUS.findall(word))
     if not _SPOKEN.search(word):
@@ -47,21 +50,21 @@ def n_syllables(word: str) -> int:
 
 
 def counts(text: str) -> tuple[int, int, int]:
-    """Words, sentences and syllables. A text with words has at least one sentence."""
+    """Count words, sentences and syllables. A text with words has at least one sentence."""
     words = _WORD.findall(text)
     sentences = sum(1 for part in _SENTENCE.split(text) if _WORD.search(part))
     return len(words), sentences, sum(map(n_syllables, words))
 
 
 def reading_ease(n_words: int, n_sentences: int, n_syllables: int) -> float:
-    """206.835 − 1.015 words/sentences − 84.6 syllables/words (Flesch 1948); NaN without a word."""
+    """Compute 206.835 − 1.015 words/sentences − 84.6 syllables/words (Flesch 1948); NaN without a word."""
     if not n_words:
         return float("nan")
     return 206.835 - 1.015 * n_words / n_sentences - 84.6 * n_syllables / n_words
 
 
 def reading_grade(n_words: int, n_sentences: int, n_syllables: int) -> float:
-    """0.39 words/sentences + 11.8 syllables/words − 15.59 (Kincaid et al. 1975); NaN without a word."""
+    """Compute 0.39 words/sentences + 11.8 syllables/words − 15.59 (Kincaid et al. 1975); NaN without a word."""
     if not n_words:
         return float("nan")
     return 0.39 * n_words / n_sentences + 11.8 * n_syllables / n_words - 15.59

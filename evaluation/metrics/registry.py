@@ -13,7 +13,10 @@ metric_kinds: Registry[Kind[Metric]] = Registry("kind of metric", "evaluation.me
 
 
 def register_metric(cls: C) -> C:
-    """Class decorator: makes one metric of the class (no arguments) and lists it; one with options is a kind, too."""
+    """Decorate a class: make one metric of it, without arguments, and list it.
+
+    A metric with options becomes a kind, too, of which `metrics.yaml` can make others.
+    """
     metrics.register(cls)
     if issubclass(cls, ConfiguredMetric):
         metric_kinds.add(Kind(cls.kind, cls, cls.options_type))
@@ -21,21 +24,21 @@ def register_metric(cls: C) -> C:
 
 
 def metric_list() -> list[Metric]:
-    """Every registered metric, by name. Loads nothing."""
+    """Return every registered metric, by name. Loads nothing."""
     return list(metrics)
 
 
 def metric_get(name: str) -> Metric:
-    """The metric called `name`.
+    """Return the metric called `name`.
 
     Raises:
-        UnknownName: with the nearest names.
+        UnknownName: there is none; the message names the nearest ones.
     """
     return metrics.get(name)
 
 
 def metric_defaults() -> list[Metric]:
-    """The metrics that are computed where nobody names any: by default, and available here."""
+    """Return the metrics that are computed where nobody names any: those that count as default and work here."""
     return [
         metric
         for metric in metrics

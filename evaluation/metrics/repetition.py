@@ -25,18 +25,18 @@ _NO_WORD = "the text has no content word"
 
 
 def conversation_repetition(earlier: set[str], text: str) -> int:
-    """−|content words of the text that are among the earlier ones|, each counted once; at most 0."""
+    """Return −|content words of the text that are among the earlier ones|, each counted once; at most 0."""
     return -len(earlier.intersection(content_words(text)))
 
 
 def utterance_repetition(text: str) -> int:
-    """−(tokens − distinct tokens) of the text, split at white space; at most 0."""
+    """Return −(tokens − distinct tokens) of the text, split at white space; at most 0."""
     tokens = text.split()
     return len(set(tokens)) - len(tokens)
 
 
 def word_similarity(text: str, answer: str) -> float:
-    """Distinct content words of the text that the answer has too, divided by the tokens of the text.
+    """Return the share of distinct content words that the answer has too among the text's tokens.
 
     Question words and unknown words do not count. NaN for a blank text.
     """

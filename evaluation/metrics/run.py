@@ -88,7 +88,7 @@ def compute_all(
 
 
 def joined(tables: Sequence[MetricTable]) -> MetricTable:
-    """Tables of one metric for different conversations, one below the other."""
+    """Join tables of one metric for different conversations, one below the other."""
     import pandas as pd
 
     if len(tables) == 1:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def similarity_columns(prefix: str, by: str = "") -> tuple[Column, ...]:
-    """The columns of one sentence encoder; `by` is appended to titles, "" for the default one."""
+    """Return the columns of one sentence encoder; `by` is appended to titles, "" for the default one."""
     more = f" ({by})" if by else ""
     return (
         *per_turn(
@@ -56,7 +56,7 @@ class SimilarityFamily(MetricDefaults):
     prefix: str
 
     def encode(self, texts: Sequence[str], shared: Shared) -> np.ndarray:
-        """(N, D) vectors of length 1."""
+        """Return the texts' (N, D) vectors of length 1."""
         raise NotImplementedError
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:

@@ -24,11 +24,11 @@ FEW_ANSWERS = "fewer than two answers to the bot"
 
 
 def slope_min_max(scores: np.ndarray) -> float:
-    """Slope from the lowest to the highest score: (S_min − S_max) / (i_min − i_max).
+    """Compute the slope from the lowest to the highest score: (S_min − S_max) / (i_min − i_max).
 
-    i counts the scores from the first on; undefined scores keep their place and are passed over. Positive
-    when the lowest comes before the highest. Of equal lowest scores the first is taken, of equal highest
-    the last, so a constant series has slope 0.
+    i counts the scores from the first on; undefined scores keep their place and are passed over. The slope is
+    positive when the lowest comes before the highest. Of equal lowest scores the first is taken, of equal
+    highest the last, so that a constant series has slope 0.
 
     Args:
         scores: (n,) in order, NaN where undefined.
@@ -46,13 +46,13 @@ def slope_min_max(scores: np.ndarray) -> float:
 
 
 def variance(scores: np.ndarray) -> float:
-    """Population variance of the defined scores, NaN with fewer than two: one has no spread to speak of."""
+    """Compute the population variance of the defined scores, NaN with fewer than two of them."""
     defined = scores[~np.isnan(scores)]
     return float(np.var(defined)) if len(defined) > 1 else float("nan")
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cosine of the rows of two (K, D) arrays: (K,), NaN where a row has no length."""
+    """Compute the cosine of the rows of two (K, D) arrays: (K,), NaN where a row has no length."""
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     dots = np.einsum("kd,kd->k", a, b)
     found = np.divide(dots, norms, out=np.full(len(dots), np.nan), where=norms > 0)
@@ -60,7 +60,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def sentiment_columns(prefix: str, by: str, title: str, shares: str) -> tuple[Column, ...]:
-    """The columns of one family.
+    """Return the columns of one family.
 
     Args:
         prefix: beginning of all names.
@@ -205,7 +205,7 @@ class SentimentFamily(MetricDefaults):
 
 
 def default_emotions() -> EmotionEncoder:
-    """The emotion encoder that `sentiment` is made with: our own head on the sentence encoder."""
+    """Return the emotion encoder that `sentiment` is made with: our own head on the sentence encoder."""
     from chatbots.encoders.emotion import emotion_encoder
 
     return emotion_encoder()

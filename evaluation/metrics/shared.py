@@ -21,7 +21,7 @@ MOST_TEXTS = 200_000
 
 
 def blank(text: str) -> bool:
-    """No character but white space: nothing a metric could describe."""
+    """Tell whether a text is nothing but white space, which no metric could describe."""
     return not text.strip()
 
 

@@ -115,7 +115,7 @@ class Rows:
 
 
 def cleaned(response: str) -> str:
-    """A response as the released code cleans it: without emoji and without blanks before it."""
+    """Clean a response as the released code does: without emoji and without blanks before it."""
     return _EMOJI.sub("", response).lstrip()
 
 
@@ -126,11 +126,11 @@ def row_values(
     feelings: Feelings | None = None,
     vectors: Vectors | None = None,
 ) -> dict[str, np.ndarray]:
-    """The raw quantities of every row, in the order of the fact sheet: name to (R,), never NaN.
+    """Compute the raw quantities of every row, in the order of the fact sheet: name to (R,), never NaN.
 
     Args:
-        feelings: of the sentiment family; the default emotion encoder.
-        vectors: of the word coherences; the default word vectors.
+        feelings: what reads sentiment; the default emotion encoder if None.
+        vectors: those of the word coherences; the default word vectors if None.
     """
     from chatbots.encoders.words import word_vectors
 
@@ -191,7 +191,7 @@ def row_values(
 def conversation_values(
     rows: Rows, values: dict[str, np.ndarray], n_conversations: int
 ) -> dict[str, np.ndarray]:
-    """The quantities of a whole conversation: name to (C,), NaN for one without a row."""
+    """Compute the quantities of a whole conversation: name to (C,), NaN for one without a row."""
     own = np.split(
         np.arange(len(rows)), np.searchsorted(rows.conversation_of, np.arange(1, n_conversations))
     )
@@ -233,7 +233,7 @@ def table_2019(
     vectors: Vectors | None = None,
     shared: Shared | None = None,
 ) -> pd.DataFrame:
-    """The 2019 table of these conversations, normalised columns (`…_z`, `…_minmax`) over all its rows.
+    """Make the 2019 table of these conversations, with columns normalised over all its rows (`…_z`, `…_minmax`).
 
     Returns:
         One row per row of the released table, with `chat_id`, `message`, `response` and all quantities;
@@ -259,7 +259,7 @@ def table_2019(
 
 
 def question_substring(text: str) -> float:
-    """The later variant: 1 if the text has a question mark and the letters of a question word, else 0."""
+    """Return 1 if the text has a question mark and the letters of a question word, else 0: the later variant."""
     return float("?" in text and any(word in text.lower() for word in QUESTION_WORDS))
 
 

@@ -47,7 +47,7 @@ _FORMULAS = {
 
 
 def coherence_columns(prefix: str, by: str = "") -> tuple[Column, ...]:
-    """The columns of one set of word vectors; `by` is appended to titles, "" for the default one."""
+    """Return the columns of one set of word vectors; `by` is appended to titles, "" for the default one."""
     return tuple(
         column
         for kind, (title, formula) in _FORMULAS.items()
@@ -70,7 +70,7 @@ class WordCoherenceFamily(MetricDefaults):
     prefix: str
 
     def vectors(self) -> Vectors:
-        """The word vectors, ready to be looked up."""
+        """Return the word vectors, ready to be looked up."""
         raise NotImplementedError
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:

@@ -15,7 +15,7 @@ from evaluation.metrics.shared import Shared
 
 
 def n_words(text: str) -> int:
-    """Words separated by white space; a blank text has none."""
+    """Count the words separated by white space; a blank text has none."""
     return len(text.split())
 
 
@@ -23,7 +23,7 @@ _PUNCTUATION = re.compile(r"[^\w\s]|_")
 
 
 def n_words_spoken(text: str) -> int:
-    """Words when all punctuation is taken out: "Well - I don't!" has three, an emoji alone none."""
+    """Count the words when all punctuation is taken out: "Well - I don't!" has three, an emoji alone none."""
     return n_words(_PUNCTUATION.sub("", text))
 
 

@@ -18,13 +18,13 @@ class Box:
     y1: float
 
     def overlap(self, other: Box) -> float:
-        """Shared area, in square pixels."""
+        """Return the shared area, in square pixels."""
         wide = min(self.x1, other.x1) - max(self.x0, other.x0)
         high = min(self.y1, other.y1) - max(self.y0, other.y0)
         return wide * high if wide > 0 and high > 0 else 0.0
 
     def outside(self, other: Box) -> float:
-        """Area of this box that lies outside the other."""
+        """Return the area of this box that lies outside the other, in square pixels."""
         return (self.x1 - self.x0) * (self.y1 - self.y0) - self.overlap(other)
 
 
@@ -45,10 +45,10 @@ def place_labels(
     bounds: Box,
     size: float = 13,
 ) -> list[Label]:
-    """One label for each point.
+    """Place one label for each point.
 
-    Every label tries places around its point, nearest first, and takes the cheapest; then each is tried
-    again, twice, now that the others stand. Covering another name costs most, then leaving the
+    Every label tries places around its point, nearest first, and takes the cheapest. Then each is tried
+    again, twice, now that the others have their places. Covering another name costs most, then leaving the
     plot, then covering a mark, then distance.
 
     Args:

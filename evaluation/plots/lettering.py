@@ -13,7 +13,7 @@ _SAFETY = 1.14  # Inter and Segoe UI run a little wider, DejaVu and Verdana more
 
 
 def text_width(text: str, size: float = 13, *, bold: bool = False) -> float:
-    """Pixels that one line of text takes, on the generous side."""
+    """Estimate the pixels that one line of text takes, rather too many than too few."""
     thousandths = 0
     for letter in text:
         if letter in _NARROW:
@@ -36,7 +36,7 @@ NAME_PX = text_width("n" * 24)
 
 
 def shorten(text: str, width: float, size: float = 13, *, bold: bool = False) -> str:
-    """The text, cut with an ellipsis where it is wider than `width` pixels."""
+    """Return the text, cut with an ellipsis where it is wider than `width` pixels."""
     text = " ".join(text.split())
     if text_width(text, size, bold=bold) <= width:
         return text
@@ -46,5 +46,5 @@ def shorten(text: str, width: float, size: float = 13, *, bold: bool = False) ->
 
 
 def plain(value: float) -> str:
-    """A tick's label: as few decimals as it takes."""
+    """Return a tick's label with as few decimals as it takes."""
     return f"{value:.10g}".replace("-", MINUS)

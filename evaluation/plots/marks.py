@@ -84,7 +84,7 @@ def _tile(x: float, y: float, slot: int, *, hollow: bool) -> Markup:
 def interval_mark(
     y: float, mean: float, low: float | None, high: float | None, *, hollow: bool = False
 ) -> Markup:
-    """A 6 px bar for the interval and a 3 × 15 px tick for the mean; arguments in pixels.
+    """Draw a 6 px bar for the interval and a 3 × 15 px tick for the mean; arguments in pixels.
 
     Without an interval only the tick is drawn. The bar is never narrower than 8 px, so that it can
     be seen and pointed at; the table has the exact numbers.
@@ -107,7 +107,7 @@ def cross_mark(
     y_span: tuple[float, float] | None,
     slot: int,
 ) -> Markup:
-    """Two interval lines that cross at a point; arguments in pixels."""
+    """Draw two interval lines that cross at a point; arguments in pixels."""
     classes = f"whisker {slot_class(slot)}"
     return group(
         line(x_span[0], y, x_span[1], y, class_=classes) if x_span else None,
@@ -116,7 +116,7 @@ def cross_mark(
 
 
 def mark_link(href: str | None, says: str, *children: object) -> Markup:
-    """A mark that says its values on hover and focus and leads to what is behind it.
+    """Make a mark that says its values on hover and focus and leads to what is behind it.
 
     The `<title>` serves where no script runs; the plots module moves it into its own tooltip.
     """

@@ -21,7 +21,7 @@ class Scale:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def held(self, value: float) -> float:
-        """The pixel of a value, kept within the scale's ends."""
+        """Return the pixel of a value, kept within the scale's ends."""
         return self(min(max(value, self.low), self.high))
 
 
@@ -38,7 +38,7 @@ def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
 
 
 def rating_ticks(low: float, high: float, at_most: int = 7) -> list[float]:
-    """Ticks of a rating scale: every whole step if they fit, else ends and middle."""
+    """Return the ticks of a rating scale: every whole step if they fit, else its ends and middle."""
     steps = high - low
     if float(low).is_integer() and float(high).is_integer() and steps + 1 <= at_most:
         return [low + i for i in range(int(steps) + 1)]
@@ -47,7 +47,7 @@ def rating_ticks(low: float, high: float, at_most: int = 7) -> list[float]:
 
 
 def padded(values: list[float], share: float = 0.06) -> tuple[float, float]:
-    """The range of the values with a little room at both ends."""
+    """Return the range of the values with a little room at both ends."""
     low, high = min(values), max(values)
     room = (high - low) * share or max(abs(high), 1) * share
     return low - room, high + room

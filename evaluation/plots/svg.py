@@ -12,12 +12,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def number(value: float) -> str:
-    """A coordinate, in pixels, with at most two decimals."""
+    """Write a coordinate, in pixels, with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))
 
 
 def el(tag: str, *children: object, **attributes: Any) -> Markup:
-    """One element.
+    """Make one element.
 
     Args:
         tag: its name.
@@ -52,29 +52,29 @@ def _child(child: object) -> str:
 
 
 def group(*children: object, **attributes: Any) -> Markup:
-    """A `<g>`."""
+    """Make a `<g>`, which groups elements."""
     return el("g", *children, **attributes)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, **attributes: Any) -> Markup:
-    """A straight line."""
+    """Make a straight line."""
     return el("line", x1=x1, y1=y1, x2=x2, y2=y2, **attributes)
 
 
 def rect(x: float, y: float, width: float, height: float, **attributes: Any) -> Markup:
-    """A rectangle; `rx` rounds it."""
+    """Make a rectangle; `rx` rounds its corners."""
     return el("rect", x=x, y=y, width=max(width, 0), height=height, **attributes)
 
 
 def text(x: float, y: float, content: object, **attributes: Any) -> Markup:
-    """Text on one line, `y` at its baseline."""
+    """Make a text on one line, `y` at its baseline."""
     return el("text", content, x=x, y=y, **attributes)
 
 
 def drawing(
     width: float, height: float, *children: object, name: str, interactive: bool, **attributes: Any
 ) -> Markup:
-    """The outer `<svg>`.
+    """Make the outer `<svg>`.
 
     A drawing whose marks are links is a group of named links, not one image: as an image its marks
     would be hidden from screen readers although the keyboard reaches them.

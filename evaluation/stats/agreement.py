@@ -51,7 +51,7 @@ class Agreement:
 def rating_table(
     values: Sequence[float] | np.ndarray, items: Sequence[Any], raters: Sequence[Any] | None = None
 ) -> np.ndarray:
-    """Ratings in a list to items × raters, both sorted by name; NaN where there is none.
+    """Arrange a list of ratings as items × raters, both sorted by name; NaN where there is none.
 
     Args:
         values, items, raters: (k,). Without raters the ratings of an item stand in the order given,
@@ -94,7 +94,9 @@ def cohen_kappa(
     n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
 ) -> Agreement:
-    """Agreement of two raters beyond chance, the interval by resampled items.
+    """Compute Cohen's kappa, the agreement of two raters beyond chance, with an interval by resampled items.
+
+    kappa = 1 − observed disagreement / disagreement by chance; Cohen (1960), with weights Cohen (1968).
 
     Args:
         first, second: (n,) numbers or labels; items without one of them (NaN, None) are left out.
@@ -123,7 +125,7 @@ def cohen_kappa(
 
 
 def _kappas(times: np.ndarray, codes: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Kappa of two raters' codes (n, 2) where item i counts times[b, i] times: (B,)."""
+    """Compute kappa of two raters' codes (n, 2) where item i counts times[b, i] times: (B,)."""
     given = np.eye(len(distance))
     size = times.sum(axis=1)
     observed = times @ distance[codes[:, 0], codes[:, 1]]
@@ -158,7 +160,7 @@ def pairwise_kappa(
     n_bootstrap: int = 1000,
     seed: int = 0,
 ) -> PairwiseKappa:
-    """The median of Cohen's kappa over pairs of raters, as Ghandeharioun et al. (2019) report.
+    """Return the median of Cohen's kappa over pairs of raters, as Ghandeharioun et al. (2019) report it.
 
     Args:
         table: (items, raters).
@@ -199,7 +201,7 @@ def pairwise_kappa(
 def fleiss_kappa(
     table: np.ndarray, *, level: float = 0.95, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
 ) -> Agreement:
-    """Agreement of many interchangeable raters beyond chance.
+    """Compute Fleiss' kappa, the agreement of many interchangeable raters beyond chance.
 
     Where items have different numbers of ratings, an item counts with its own pairs and categories by
     all ratings; with equal numbers this is Fleiss (1971) exactly. Items with one rating are left out.
@@ -231,7 +233,7 @@ def krippendorff_alpha(
     n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
 ) -> Agreement:
-    """1 − observed disagreement / disagreement of all pairable values; any number of raters, gaps allowed.
+    """Compute 1 − observed disagreement / disagreement of all pairable values; any number of raters, gaps allowed.
 
     The ordinal distance of two values is the number of ratings between them, which is the difference
     of their mid-ranks: so alpha for ordinal data is that for intervals on ranks.
@@ -268,7 +270,7 @@ def krippendorff_alpha(
 
 
 def _interval_alpha(table: np.ndarray, level: float, n_bootstrap: int, seed: int) -> Agreement:
-    """By sums: over ordered pairs of m values, Σ (x − y)² = 2 (m Σ x² − (Σ x)²)."""
+    """Compute alpha by sums: over ordered pairs of m values, Σ (x − y)² = 2 (m Σ x² − (Σ x)²)."""
     given = np.isfinite(table)
     table, given = table[given.sum(axis=1) >= 2], given[given.sum(axis=1) >= 2]
     if len(table) < 2:
@@ -287,7 +289,7 @@ def _interval_alpha(table: np.ndarray, level: float, n_bootstrap: int, seed: int
 
 
 def _one_minus(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """1 − observed / expected, NaN where nothing is expected."""
+    """Return 1 − observed / expected, NaN where nothing is expected."""
     good = expected > _TINY
     return 1 - np.divide(observed, expected, out=np.full(len(expected), np.nan), where=good)
 
@@ -309,7 +311,7 @@ def _codes(table: np.ndarray) -> tuple[np.ndarray, list[Any]]:
 
 
 def _counts(table: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-    """(items with at least two ratings, categories): how often each was given."""
+    """Count how often each category was given, by item with at least two ratings: (items, categories)."""
     codes, categories = _codes(table)
     counts = np.zeros((len(codes), len(categories)))
     for column in codes.T:
@@ -338,7 +340,7 @@ def _over_items(
     seed: int,
     size: int = 1,
 ) -> Agreement:
-    """The statistic of all items, and its percentiles over resampled ones."""
+    """Compute the statistic of all items, and its percentiles over resampled ones."""
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
         why = "all ratings are the same: agreement is certain"
@@ -354,7 +356,7 @@ def resample_items(
     seed: int,
     size: int = 1,
 ) -> np.ndarray:
-    """A statistic's values over resamples of the items: (n_bootstrap,).
+    """Compute a statistic's values over resamples of the items: (n_bootstrap,).
 
     Args:
         statistic: (B, n_items), how often each item was drawn, to (B,).
@@ -373,7 +375,7 @@ def resample_items(
 def with_interval(
     value: float, draws: np.ndarray, n_items: int, n_ratings: int, level: float
 ) -> Agreement:
-    """A value with the percentiles of its resamples, if most of them are defined."""
+    """Return a value with the percentiles of its resamples, if most of them are defined."""
     ends = _percentiles(draws, len(draws), level)
     if ends is None:
         return Agreement(value, None, None, n_items, n_ratings, reason=NO_INTERVAL)
@@ -389,7 +391,7 @@ def _percentiles(draws: np.ndarray, n: int, level: float) -> tuple[float, float]
 
 
 def undefined(n_items: int, n_ratings: int, reason: Reason) -> Agreement:
-    """No value, and why."""
+    """Return an agreement without a value, and the reason."""
     return Agreement(None, None, None, n_items, n_ratings, reason=reason)
 
 

@@ -90,7 +90,11 @@ class Anova:
     reason: Reason | None = None
 
     def term(self, name: str) -> Term:
-        """The term of this name; KeyError with the names there are."""
+        """Return the term of this name.
+
+        Raises:
+            KeyError: there is none; the message names those there are.
+        """
         for term in self.terms:
             if term.name == name:
                 return term
@@ -98,7 +102,7 @@ class Anova:
 
 
 def sum_of_ratings(table: np.ndarray) -> np.ndarray:
-    """(k, d) to (k,): NaN where a dimension is missing, since a sum of fewer is no smaller rating."""
+    """Add up the dimensions, (k, d) to (k,). NaN where one is missing, since a sum of fewer is no smaller rating."""
     return np.asarray(table, dtype=float).sum(axis=1)
 
 
@@ -109,7 +113,7 @@ def anova(
     max_order: int | None = None,
     level: float = 0.90,
 ) -> Anova:
-    """Factors' and interactions' effects on ratings.
+    """Analyse the effects of factors and their interactions on ratings.
 
     Args:
         values: (k,) ratings or sums of ratings; undefined ones are left out and counted.
@@ -153,7 +157,7 @@ def anova_from_cells(
     max_order: int | None = None,
     level: float = 0.90,
 ) -> Anova:
-    """The same from a published table of bots.
+    """Make the analysis of `anova` from a published table of bots.
 
     Args:
         means, n, sds: (c,) of each cell's ratings; sds with n − 1.
@@ -235,7 +239,7 @@ def _analyse(
 def _design(
     factors: Mapping[str, Sequence[str]], max_order: int | None
 ) -> tuple[dict[str, slice], np.ndarray]:
-    """Sum-to-zero columns per cell, and which belong to which term; the first is the intercept."""
+    """Return sum-to-zero columns per cell, and which belong to which term; the first is the intercept."""
     n_cells = len(next(iter(factors.values())))
     mains: dict[str, np.ndarray] = {}
     for name, levels in factors.items():
@@ -277,7 +281,10 @@ def _term(
 
 
 def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, float]:
-    """Noncentralities under which this F is just large or just small; eta² = λ / (λ + df1 + df2 + 1)."""
+    """Return the ends of the interval of eta², λ / (λ + df1 + df2 + 1).
+
+    λ is the noncentrality under which this F is just large, or just small, at the given level.
+    """
     from scipy import optimize, stats
 
     def noncentrality(probability: float) -> float:

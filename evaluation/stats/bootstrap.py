@@ -45,7 +45,7 @@ def mean_interval(
     n: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """The mean of the finite values with a percentile bootstrap interval.
+    """Return the mean of the finite values with a percentile bootstrap interval.
 
     Args:
         values: (k,), NaN where undefined.
@@ -86,7 +86,7 @@ def unit_sums(values: np.ndarray, units: np.ndarray | None) -> tuple[np.ndarray,
 
 
 def unit_covariance(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Covariance of means whose units are drawn whole, for many units: what resampling tends to.
+    """Return the covariance of means whose units are drawn whole, for many units: what resampling tends to.
 
     A mean is a ratio of sums over units, so its error is that of the units' residuals (Cochran, 1977,
     Sampling Techniques, section 6.4, on ratio estimators).
@@ -106,7 +106,7 @@ def unit_covariance(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def mean_draws(
     sums: np.ndarray, counts: np.ndarray, n: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Means of n resamples of the units: (n,)."""
+    """Draw the means of n resamples of the units: (n,)."""
     n_units = len(sums)
     equal = bool((counts == counts[0]).all())
     draws = np.empty(n)

@@ -72,7 +72,11 @@ class BradleyTerry:
     reason: str | None = None
 
     def probabilities(self, a: str, b: str) -> tuple[float, float, float]:
-        """P(a better), P(b better), P(tie), the place taken for even."""
+        """Return P(a better), P(b better) and P(tie), with no advantage of the place.
+
+        Raises:
+            KeyError: one of the bots is not in the fit.
+        """
         worth = {bot.bot: bot.worth for bot in self.bots}
         for name in (a, b):
             if name not in worth:
@@ -169,7 +173,7 @@ def bradley_terry(
 
 
 def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> str | None:
-    """What is missing for strengths at all."""
+    """Say what is missing for strengths at all, or return None."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -186,7 +190,7 @@ def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> str
 
 
 def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> str | None:
-    """Whether the likelihood grows without end in some direction, and which bots that moves.
+    """Say in which direction the likelihood grows without end, and which bots that moves; None if in no direction.
 
     It does when every judgement chose an alternative that the direction never makes less likely
     (Albert and Anderson, 1984, Biometrika 71); a linear programme looks for such a direction.
@@ -210,7 +214,7 @@ def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> s
 
 
 def _design(codes: np.ndarray, n_bots: int, *, ties: bool, place: bool) -> np.ndarray:
-    """(pairs, alternatives, parameters): strengths but the first bot's, log ν, place."""
+    """Return the design (pairs, alternatives, parameters): strengths but the first bot's, log ν, place."""
     n_alternatives = 3 if ties else 2
     x = np.zeros((len(codes), n_alternatives, n_bots + 2))
     rows = np.arange(len(codes))
@@ -228,7 +232,7 @@ def _design(codes: np.ndarray, n_bots: int, *, ties: bool, place: bool) -> np.nd
 
 
 def _newton(x: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Parameters, their covariance, and the score of each alternative at the optimum.
+    """Return the parameters, their covariance, and the score of each alternative at the optimum.
 
     Args:
         x: (pairs, alternatives, parameters).

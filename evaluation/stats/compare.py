@@ -103,7 +103,7 @@ def pairwise(
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down correction; undefined p-values stay so and do not count."""
+    """Correct p-values by Holm's step-down procedure; undefined ones stay undefined and do not count."""
     defined = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
@@ -125,7 +125,7 @@ class _Pair:
 
 
 def _distinct(participants: Sequence[Any]) -> np.ndarray:
-    """Codes of participants, those without a name each a code of their own."""
+    """Return codes of participants; those without a name get a code of their own each."""
     codes: dict[Any, int] = {}
     found = []
     for i, person in enumerate(participants):
@@ -135,7 +135,7 @@ def _distinct(participants: Sequence[Any]) -> np.ndarray:
 
 
 def _difference(array: np.ndarray, names: np.ndarray, a: str, b: str) -> _Pair | None:
-    """What can be said when a test cannot: the pair with its reason, or None if it can."""
+    """Return the pair with its reason where no test can be made, or None where one can."""
     x, y = array[names == a], array[names == b]
     if not len(x) or not len(y):
         return _Pair(a, b, None, reason=_no_rating(a if not len(x) else b))
@@ -175,7 +175,7 @@ def _by_participant(
     n: int,
     seed: int,
 ) -> list[_Pair]:
-    """Differences with the standard error of resampled participants, against Student's t."""
+    """Test the differences with the standard error of resampled participants, against Student's t."""
     from scipy import stats
 
     person, who = np.unique(people, return_inverse=True)
@@ -206,7 +206,7 @@ def _by_participant(
 
 
 def _errors(sums: np.ndarray, counts: np.ndarray, n: int, seed: int) -> np.ndarray:
-    """Standard errors of the differences of every two columns' means: (bots, bots).
+    """Return the standard errors of the differences of every two columns' means: (bots, bots).
 
     Args:
         sums, counts: (participants, bots).

@@ -46,7 +46,7 @@ class Correlation:
     reason: str | None = None
 
     def to_json(self, level: float = 0.95) -> dict[str, Any]:
-        """`{"r", "p", "ci95"}` with nulls where undefined, and then the reason."""
+        """Return `{"r", "p", "ci95"}` with nulls where undefined, and then the reason."""
         pair = None if self.low is None or self.high is None else [self.low, self.high]
         found: dict[str, Any] = {"r": self.r, "p": self.p, f"ci{round(level * 100)}": pair}
         if self.reason is not None:
@@ -115,12 +115,12 @@ def correlate(
 def correlate_all(
     x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, **options: Any
 ) -> dict[str, Correlation]:
-    """`correlate` by each of the three methods."""
+    """Correlate by each of the three methods; arguments as in `correlate`."""
     return {method: correlate(x, y, method, **options) for method in METHODS}
 
 
 def undefined_reason(x: np.ndarray, y: np.ndarray) -> str | None:
-    """Why finite series have no correlation, or None."""
+    """Say why finite series have no correlation, or return None."""
     if len(x) < 3:
         return f"only {len(x)} of the 3 pairs that a correlation needs"
     if is_constant(x) or is_constant(y):
@@ -129,19 +129,19 @@ def undefined_reason(x: np.ndarray, y: np.ndarray) -> str | None:
 
 
 def is_constant(values: np.ndarray) -> bool:
-    """Equal up to rounding: what is left of a constant after arithmetic must not be correlated."""
+    """Tell whether values are equal up to rounding: the rest of a constant after arithmetic must not be correlated."""
     return not len(values) or not bool(_varies(np.asarray(values, dtype=float)[None])[0])
 
 
 def _varies(rows: np.ndarray) -> np.ndarray:
-    """(k, n) to (k,): whether a row is more than a constant with rounding errors."""
+    """Tell for each row whether it is more than a constant with rounding errors: (k, n) to (k,)."""
     return np.ptp(rows, axis=1) > 1e-12 * np.maximum(1.0, np.abs(rows).max(axis=1))
 
 
 def fisher_interval(
     r: float, n: int, method: Method = "pearson", level: float = 0.95
 ) -> tuple[float | None, float | None]:
-    """tanh(atanh r ± z·sd), Var(atanh r) = 1/(n−3), 1.06/(n−3), .437/(n−4) by method.
+    """Return tanh(atanh r ± z·sd) with Var(atanh r) = 1/(n−3), 1.06/(n−3), .437/(n−4) by method.
 
     Fisher (1921); Fieller, Hartley and Pearson (1957), Biometrika 44, for the ranks. None if n is too
     small for a variance.
@@ -176,7 +176,7 @@ def rowwise(x: np.ndarray, y: np.ndarray, method: Method) -> np.ndarray:
 
 
 def _rowwise_kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """tau-b = Σ sgn(Δx) sgn(Δy) / √(pairs untied in x · pairs untied in y)."""
+    """Compute tau-b = Σ sgn(Δx) sgn(Δy) / √(pairs untied in x · pairs untied in y) of each row."""
     i, j = np.triu_indices(x.shape[1], k=1)
     step = max(1, _BLOCK // max(1, len(i)))
     out = np.full(len(x), np.nan)
@@ -221,7 +221,7 @@ def _draws_by_unit(
     n_bootstrap: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Coefficients of resamples of whole units, (n_bootstrap,)."""
+    """Compute the coefficients of resamples of whole units: (n_bootstrap,)."""
     codes = np.arange(len(x)) if codes is None else codes
     order = np.argsort(codes, kind="stable")
     members = np.split(order, np.cumsum(np.bincount(codes))[:-1])
@@ -249,7 +249,7 @@ def _draws_by_unit(
 
 
 def _weighted_kendall(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """tau-b of resamples in which pair i stands `times[k, i]` times, (k,): its sums run over pairs of pairs."""
+    """Compute tau-b of resamples in which pair i stands `times[k, i]` times, (k,); its sums run over pairs of pairs."""
     dx, dy = np.sign(x[:, None] - x), np.sign(y[:, None] - y)  # (n, n)
     both, untied_x, untied_y = (
         ((times @ m) * times).sum(axis=1) for m in (dx * dy, np.abs(dx), np.abs(dy))
@@ -259,7 +259,10 @@ def _weighted_kendall(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.nda
 
 
 def _weighted_spearman(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Spearman's rho of such resamples, (k,): Pearson's r of the mid-ranks within each."""
+    """Compute Spearman's rho of resamples in which pair i stands `times[k, i]` times, (k,).
+
+    It is Pearson's r of the mid-ranks within each resample.
+    """
     n = times.sum(axis=1, keepdims=True)
 
     def ranks(values: np.ndarray) -> np.ndarray:
@@ -283,7 +286,7 @@ def _pearson_by_unit(
     n_bootstrap: int,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Pearson's r needs only sums, and the sums of a resample are sums over its units."""
+    """Compute Pearson's r of resamples: (n_bootstrap,). It needs only sums, which add up over a resample's units."""
     x, y = x - x.mean(), y - y.mean()
     moments = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)  # (n, 6)
     sums = np.zeros((n_units, 6))
@@ -318,7 +321,7 @@ def within_groups(
     *,
     level: float = 0.95,
 ) -> Correlation:
-    """Pearson's r after taking each group's mean from both sides.
+    """Compute Pearson's r after taking each group's mean from both sides.
 
     A relation that is only a difference between groups (two training corpora, two model families)
     vanishes here. The means cost one degree of freedom per group beyond the first.
@@ -357,7 +360,7 @@ def permutation_null(
     n_permutations: int = 10_000,
     seed: int = 0,
 ) -> float | None:
-    """The coefficient that chance passes with probability 1 − quantile, when the pairing is shuffled.
+    """Return the coefficient that chance passes with probability 1 − quantile, when the pairing is shuffled.
 
     For predictions that were themselves learned from `y`, shuffle before the learning instead
     (`evaluation.hybrid` does).
@@ -373,7 +376,7 @@ def permutation_null(
 
 
 def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
-    """All permutations of n things if that is no more than asked for, else random ones: (k, n)."""
+    """Return all permutations of n things if that is no more than asked for, else random ones: (k, n)."""
     from itertools import permutations as every
     from math import factorial
 
@@ -384,6 +387,6 @@ def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
 
 
 def null_point(draws: np.ndarray, quantile: float = 0.95) -> float | None:
-    """The quantile of the defined draws, or None if there are hardly any."""
+    """Return the quantile of the defined draws, or None if there are hardly any."""
     defined = draws[np.isfinite(draws)]
     return float(np.quantile(defined, quantile)) if len(defined) >= 6 else None

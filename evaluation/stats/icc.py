@@ -48,7 +48,7 @@ def icc(
     n_bootstrap: int = N_BOOTSTRAP,
     seed: int = 0,
 ) -> Agreement:
-    """An intraclass correlation.
+    """Compute an intraclass correlation.
 
     Args:
         table: (items, raters), NaN where there is no rating. Form 1 takes items with different numbers
@@ -108,7 +108,7 @@ def icc(
 
 
 def _mean_squares(times: np.ndarray, x: np.ndarray, size: np.ndarray, *, two_way: bool) -> _Squares:
-    """Mean squares where item i counts times[b, i] times; x is (items, raters), 0 for gaps."""
+    """Compute mean squares where item i counts times[b, i] times; x is (items, raters), 0 for gaps."""
     n = times.sum(axis=1)
     sums, squares = x.sum(axis=1), (x**2).sum(axis=1)
     number = times @ size
@@ -176,7 +176,7 @@ def _f_interval(
 def _two_way_interval(
     b: float, j: float, e: float, n: int, k: float, upper: float
 ) -> tuple[float, float]:
-    """Form 2: Satterthwaite's degrees of freedom, Shrout and Fleiss (1979), p. 424."""
+    """Compute the interval of form 2 by Satterthwaite's degrees of freedom, Shrout and Fleiss (1979), p. 424."""
     from scipy import stats
 
     r = (b - e) / (b + (k - 1) * e + k * (j - e) / n)

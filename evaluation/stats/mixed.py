@@ -85,7 +85,7 @@ def mixed_model(
     *,
     level: float = 0.95,
 ) -> MixedModel:
-    """Bots' means and differences with raters as a random effect.
+    """Estimate the bots' means and differences with raters as a random effect.
 
     Args:
         values: (k,) ratings; undefined ones are left out.
@@ -194,23 +194,23 @@ class _Likelihood:
         return normal, solution, max(rest, 0.0), float(np.log1p(self.size * ratio).sum())
 
     def no_error(self) -> bool:
-        """Whether bots and raters explain everything."""
+        """Tell whether bots and raters explain everything, so that no error is left."""
         return self._parts(_TOP)[2] <= 1e-12 * max(self.squares, 1e-300)
 
     def minus_twice_log(self, share: float) -> float:
-        """−2 log restricted likelihood up to a constant, the error variance profiled out."""
+        """Return −2 log restricted likelihood up to a constant, the error variance profiled out."""
         normal, _, rest, log_v = self._parts(share)
         return (self.n - self.n_bots) * np.log(rest) + log_v + float(np.linalg.slogdet(normal)[1])
 
     def solve(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Bots' means, their covariance, and the error variance."""
+        """Return the bots' means, their covariance, and the error variance."""
         normal, solution, rest, _ = self._parts(share)
         variance = rest / (self.n - self.n_bots)
         return solution + self.centre, variance * np.linalg.inv(normal), variance
 
 
 def _share(likelihood: _Likelihood, level: float) -> tuple[float, float, float]:
-    """The raters' share of the variance and its profile likelihood interval."""
+    """Return the raters' share of the variance and its profile likelihood interval."""
     from scipy import optimize, stats
 
     grid = np.concatenate([[0.0], np.linspace(0.005, 0.99, 60), [0.999, _TOP]])
@@ -243,7 +243,10 @@ def _bot_means(
     y: np.ndarray,
     bot: np.ndarray,
 ) -> tuple[BotMean, ...]:
-    """Another sample of raters would move all means together: their df are the raters'."""
+    """Return each bot's mean with its interval.
+
+    Another sample of raters would move all means together, so their degrees of freedom are the raters'.
+    """
     from scipy import stats
 
     half = float(stats.t.ppf(0.5 + level / 2, df)) * np.sqrt(np.diag(covariance))
@@ -265,7 +268,7 @@ def _bot_means(
 def wald_comparisons(
     labels: Sequence[str], estimates: np.ndarray, covariance: np.ndarray, df: float, level: float
 ) -> tuple[Comparison, ...]:
-    """Wald tests of all pairs of estimates, against Student's t with df (or the normal, inf)."""
+    """Test all pairs of estimates by Wald's test, against Student's t with df (or the normal, inf)."""
     from scipy import stats
 
     quantile = float(stats.t.ppf(0.5 + level / 2, df))
@@ -291,7 +294,7 @@ def wald_comparisons(
 
 
 def _test(coefficients: np.ndarray, covariance: np.ndarray, df: int) -> tuple[float, float]:
-    """F test that all bots' means are the same."""
+    """Test by F whether all bots' means are the same; return F and its p-value."""
     from scipy import stats
 
     k = len(coefficients) - 1

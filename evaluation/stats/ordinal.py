@@ -77,7 +77,11 @@ class OrdinalModel:
     reason: Reason | None = None
 
     def probability_higher(self, a: str, b: str) -> float:
-        """P(a rating of a above one of b) + ½ P(the same), by the model; .5: no difference."""
+        """Return P(a rating of a above one of b) + ½ P(the same), by the model; .5 means no difference.
+
+        Raises:
+            KeyError: one of the bots is not in the fit.
+        """
         found = {bot.bot: np.array(bot.probabilities) for bot in self.bots}
         for name in (a, b):
             if name not in found:
@@ -163,9 +167,12 @@ def ordinal_model(
 
 
 def _separated(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Bots on either side of a point that their ratings share at most, and its place; None if they overlap.
+    """Find a point at which the bots separate: no rating of one side is above it, none of the other below it.
 
     The likelihood then grows for ever as the two sides move apart.
+
+    Returns:
+        The bots above, the bots below, and the point's place; None if the bots overlap everywhere.
     """
     lowest = (counts > 0).argmax(axis=1)
     highest = counts.shape[1] - 1 - (counts[:, ::-1] > 0).argmax(axis=1)
@@ -177,12 +184,12 @@ def _separated(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
 
 
 def _split(parameters: np.ndarray, n_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds (n_points − 1,) and effects (n_bots,), the first bot's being 0."""
+    """Split the parameters into thresholds (n_points − 1,) and effects (n_bots,), the first bot's being 0."""
     return parameters[: n_points - 1], np.concatenate([[0.0], parameters[n_points - 1 :]])
 
 
 def _probabilities(parameters: np.ndarray, n_points: int) -> np.ndarray:
-    """(n_bots, n_points)."""
+    """Return the probability of each point by bot: (n_bots, n_points)."""
     from scipy.special import expit
 
     thresholds, effects = _split(parameters, n_points)
@@ -196,7 +203,7 @@ def _probabilities(parameters: np.ndarray, n_points: int) -> np.ndarray:
 
 
 def _scores(parameters: np.ndarray, n_bots: int, n_points: int) -> np.ndarray:
-    """Gradient of log P(point | bot): (n_bots, n_points, n_parameters)."""
+    """Return the gradient of log P(point | bot): (n_bots, n_points, n_parameters)."""
     from scipy.special import expit
 
     thresholds, effects = _split(parameters, n_points)
@@ -213,7 +220,7 @@ def _scores(parameters: np.ndarray, n_bots: int, n_points: int) -> np.ndarray:
 
 
 def _fisher_scoring(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Parameters and their expected information at the optimum; None if there is none."""
+    """Return the parameters and their expected information at the optimum; None if there is none."""
     n_bots, n_points = counts.shape
     below = np.cumsum(counts.sum(axis=0))[:-1] / counts.sum()
     parameters = np.concatenate([np.log(below / (1 - below)), np.zeros(n_bots - 1)])

@@ -200,7 +200,7 @@ def screen_raters(
 
 
 def _flat(study: _Study, own: np.ndarray) -> Finding:
-    """The same answer to all questions, as worded: negative statements answered like positive ones."""
+    """Look for the same answer to all questions, as worded: negative statements answered like positive ones."""
     limit = study.limits.flat_share
     worded = study.worded[own]
     asked = np.isfinite(worded).sum(axis=1) >= 3
@@ -225,7 +225,7 @@ def _narrow(study: _Study, own: np.ndarray) -> Finding:
 
 
 def _disagrees(study: _Study, own: np.ndarray) -> Finding:
-    """Correlation with the other raters' means, dimension by dimension centred."""
+    """Correlate the rater with the other raters' means, dimension by dimension centred."""
     limit = study.limits.min_correlation
     if study.bots is None:
         return _cannot("disagrees", limit, "no bots given")
@@ -267,7 +267,7 @@ def _too_fast(study: _Study, own: np.ndarray) -> Finding:
 
 
 def _contradicts(study: _Study, own: np.ndarray) -> Finding:
-    """Agreeing (or disagreeing) with a statement and with its opposite."""
+    """Look for agreement (or disagreement) with a statement and with its opposite."""
     limit = study.limits.max_contradiction
     if study.turned.all() or not study.turned.any():
         return _cannot("contradicts", limit, "no statements of opposite wording")
@@ -285,7 +285,10 @@ def _contradicts(study: _Study, own: np.ndarray) -> Finding:
 
 
 def _control(study: _Study, own: np.ndarray) -> Finding:
-    """The answers about one conversation resemble each other: p is a yardstick, not a chance of error."""
+    """Test whether the rater rates controls lower than bots.
+
+    The answers about one conversation resemble each other, so p is a yardstick, not a chance of error.
+    """
     from scipy import stats
 
     limit = study.limits.control_p
@@ -333,7 +336,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _centred(table: np.ndarray) -> np.ndarray:
-    """Column by column, 0 for gaps."""
+    """Centre each column of the table; gaps become 0."""
     known = np.isfinite(table)
     number = np.maximum(known.sum(axis=0), 1)
     means = np.where(known, table, 0.0).sum(axis=0) / number
@@ -363,7 +366,7 @@ class Detection:
 
 
 def detection(verdicts: Sequence[Verdict], bad: Sequence[Any], *, level: float = 0.95) -> Detection:
-    """Precision and recall of a filter, given who is known to be bad.
+    """Measure precision and recall of a filter, given who is known to be bad.
 
     Args:
         verdicts: of `screen_raters`.

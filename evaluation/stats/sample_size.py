@@ -80,7 +80,10 @@ class PairPlan:
 def corrected_alpha(
     alpha: float, n_comparisons: int, correction: Literal["bonferroni", "sidak"] = "bonferroni"
 ) -> float:
-    """The level of one comparison among several."""
+    """Return the level of one comparison among several.
+
+    It is alpha / m by Bonferroni and 1 − (1 − alpha)^(1/m) by Šidák, for m comparisons.
+    """
     if n_comparisons < 1:
         raise ValueError(f"n_comparisons is {n_comparisons}; it must be at least 1")
     if correction == "sidak":
@@ -89,7 +92,7 @@ def corrected_alpha(
 
 
 def n_pairs(n_bots: int) -> int:
-    """Comparisons among all pairs of bots."""
+    """Count the comparisons among all pairs of bots."""
     return comb(n_bots, 2)
 
 
@@ -102,7 +105,7 @@ def power_reached(
     design: Design = "independent",
     correlation: float = 0.0,
 ) -> float:
-    """Chance that a two-sided t-test with n raters per bot shows the difference.
+    """Return the chance that a two-sided t-test with n raters per bot shows the difference.
 
     Args:
         n: raters per bot, at least 2.
@@ -129,7 +132,7 @@ def raters_needed(
     ratings_per_rater: int = 1,
     rater_share: float = 0.0,
 ) -> Need:
-    """The fewest raters per bot that show a difference with the power asked for.
+    """Return the fewest raters per bot that show a difference with the power asked for.
 
     Args:
         difference: to be told apart; sd: of single ratings of one bot; both in points of the scale.
@@ -184,7 +187,7 @@ def detectable_difference(
     design: Design = "independent",
     correlation: float = 0.0,
 ) -> float:
-    """The smallest difference, in points, that n raters per bot show with the power asked for."""
+    """Return the smallest difference, in points, that n raters per bot show with the power asked for."""
     from scipy import optimize
 
     _check(1.0, sd, alpha, correlation)
@@ -209,7 +212,7 @@ def plan_from_ratings(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> list[PairPlan]:
-    """For every pair of bots, the raters that would have been needed, by this study's own spread.
+    """Return for every pair of bots the raters that would have been needed, by this study's own spread.
 
     Where raters rate several bots, error and difference are those of the mixed model, so what such a
     design gains is kept. A plan for the observed difference alone is too hopeful about half of the
@@ -330,7 +333,7 @@ def _power(
 
 
 def _least(reached: Callable[[int], float], power: float, guess: float) -> int | None:
-    """The smallest n ≥ 2 with enough power, which grows with n; looked for around a guess."""
+    """Find the smallest n ≥ 2 with enough power, which grows with n; the search begins at a guess."""
     if guess > MOST:
         return None
     low, step = max(2, int(guess)), 1

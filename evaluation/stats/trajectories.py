@@ -56,7 +56,7 @@ class Course:
 def extremes(
     scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: int = 0
 ) -> Extremes:
-    """The k conversations of highest and the k of lowest score, ties at the border drawn by the seed.
+    """Choose the k conversations of highest and the k of lowest score, ties at the border drawn by the seed.
 
     Args:
         scores: (n,) NaN: not rated, never chosen.
@@ -84,7 +84,7 @@ def extremes(
 
 
 def course(rows: Sequence[Sequence[float | None]], *, level: float = LEVEL) -> Course:
-    """Mean by turn with the interval of Student's t.
+    """Return the mean by turn with the interval of Student's t.
 
     Args:
         rows: a conversation's values turn by turn, None or NaN where undefined; lengths may differ.

@@ -45,7 +45,7 @@ def rater_zscores(
     mode: Literal["z", "centre"] = "z",
     pooled: bool = False,
 ) -> RaterScores:
-    """(value − mean of its rater) / standard deviation of its rater (n − 1).
+    """Standardise each value by its rater: (value − mean of its rater) / standard deviation of its rater (n − 1).
 
     Args:
         values: (k,) ratings, or (k, d) with d dimensions; NaN where undefined.
@@ -95,7 +95,7 @@ def rater_zscores(
 
 
 def rater_codes(raters: Sequence[Any]) -> np.ndarray:
-    """(k,) one integer per person, 0 … in order of appearance; each unknown one is a person apart."""
+    """Give each person a number: (k,) integers, 0 … in order of appearance; each unknown one is a person apart."""
     codes: dict[Any, int] = {}
     found = np.empty(len(raters), dtype=int)
     for i, rater in enumerate(raters):
@@ -105,7 +105,7 @@ def rater_codes(raters: Sequence[Any]) -> np.ndarray:
 
 
 def is_unknown(rater: Any) -> bool:
-    """Nobody known: None, NaN or an empty name."""
+    """Tell whether nobody is known: None, NaN or an empty name."""
     return rater is None or rater != rater or rater == ""
 
 
@@ -118,7 +118,7 @@ def _rows_by_rater(raters: Sequence[Any], given: np.ndarray) -> dict[str | None,
 
 
 def _standardised(columns: np.ndarray, mode: Literal["z", "centre"]) -> np.ndarray:
-    """Column by column of (n, d), NaN ones apart; a constant column has no z-scores."""
+    """Standardise (n, d) column by column, with NaN left apart; a constant column has no z-scores."""
     out = np.full(columns.shape, np.nan)
     for j, column in enumerate(columns.T):
         known = column[np.isfinite(column)]
