@@ -115,7 +115,7 @@ def bots_discover() -> None:
 
 
 def bot_entry_list() -> list[BotEntry]:
-    """Every registered bot, by name, and the broken entries of `bots.yaml`, which are never available."""
+    """Return every registered bot, by name, and the broken entries of `bots.yaml`, which are never available."""
     bots_discover()
     healths = {health.bot_id: health for health in BotHealth.objects.all()}
     found = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list()]
@@ -131,7 +131,7 @@ def bot_entry_list() -> list[BotEntry]:
 
 
 def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
-    """One bot as lists show it, with its health where that is known."""
+    """Return one bot as lists show it, with its health where that is known."""
     reason = storable(bot.unavailable_reason() or "") or _cap_reason(bot)
     return BotEntry(
         id=bot.name,
@@ -146,7 +146,7 @@ def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
 
 
 def bots_to_try(pool: str | None) -> list[str]:
-    """Bots of the pool that are set aside and whose next trial is due; None: of all pools."""
+    """Return the bots of the pool that are set aside and whose next trial is due; None stands for all pools."""
     due = BotHealth.objects.filter(set_aside_at__isnull=False, try_at__lte=timezone.now())
     return [
         bot_id
@@ -165,13 +165,13 @@ def _may_be_tried(bot_id: str, n_tries: int) -> bool:
 
 
 def bot_tries_itself(entry: BotEntry) -> bool:
-    """Whether a bot host goes on trying a bot that was set aside."""
+    """Tell whether a bot host goes on trying a bot that was set aside."""
     n_tries = entry.health.n_tries if entry.health is not None else 0
     return entry.is_set_aside and _may_be_tried(entry.id, n_tries)
 
 
 def _cap_reason(bot: Bot) -> str | None:
-    """That the bot's cap leaves too little for one more reply; None if it has room or no cap."""
+    """Say that the bot's cap leaves too little for one more reply; None if it has room or no cap."""
     if not isinstance(bot, PaidBot) or bot.max_cost is None:
         return None
     spent = spending_spent(Spending.Of.BOT, bot.name)
@@ -188,23 +188,23 @@ def _paid(bot_ids: Collection[str]) -> list[PaidBot]:
 
 
 def bots_unpriced(bot_ids: Collection[str]) -> list[str]:
-    """Those of them that may cost money, nobody knows how much."""
+    """Return those of the bots that may cost money while nobody knows how much."""
     return [bot.name for bot in _paid(bot_ids) if bot.least_bound.cost is None]
 
 
 def bots_least_cost(bot_ids: Collection[str]) -> dict[str, float]:
-    """Of those that may cost money, the most that their cheapest reply may cost."""
+    """Return, for those that may cost money, the most that their cheapest reply may cost."""
     return {bot.name: bot.least_bound.cost or 0.0 for bot in _paid(bot_ids)}
 
 
 def spending_spent(of: str, key: str) -> float:
-    """What has been spent or set aside, in the currency of the prices."""
+    """Return what has been spent or set aside, in the currency of the prices."""
     account = Spending.objects.filter(of=of, key=key).first()
     return account.spent if account is not None else 0.0
 
 
 def spending_by_key(of: str, keys: Collection[str] | None = None) -> dict[str, Spending]:
-    """The accounts there are, by bot id or study number; None: all."""
+    """Return the accounts there are, by bot id or study number; None stands for all keys."""
     rows = Spending.objects.filter(of=of)
     if keys is not None:
         rows = rows.filter(key__in=list(keys))
@@ -212,10 +212,10 @@ def spending_by_key(of: str, keys: Collection[str] | None = None) -> dict[str, S
 
 
 def bot_find(bot_id: str) -> Bot:
-    """The registered bot.
+    """Return the registered bot.
 
     Raises:
-        UnknownName: with the nearest names.
+        UnknownName: there is none, or its entry in `bots.yaml` is broken; the message names the nearest ones.
     """
     bots_discover()
     try:
@@ -228,7 +228,7 @@ def bot_find(bot_id: str) -> Bot:
 
 
 def bots_unknown(bot_ids: Collection[str]) -> list[str]:
-    """A sentence for each of `bot_ids` that no bot here has, with the nearest names."""
+    """Return a sentence for each of `bot_ids` that no bot here has, with the nearest names."""
     found = []
     for bot_id in bot_ids:
         try:
@@ -239,16 +239,16 @@ def bots_unknown(bot_ids: Collection[str]) -> list[str]:
 
 
 def bot_available_ids(bot_ids: list[str]) -> list[str]:
-    """Those of `bot_ids` that can be offered to people now, in the same order."""
+    """Return those of `bot_ids` that can be offered to people now, in the same order."""
     entries = {entry.id: entry for entry in bot_entry_list()}
     return [bot_id for bot_id in bot_ids if bot_id in entries and entries[bot_id].is_offered]
 
 
 def bot_pool(bot_id: str) -> str:
-    """The pool of bot hosts that serves this bot."""
+    """Return the pool of bot hosts that serves this bot."""
     return settings.CONFAB_BOT_POOLS.get(bot_id, "default")
 
 
 def bot_pools() -> list[str]:
-    """All pools, "default" first."""
+    """Return all pools, "default" first."""
     return ["default", *sorted(set(settings.CONFAB_BOT_POOLS.values()) - {"default"})]

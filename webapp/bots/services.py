@@ -27,7 +27,7 @@ LONGEST_TRY_AFTER = timedelta(hours=1)
 
 
 def bot_version_record(*, bot: Bot) -> BotVersion:
-    """The row of this bot as it is now, made on first use."""
+    """Return the row of this bot as it is now, made on first use."""
     identity = bot.identity
     version, _ = BotVersion.objects.get_or_create(
         key=identity.key,
@@ -44,7 +44,7 @@ def bot_version_record(*, bot: Bot) -> BotVersion:
 
 
 def bot_version_record_imported(*, bot_id: str, source: str) -> BotVersion:
-    """The row of a bot known only by name from imported conversations of `source`."""
+    """Return the row of a bot that is known only by name, from imported conversations of `source`."""
     identity = Identity(bot_id, "imported", {"source": source})
     version, _ = BotVersion.objects.get_or_create(
         key=identity.key,

@@ -47,12 +47,12 @@ class ConversationAdmin(ReadOnly, admin.ModelAdmin):
     show_full_result_count = False
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
-        """Also by the participant's id on a platform, for those who may see it."""
+        """Search also by the participant's id on a platform, for those who may see it."""
         return private_search(request, self.search_fields, "participant__external_id")
 
     @admin.display(description=_("reader"))
     def reader(self, conversation: Conversation) -> str:
-        """Where it is read with its metrics."""
+        """Link to the page that shows the conversation with its metrics."""
         return format_html(
             '<a href="{}">{}</a>',
             reverse("dashboard:conversation", args=[conversation.pk]),

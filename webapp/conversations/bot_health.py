@@ -11,10 +11,10 @@ from webapp.core.health import Health
 
 
 def bots_health() -> Health:
-    """Ages of the last heartbeats; embedded also: the running studies' bots are loaded, and how busy they are.
+    """Return the ages of the last heartbeats and, embedded, whether the running studies' bots are loaded and how busy.
 
-    A bot host of its own that is silent does not make a web process unhealthy: people can still
-    write, and their replies come when the host is back.
+    A bot host in a process of its own that is silent does not make a web process unhealthy: people can
+    still write, and their replies come when the host is back.
     """
     details: dict[str, object] = {"heartbeat_age_s": heartbeat_ages_s()}
     if not settings.CONFAB_BOT_HOST_IN_PROCESS:

@@ -42,7 +42,7 @@ TYPING_MAX_S = 8.0
 
 
 def bot_host_channels() -> list[str]:
-    """The channels of all pools."""
+    """Return the channels of all pools."""
     return [events.bot_host_channel(pool) for pool in bot_pools()]
 
 
@@ -50,11 +50,11 @@ class BotHostConsumer(AsyncConsumer):
     """Hands requests to the process's runtime and returns at once."""
 
     async def reply_request(self, message: dict[str, Any]) -> None:
-        """A reply is due in `conversation_id`."""
+        """Ask the runtime for the reply that is due in `conversation_id`."""
         runtime_get().request(uuid.UUID(message["conversation_id"]))
 
     async def tryout_request(self, message: dict[str, Any]) -> None:
-        """The dashboard tries a bot out."""
+        """Ask the runtime for a reply to the dashboard, which tries a bot out."""
         runtime_get().tryout(message)
 
 
@@ -260,7 +260,7 @@ class BotHostRuntime:
                 await asyncio.sleep(1)
 
     async def _beat(self) -> None:
-        """Every third of a lease: renew leases, show signs of life, take up what lies waiting."""
+        """Renew leases, show a sign of life and take up what lies waiting, three times in the length of a lease."""
         pause_s = settings.CONFAB_REPLY_LEASE_S / 3
         while True:
             try:
@@ -288,10 +288,10 @@ def _said(error: BaseException) -> str:
 
 
 def bots_of_running_studies(pool: str | None) -> list[str]:
-    """The bots that participants may meet now, in this pool.
+    """Return the bots of this pool that participants may meet now.
 
-    Without those of the second demo study, which every installation has and few use: six models are not
-    to hold up the start, nor to lie in the memory unasked. They are loaded by the first message.
+    Those of the second demo study, which every installation has and few use, are left out: its six models
+    must neither hold up the start nor take memory unasked. They are loaded by the first message.
     """
     bot_ids: dict[str, None] = {}
     studies = Study.objects.filter(state=Study.State.COLLECTING).exclude(key=DEMO_PAPER_KEY)
@@ -313,7 +313,7 @@ _runtime: BotHostRuntime | None = None
 
 
 def runtime_get(*, pool: str | None = None) -> BotHostRuntime:
-    """This process's runtime, made on first use."""
+    """Return this process's runtime, made on first use."""
     global _runtime
     if _runtime is None:
         _runtime = BotHostRuntime(pool=pool)
@@ -321,5 +321,5 @@ def runtime_get(*, pool: str | None = None) -> BotHostRuntime:
 
 
 def runtime_existing() -> BotHostRuntime | None:
-    """This process's runtime, if it has one."""
+    """Return this process's runtime, if it has one."""
     return _runtime

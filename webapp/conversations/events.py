@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 
 def conversation_group(conversation_id: UUID | str) -> str:
-    """The group that every open page of a conversation belongs to."""
+    """Return the group that every open page of a conversation belongs to."""
     return f"conversation.{conversation_id}"
 
 
 def bot_host_channel(pool: str) -> str:
-    """The channel on which the bot hosts of a pool hear of work."""
+    """Return the channel on which the bot hosts of a pool hear of work."""
     return f"bot-host.{pool}"
 
 
@@ -56,7 +56,7 @@ async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
 
 
 async def _try(sending: Awaitable[None]) -> None:
-    """A layer that is away loses a message, as it may at any time, and fails nothing that is stored."""
+    """Send a message that may be lost: a channel layer that is away fails nothing that is stored."""
     try:
         await sending
     except (OSError, RedisError, ChannelFull) as error:
@@ -66,13 +66,13 @@ async def _try(sending: Awaitable[None]) -> None:
 async def tryout_reply(
     bot_id: str, turns: list[dict[str, str]], seed: int = 0, timeout_s: float = 70.0
 ) -> str:
-    """A reply for the dashboard's try-it chat, stored nowhere.
+    """Return a reply for the dashboard's try-it chat, which is stored nowhere.
 
     Args:
         turns: `{"speaker": "human"|"bot", "text": …}`, oldest first.
 
     Raises:
-        BotError: with the reason, also when no bot host answers in time.
+        BotError: there is no reply, also when no bot host answers in time; the message gives the reason.
     """
     layer = get_channel_layer()
     answer_to = await layer.new_channel()
@@ -96,7 +96,7 @@ async def tryout_reply(
 
 
 async def tryout_answer(answer_to: str, *, text: str = "", error: str = "") -> None:
-    """The bot host's answer to `tryout_reply`."""
+    """Send the bot host's answer to `tryout_reply`."""
     await get_channel_layer().send(
         answer_to, {"type": "tryout.answer", "text": text, "error": error}
     )

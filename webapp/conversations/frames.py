@@ -77,7 +77,7 @@ def _bad(message: str, client_id: Any = None) -> Refused:
 
 
 def turn_frame(*, turn: int, text: str, client_id: UUID | str) -> dict[str, Any]:
-    """The message is stored."""
+    """Say that the message is stored."""
     return {
         "type": "turn",
         "turn": turn,
@@ -88,22 +88,22 @@ def turn_frame(*, turn: int, text: str, client_id: UUID | str) -> dict[str, Any]
 
 
 def token_frame(*, turn: int, offset: int, text: str) -> dict[str, Any]:
-    """A piece of a reply; `offset` counts the characters before it, 0 starts it anew."""
+    """Send a piece of a reply; `offset` counts the characters before it, and 0 starts the reply anew."""
     return {"type": "token", "turn": turn, "offset": offset, "text": text}
 
 
 def reply_frame(*, turn: int, text: str, can_rate: bool) -> dict[str, Any]:
-    """The whole reply is stored."""
+    """Say that the whole reply is stored."""
     return {"type": "reply", "turn": turn, "speaker": "bot", "text": text, "can_rate": can_rate}
 
 
 def vote_frame(*, turn: int, value: int) -> dict[str, Any]:
-    """The vote is stored."""
+    """Say that the vote is stored."""
     return {"type": "vote", "turn": turn, "value": value}
 
 
 def error_frame(*, code: str, message: str, **details: Any) -> dict[str, Any]:
-    """Something was refused or failed; `details` carry what helps."""
+    """Say that something was refused or failed; `details` carry what helps."""
     return {"type": "error", "code": code, "message": message, **details}
 
 
@@ -112,9 +112,9 @@ BUSY = "busy: "
 
 
 def bot_failed_frame(failure: Failure) -> dict[str, Any]:
-    """The bot did not answer, or not for long; the participant decides how to go on.
+    """Say that the bot did not answer, or not for long; the participant decides how to go on.
 
-    Of the reason they learn only whether trying again soon may help, and whether the reply may still come.
+    Of the reason they learn only whether another try soon may help, and whether the reply may still come.
     """
     busy, overdue = failure.error.startswith(BUSY), not failure.error
     what = "The chatbot did not answer."

@@ -21,5 +21,5 @@ def heartbeat_store(*, host_id: UUID, pool: str, bots: dict[str, Any]) -> None:
 
 
 def heartbeat_end(*, host_id: UUID) -> None:
-    """A bot host stopped in order."""
+    """Remove the heartbeat of a bot host that stopped in order."""
     BotHostHeartbeat.objects.filter(host_id=host_id).delete()

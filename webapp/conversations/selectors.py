@@ -55,7 +55,7 @@ class DueReply:
 def conversation_for(
     participant_ids: Collection[UUID], conversation_id: UUID
 ) -> Conversation | None:
-    """The chat, if it was given to one of these participants."""
+    """Return the chat, if it was given to one of these participants."""
     return (
         Conversation.objects.filter(
             pk=conversation_id,
@@ -78,7 +78,7 @@ def task_chat(task: Task) -> Conversation | None:
 
 
 def can_rate(conversation: Conversation) -> bool:
-    """Whether the rating form is open: enough exchanges, no reply under way, not closed."""
+    """Tell whether the rating form is open: enough exchanges, no reply under way, not closed."""
     return _has_enough(conversation) and not reply_is_coming(conversation)
 
 
@@ -92,12 +92,12 @@ def _has_enough(conversation: Conversation) -> bool:
 
 
 def reply_is_coming(conversation: Conversation) -> bool:
-    """Whether a reply is under way that has neither failed nor is long overdue."""
+    """Tell whether a reply is under way that has neither failed nor is long overdue."""
     return conversation.due_turn is not None and failure_of(conversation) is None
 
 
 def failure_of(conversation: Conversation) -> Failure | None:
-    """How the due reply failed, or that it is long overdue; None if neither."""
+    """Return how the due reply failed, or that it is long overdue; None if neither."""
     if conversation.state != Conversation.State.OPEN or conversation.due_turn is None:
         return None
     if conversation.due_error:
@@ -111,13 +111,13 @@ def failure_of(conversation: Conversation) -> Failure | None:
 
 
 def _overdue_since() -> datetime:
-    """What has been due since before this is long overdue: by now a host had answered or failed."""
+    """Return the time before which a due reply is long overdue: by now a host had answered it or failed."""
     longest_s = settings.CONFAB_REPLY_TIMEOUT_S + 2 * settings.CONFAB_REPLY_LEASE_S
     return timezone.now() - timedelta(seconds=longest_s)
 
 
 def history(conversation_id: UUID) -> History:
-    """Turns in order, the pending reply, and whether rating is open."""
+    """Return the turns in order, the pending reply, and whether rating is open."""
     conversation = Conversation.objects.select_related("slot__task__version").get(
         pk=conversation_id
     )
@@ -138,7 +138,7 @@ def history(conversation_id: UUID) -> History:
 
 
 def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
-    """How the reply with this number stands."""
+    """Return how the reply with this number stands."""
     conversation = Conversation.objects.select_related("slot__task__version", "bot").get(
         pk=conversation_id
     )
@@ -160,18 +160,18 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
 
 
 def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
-    """The vote on a turn as it is stored now; None if there is no such turn."""
+    """Return the vote on a turn as it is stored now; None if there is no such turn."""
     turns = Turn.objects.filter(conversation_id=conversation_id, index=turn_index)
     return turns.values_list("vote", flat=True).first()
 
 
 def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
-    """Conversations whose due reply nobody is at work on, oldest first.
+    """Return conversations whose due reply nobody is at work on, oldest first.
 
     A reply just asked for is left to the request that is on its way.
 
     Args:
-        pool: only bots of this pool; None: of all pools.
+        pool: only bots of this pool; None for bots of all pools.
     """
     now = timezone.now()
     fresh = Q(due_lease=None) & Q(due_since__gt=now - timedelta(seconds=1))
@@ -194,14 +194,14 @@ def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
 def conversation_values(
     conversations: QuerySet[Conversation], *, chunk_size: int = 500
 ) -> Iterator[chatbots.Conversation]:
-    """The rows as values, in the queryset's order, in constant memory."""
+    """Yield the rows as values, in the queryset's order, in constant memory."""
     turns = Prefetch("turns", Turn.objects.order_by("index"))
     for row in conversations.prefetch_related(turns).iterator(chunk_size=chunk_size):
         yield conversation_value(row)
 
 
 def conversation_value(row: Conversation) -> chatbots.Conversation:
-    """One row as a value; its turns are read, or taken from a prefetch."""
+    """Return one row as a value; its turns are read, or taken from a prefetch."""
     turns = sorted(row.turns.all(), key=lambda turn: turn.index)
     return chatbots.Conversation(
         id=str(row.pk),
@@ -211,7 +211,7 @@ def conversation_value(row: Conversation) -> chatbots.Conversation:
 
 
 def heartbeat_ages_s() -> dict[str, float]:
-    """Seconds since the newest sign of life of each pool's bot hosts."""
+    """Return the seconds since the newest sign of life of each pool's bot hosts."""
     now = timezone.now()
     ages: dict[str, float] = {}
     for pool, beat_at in BotHostHeartbeat.objects.values_list("pool", "beat_at"):
@@ -221,7 +221,7 @@ def heartbeat_ages_s() -> dict[str, float]:
 
 
 def heartbeat_bots() -> dict[str, dict[str, Any]]:
-    """What the living bot hosts report of each bot; the newest report wins."""
+    """Return what the living bot hosts report of each bot; the newest report wins."""
     reports: dict[str, dict[str, Any]] = {}
     since = timezone.now() - timedelta(seconds=30)
     for beat in BotHostHeartbeat.objects.filter(beat_at__gte=since).order_by("beat_at"):
@@ -230,7 +230,7 @@ def heartbeat_bots() -> dict[str, dict[str, Any]]:
 
 
 def bots_unavailable_at_hosts() -> dict[str, str]:
-    """Bots that a living bot host could not load, with the reason."""
+    """Return the bots that a living bot host could not load, with the reason."""
     return {
         bot_id: report.get("reason") or "unavailable"
         for bot_id, report in heartbeat_bots().items()

@@ -105,11 +105,11 @@ def _chat_open(participant: Participant, slot: Slot) -> Conversation:
 
 
 def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
-    """Somebody names this participant's platform id without their session or token.
+    """Make way where somebody names this participant's platform id without their session or token.
 
-    The visit in which the open chat was given leads back to it. Another visit may be the same person
-    with another task, or somebody else: it never gets the open chat, which only makes way when it has
-    been idle for a while. It stays stored, and who has its session can still finish it.
+    The visit in which the open chat was given leads back to it. Another visit may be the same person with
+    another task, or somebody else: it never gets the open chat, which is closed if it has been idle for a
+    while. The chat stays stored, and whoever has its session can still finish it.
 
     Raises:
         Refused: `elsewhere` while the open chat is in use.
@@ -327,13 +327,13 @@ def _fail(conversation: Conversation, error: str, *, is_trouble: bool = True) ->
 
 
 def _locked(conversation_id: UUID) -> Conversation | None:
-    """The chat, held for this transaction; None if its participant was erased."""
+    """Return the chat, locked for this transaction; None if its participant was erased."""
     rows = Conversation.objects.select_for_update(of=("self",)).select_related("study", "bot")
     return rows.filter(pk=conversation_id).first()
 
 
 def _is_held(conversation: Conversation, lease: UUID) -> bool:
-    """Whether a reply made under this lease still has its place."""
+    """Tell whether a reply made under this lease still has its place."""
     return conversation.state == Conversation.State.OPEN and conversation.due_lease == lease
 
 
@@ -394,11 +394,11 @@ def conversation_complete(*, conversation: Conversation) -> None:
 
 
 def conversation_swap(*, conversation: Conversation) -> Conversation:
-    """After `bot_failed`: keep this one as failed and open one with another bot.
+    """Swap the bot after `bot_failed`: keep this chat as failed and open one with another bot.
 
     Raises:
-        Refused: `not_failed` if the reply has neither failed nor is long overdue, or as
-            `task_open`; then nothing changed.
+        Refused: `not_failed` if the reply has neither failed nor is long overdue, or as `task_open`; then
+            nothing has changed.
     """
     with transaction.atomic():
         task = _failed_close(conversation, Task.State.FAILED)
@@ -408,7 +408,7 @@ def conversation_swap(*, conversation: Conversation) -> Conversation:
 
 
 def conversation_finish_failed(*, conversation: Conversation) -> Task:
-    """After `bot_failed`: end with credit and without a rating.
+    """End the task after `bot_failed`, with credit and without a rating.
 
     Raises:
         Refused: `not_failed` if the reply has neither failed nor is long overdue.

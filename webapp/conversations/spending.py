@@ -44,7 +44,7 @@ def _reserve(bot: PaidBot, context_id: str, bound: ReplyCost) -> Reservation:
 
 
 def _study_of(context_id: str) -> tuple[int, str, float | None] | None:
-    """The study of a chat; None for self-play, try-it chats and the terminal."""
+    """Return number, key and cap of a chat's study; None for self-play, try-it chats and the terminal."""
     try:
         pk = uuid.UUID(context_id)
     except ValueError:

@@ -24,11 +24,11 @@ GREETING = "Hello! How are you?"
 
 
 async def ask(host: BotHost, bot_id: str, context: chatbots.Conversation) -> str:
-    """The bot's own reply, by no other in its place; noted in its health.
+    """Return the bot's own reply, by no other in its place, and note in its health how it went.
 
     Raises:
-        BotError: with the reason, if there is none.
-        UnknownName: if there is no such bot.
+        BotError: there is none; the message gives the reason.
+        UnknownName: there is no such bot.
     """
     bot_find(bot_id)
     try:

@@ -78,20 +78,20 @@ class BodyLimits:
         await self.application(scope, receive_counted, send_unless_refused)
 
     async def _raised(self, scope: dict[str, Any]) -> int:
-        """The limit of whoever sends this; asked only where the usual one is exceeded."""
+        """Return the limit of whoever sends this; called only where the usual limit is exceeded."""
         if scope["method"] != "POST" or not self.is_upload(scope["path"]):
             return self.limit
         return self.upload_limit if await in_database(_may_upload)(scope) else self.limit
 
 
 def _declared(scope: dict[str, Any]) -> int:
-    """The length that the request says it has; 0 if it says none."""
+    """Return the length that the request says it has; 0 if it says none."""
     text = dict(scope["headers"]).get(b"content-length", b"")
     return int(text) if text.isdigit() else 0
 
 
 def _may_upload(scope: dict[str, Any]) -> bool:
-    """Whether the session that the request names is that of staff who may import."""
+    """Tell whether the session that the request names is that of staff who may import."""
     cookies = SimpleCookie()
     try:
         cookies.load(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))

@@ -95,7 +95,7 @@ class CrewedPages:
         borrowed = _Borrowed()
 
         async def receive_and_wait() -> Message:
-            """A thread is borrowed only when the whole body is here: slow senders hold nobody up."""
+            """Receive a message; borrow a thread only once the whole body is here: slow senders hold nobody up."""
             message = await receive()
             is_end = message["type"] == "http.request" and not message.get("more_body", False)
             if is_end and borrowed.thread is None:
@@ -140,7 +140,7 @@ class CrewedPages:
 
 
 async def _send_away(scope: dict[str, Any], send: Send) -> None:
-    """The page for who waited too long; made without a thread, a session or the database."""
+    """Send the page for those who waited too long, made without a thread, a session or the database."""
     seconds = random.randint(*RETRY_AFTER_S)
     body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()
     headers = {
@@ -162,9 +162,10 @@ async def _send_away(scope: dict[str, Any], send: Send) -> None:
 
 
 def busy_page(retry_after_s: int, *, reloads: bool) -> str:
-    """The page that asks for a little patience.
+    """Return the page that asks for a little patience.
 
     Args:
-        reloads: the page asks again by itself; not where something was being sent.
+        retry_after_s: seconds after which to try again.
+        reloads: whether the page asks again by itself; it must not where something was being sent.
     """
     return render_to_string("core/busy.html", {"retry_after_s": retry_after_s, "reloads": reloads})

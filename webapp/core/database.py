@@ -49,7 +49,7 @@ def database_write_check() -> None:
 
 
 def database_complaint(error: Exception) -> str:
-    """What is wrong with the database, in one line, and what to do."""
+    """Say in one line what is wrong with the database and what to do."""
     reason = " ".join(str(error).split())
     name = connection.settings_dict["NAME"]
     if "readonly" in reason or "read-only" in reason:

@@ -33,7 +33,7 @@ class LoginHandler(AxesDatabaseHandler):
     """axes, with the limit of the account."""
 
     def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-        """Whether no password is looked at now."""
+        """Tell whether passwords are not even looked at now."""
         if super().is_locked(request, credentials):
             return True
         username = get_client_username(request, credentials)
@@ -41,13 +41,13 @@ class LoginHandler(AxesDatabaseHandler):
 
 
 def n_wrong(username: str | None) -> int:
-    """Wrong passwords for this account within the last hour; those refused unseen are not logged."""
+    """Count the wrong passwords for this account within the last hour; those refused unseen are not logged."""
     since = timezone.now() - ACCOUNT_WINDOW
     return AccessFailureLog.objects.filter(username=username, attempt_time__gt=since).count()
 
 
 def is_known(request: HttpRequest, username: str | None) -> bool:
-    """Whether this browser has signed in to the account before."""
+    """Tell whether this browser has signed in to the account before."""
     try:
         signed = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=_REMEMBERED_S)
     except signing.BadSignature:
@@ -63,7 +63,7 @@ def signed_in(request: HttpRequest | None, user: Any, **_kwargs: Any) -> None:
 
 @sync_and_async_middleware
 def remember_browser(get_response: Callable[..., Any]) -> Callable[..., Any]:
-    """Middleware: a browser that signs in is remembered as one that has."""
+    """Wrap the pages so that a browser that signs in is remembered as one that has."""
     if iscoroutinefunction(get_response):
 
         async def asynchronous(request: HttpRequest) -> HttpResponse:
@@ -92,9 +92,10 @@ def _with_cookie(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """Who sent a request: the peer, or what as many proxies as are declared say of it.
+    """Return who sent a request: the peer, or what as many proxies as are declared say of it.
 
-    Each proxy adds to the right of X-Forwarded-For whom it heard; what stands further left anybody can write.
+    Each proxy adds the address it heard from to the right of X-Forwarded-For; anybody can write what stands
+    further left.
     """
     peer: str | None = request.META.get("REMOTE_ADDR") or None
     n_proxies: int = settings.CONFAB_PROXY_COUNT

@@ -10,10 +10,10 @@ from django.conf import settings
 
 
 def origin_allowed(origin: str | None, host: str) -> bool:
-    """Whether a page of `origin` may open a socket on `host`.
+    """Tell whether a page of `origin` may open a socket on `host`.
 
-    A browser always names the origin; a program that names none carries no one's cookies by
-    accident, so it may pass.
+    A browser always names the origin. A program that names none carries nobody's cookies by accident, so it
+    may pass.
     """
     if origin is None:
         return True

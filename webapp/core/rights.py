@@ -32,7 +32,7 @@ READY_GROUPS = {
 
 
 def may(user: Any, *rights: Right) -> bool:
-    """Whether this user is staff and has all of the rights."""
+    """Tell whether this user is staff and has all of the rights."""
     return bool(user.is_active and user.is_staff) and all(
         user.has_perm(f"core.{right.value}") for right in rights
     )

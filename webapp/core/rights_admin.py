@@ -18,23 +18,23 @@ class ByRights:
     right_to_delete = Right.ADMINISTER
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Whether the app is listed at all."""
+        """Tell whether the app is listed at all."""
         return may(request.user, self.right_to_view)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whether rows are shown."""
+        """Tell whether rows are shown."""
         return may(request.user, self.right_to_view)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whether rows can be added."""
+        """Tell whether rows can be added."""
         return may(request.user, self.right_to_view, self.right_to_change)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whether rows can be changed."""
+        """Tell whether rows can be changed."""
         return may(request.user, self.right_to_view, self.right_to_change)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whether rows can be deleted."""
+        """Tell whether rows can be deleted."""
         return may(request.user, self.right_to_view, self.right_to_delete)
 
 
@@ -49,5 +49,5 @@ class ReadOnly(ByRights):
 
 
 def private_search(request: HttpRequest, fields: Sequence[str], *private: str) -> list[str]:
-    """The fields a list is searched by: those with ids of people only for who may see such ids."""
+    """Return the fields that a list is searched by: those with people's ids only for those who may see them."""
     return [*fields, *(private if may(request.user, Right.PRIVATE) else ())]

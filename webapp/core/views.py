@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200 when this process can serve, 503 otherwise."""
+    """Answer 200 when this process can serve, 503 otherwise."""
     results = health_now()
     ok = all(result.ok for result in results.values())
     if broken := {n: r.details["error"] for n, r in results.items() if "error" in r.details}:
@@ -29,17 +29,17 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
-    """Pages that name no icon (the admin's) ask for this one."""
+    """Lead to the icon, for pages that name none (those of the admin)."""
     return HttpResponseRedirect(static("core/favicon.svg"))
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """404 in the frame of every page."""
+    """Answer 404 in the frame of every page."""
     return render(request, "core/not_found.html", status=404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500 with a reference code that also stands in the log; 503 where the database is away or busy."""
+    """Answer 500 with a reference code that is also in the log; 503 where the database is away or busy."""
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
         seconds = random.randint(*RETRY_AFTER_S)
         body = busy_page(seconds, reloads=request.method in ("GET", "HEAD"))

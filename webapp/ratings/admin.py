@@ -20,7 +20,7 @@ class RatingAdmin(ReadOnly, admin.ModelAdmin):
     show_full_result_count = False
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
-        """Also by the participant's id on a platform, for those who may see it."""
+        """Search also by the participant's id on a platform, for those who may see it."""
         return private_search(request, self.search_fields, "participant__external_id")
 
     @admin.display(description=_("study"))

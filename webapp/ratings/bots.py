@@ -20,7 +20,7 @@ class BotInfo:
 
 
 def study_bots(study: Study) -> dict[str, BotInfo]:
-    """Every bot of the study and of its conversations, with its slot.
+    """Return every bot of the study and of its conversations, with its slot.
 
     The study's own order comes first; bots met only in the data follow by name. Controls are those
     registered so and those that the study's own table of bots calls so.

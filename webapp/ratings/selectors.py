@@ -19,7 +19,7 @@ from webapp.studies.models import Participant, Rubric, Study
 
 
 def rating_for(conversation: Conversation, participant: Participant) -> Rating | None:
-    """The participant's rating of the conversation, if it is in."""
+    """Return the participant's rating of the conversation, if it is in."""
     return Rating.objects.filter(conversation=conversation, participant=participant).first()
 
 
@@ -38,7 +38,7 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
 
 
 def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
-    """All ratings that these people gave, and those of their chats, of turns in them and of pairs with them."""
+    """Return all ratings that these people gave, and those of their chats, of turns in them and of pairs with them."""
     ways = ("conversation", "turn__conversation", "first__conversation", "second__conversation")
     of_theirs = Q(task__participant__in=people)
     for way in ways:
@@ -55,7 +55,7 @@ def raters_count(conversations: QuerySet[Conversation]) -> int:
 def study_conversations(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False
 ) -> QuerySet[Conversation]:
-    """Conversations that count for the study's numbers."""
+    """Return the conversations that count for the study's numbers."""
     states = [Conversation.State.COMPLETED]
     if include_failed:
         states.append(Conversation.State.FAILED)
@@ -66,7 +66,7 @@ def study_conversations(
 
 
 def study_dimensions(study: Study) -> list[Dimension]:
-    """The rubric's questions as they are asked, the one about the whole before all others; the first one leads."""
+    """Return the rubric's questions as they are asked; the question about the whole comes first and leads."""
     found = _asked(study.rubric)
     (first, *_rest) = headline(found, ordered=True) or ("",)
     return sorted(found, key=lambda dimension: dimension.key != first)
@@ -87,7 +87,7 @@ def _asked(rubric: Rubric) -> list[Dimension]:
 
 
 def study_whole(study: Study) -> tuple[str, ...]:
-    """Keys of the questions whose mean bots are ranked by, and that a hybrid metric predicts unless told otherwise."""
+    """Return the keys of the questions whose mean ranks the bots; a hybrid metric predicts it unless told otherwise."""
     return headline(study_dimensions(study), ordered=not study.is_imported)
 
 
@@ -165,7 +165,7 @@ def study_ratings(
 
 
 def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[Dimension]:
-    """Questions of the rubrics that these ratings answered, beside the known ones."""
+    """Return questions of the rubrics that these ratings answered, beside the known ones."""
     rubrics = Rubric.objects.filter(pk__in=ratings.order_by().values("rubric"))
     found = {
         dimension.key: dimension

@@ -39,7 +39,7 @@ class RatingOutcome:
 
 
 def answers_check(*, rubric: Rubric, answers: dict[str, float]) -> dict[str, str]:
-    """What is wrong with the answers: `{dimension key: message}`, empty if nothing is."""
+    """Say what is wrong with the answers: `{dimension key: message}`, empty if nothing is."""
     errors: dict[str, str] = {}
     dimensions = {dimension.key: dimension for dimension in rubric.dimensions.all()}
     for key, dimension in dimensions.items():

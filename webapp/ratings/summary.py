@@ -73,7 +73,7 @@ class StudySummary:
 def bot_summary(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False
 ) -> StudySummary:
-    """Means with intervals, votes and orderings for every bot of the study."""
+    """Summarise every bot of the study: means with intervals, votes and orderings."""
     questions = [as_counted(dimension) for dimension in study_dimensions(study)]
     dimensions = dimensions_led(questions, study_whole(study))
     bots = study_bots(study)
@@ -120,7 +120,7 @@ def bot_summary(
 
 
 def _rank(summary: BotSummary, dimensions: Sequence[Dimension]) -> tuple[float, str, int]:
-    """Best first and equals by name, as comparisons have them; bots without a rating last, in their own order."""
+    """Return the key that sorts bots best first, equals by name and bots without a rating last, in their own order."""
     leading = summary.intervals[dimensions[0].key].mean if dimensions else None
     if leading is None:
         return float("inf"), "", summary.bot.slot
@@ -133,7 +133,7 @@ def _results(
     conversations: QuerySet[Conversation],
     flags: tuple[bool, bool],
 ) -> tuple[BotMeans, Comparisons] | None:
-    """Everything resampled, from the cache where no rating has changed since; None without a rating."""
+    """Return everything resampled, from the cache where no rating has changed since; None without a rating."""
     stamp = Rating.objects.filter(conversation__in=conversations).aggregate(
         n=Count("pk"), newest=Max("updated_at"), changed=Max("conversation__updated_at")
     )

@@ -227,7 +227,7 @@ class _Beat:
 
 @contextlib.contextmanager
 def _pulse(name: str, beat: Callable[[], bool]) -> Iterator[None]:
-    """Signs of life from a thread of their own, for calls that take longer than a holder may be silent."""
+    """Give signs of life from a thread of its own, for calls that take longer than a holder may be silent."""
     over = threading.Event()
 
     def beats() -> None:

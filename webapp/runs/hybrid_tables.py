@@ -66,7 +66,7 @@ class FitTables:
         return found
 
     def selfplay(self) -> pd.DataFrame | None:
-        """Self-play of the run, if one is asked for; with its length, where that is computed."""
+        """Return the self-play of the run, if one is asked for, with its length where that is computed."""
         run = self.fit.run
         if run is None:
             return None
@@ -76,9 +76,10 @@ class FitTables:
         return self._embedded(table, self_play=True)
 
     def rated(self, study: Study) -> tuple[pd.DataFrame, Ratings]:
-        """The study's rated conversations, and every single rating.
+        """Return the study's rated conversations, and every single rating.
 
-        Length is there too, and the bots' groups where they have some: baselines are made of both.
+        The table holds the conversations' lengths, too, and the bots' groups where they have some, for the
+        baselines are made of both.
         """
         asked = self.fit.request
         check_computed(self.metrics, study=study)
@@ -110,7 +111,7 @@ class FitTables:
         )
 
     def _lengths(self) -> list[Metric]:
-        """The metrics beside the fit's own that baselines are made of."""
+        """Return the metrics beside the fit's own that baselines are made of."""
         names = {metric.name for metric in self.metrics}
         return [
             metric
@@ -119,7 +120,10 @@ class FitTables:
         ]
 
     def to_apply_to(self) -> tuple[pd.DataFrame, Ratings]:
-        """The conversations a kept fit predicts: the study's rated ones, or all if none is rated; and every rating."""
+        """Return the conversations that a kept fit predicts, and every rating.
+
+        They are the study's rated conversations, or all of them if none is rated.
+        """
         asked, study = self.fit.request, self.fit.study
         check_computed(self.metrics, study=study)
         ratings = self._ratings(study)
@@ -134,7 +138,7 @@ class FitTables:
         return self._embedded(table), ratings
 
     def _embedded(self, table: pd.DataFrame, *, self_play: bool = False) -> pd.DataFrame:
-        """The table with the columns of the blocks."""
+        """Add the columns of the embeddings to the table."""
         if not self._blocks:
             return table
         import pandas as pd
@@ -165,7 +169,7 @@ class FitTables:
 
 
 def bot_keys(fit: HybridFit) -> dict[str, list[str]]:
-    """By bot the keys of its identities in the conversations of the fit's studies."""
+    """Return by bot the keys of its identities in the conversations of the fit's studies."""
     keys: dict[str, list[str]] = {}
     studies = [study for study in (fit.study, fit.train_study) if study is not None]
     found = Conversation.objects.filter(study__in=studies).order_by("bot__bot_id", "bot__key")

@@ -12,7 +12,7 @@ CHANNEL_PREFIX = env.str("CONFAB_CHANNEL_PREFIX", default="confab")
 
 
 def channel_layers() -> dict[str, dict[str, Any]]:
-    """The `CHANNEL_LAYERS` setting. A full queue drops messages without a word, so it is wide."""
+    """Return the `CHANNEL_LAYERS` setting. A full queue drops messages without a word, so it is made wide."""
     if REDIS_URL:
         return {
             "default": {

@@ -10,7 +10,7 @@ from webapp.settings.env import DATA_DIR, env, folder_made, owner_only
 
 
 def databases() -> dict[str, dict[str, Any]]:
-    """The `DATABASES` setting."""
+    """Return the `DATABASES` setting."""
     if env.str("DATABASE_URL", default=""):
         default = env.db_url("DATABASE_URL")
         # Pages are done by a few lasting threads (`core/crew.py`), each of which keeps its connection.

@@ -36,7 +36,7 @@ CSRF_TRUSTED_ORIGINS = env.list("CONFAB_TRUSTED_ORIGINS", default=[])
 
 
 def _secret_key() -> str:
-    """The key of this data folder, made once; readable by its owner alone."""
+    """Return the key of this data folder, made once and readable by its owner alone."""
     file = DATA_DIR / "secret_key"
     if not file.exists():
         folder_made(DATA_DIR, "CONFAB_DATA_DIR")

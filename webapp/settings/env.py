@@ -27,7 +27,7 @@ if not IS_CHECKOUT:
 
 
 def proxy_count(default: int) -> int:
-    """How many reverse proxies in front are believed, each with its X-Forwarded-For."""
+    """Return how many reverse proxies in front are believed, each with its X-Forwarded-For."""
     return env.int("CONFAB_PROXY_COUNT", default=default)
 
 
@@ -54,14 +54,14 @@ def owner_only(*files: Path) -> None:
 
 
 def folder_made(folder: Path, variable: str, *, is_written: bool = True) -> Path:
-    """The folder, made if need be.
+    """Return the folder, made if need be.
 
     Args:
-        variable: what sets it to another one.
-        is_written: it must be writable, not only there.
+        variable: the environment variable that names another folder.
+        is_written: whether it must be writable, not only there.
 
     Raises:
-        ImproperlyConfigured: if it cannot be made or written to.
+        ImproperlyConfigured: it cannot be made or written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

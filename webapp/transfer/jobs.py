@@ -36,7 +36,7 @@ class ImportReport:
             self.skipped.append(skipped)
 
     def as_dict(self) -> dict[str, object]:
-        """The JSON of `import_conversations`."""
+        """Return the JSON of `import_conversations`."""
         listed = sorted(self.skipped, key=lambda item: item.line)
         rest = self.n_skipped - len(listed)
         if rest:
@@ -126,7 +126,7 @@ def _look(items: Iterable[Record | Skipped], progress: Progress | None) -> Conte
 def _records(
     file_format: FileFormat, path: Path, scale: Scale | None
 ) -> Iterator[Record | Skipped]:
-    """The file's records; with a scale, those with an answer beyond it are skipped."""
+    """Yield the file's records; with a scale, those with an answer beyond it are skipped."""
     for item in file_format.read(path):
         beyond = _beyond(item, scale) if isinstance(item, Record) and scale else None
         yield beyond or item

@@ -45,10 +45,11 @@ class Stored:
 def study_for_import(
     *, key: str, bots: Collection[str], seen: Mapping[str, Scale], scale: Scale | None
 ) -> Study:
-    """The study that imported records go into, with a rubric that holds their ratings.
+    """Return the study that imported records go into, with a rubric that holds their ratings.
 
     A study made by an import gets a new version of its rubric when the file has further dimensions or
-    values beyond its scales, and its ratings move there; a study of one's own is never changed.
+    values beyond its scales, and its ratings move there. A study that was not made by an import is never
+    changed.
 
     Args:
         bots: all bots of the file.
@@ -56,7 +57,8 @@ def study_for_import(
         scale: given by the researcher, for all dimensions; else the values seen make the scales.
 
     Raises:
-        Refused: for a study of one's own whose rubric does not ask for a dimension, or not on its scale.
+        Refused: the key is none; or the rubric of a study that was not made by an import lacks a dimension,
+            or asks for it on another scale.
     """
     with transaction.atomic():
         study = Study.objects.select_for_update(of=("self",)).filter(key=key).first()
@@ -224,7 +226,7 @@ def _ratings(study: Study, records: Sequence[Record], ids: Mapping[str, uuid.UUI
 
 
 def rating_external_id(rating: RecordRating, occurrence: int) -> str:
-    """Tells a record's ratings apart: the rater, counted where one has several or has no name."""
+    """Tell a record's ratings apart by the rater, counted where one has several or has no name."""
     return rating.rater if rating.rater and occurrence == 1 else f"{rating.rater}#{occurrence}"
 
 
@@ -272,7 +274,7 @@ def _rubric(
     inferred: bool | None = None,
     reversed: Collection[str] = (),
 ) -> Rubric:
-    """A rubric with a question per dimension; each on its own scale where they differ."""
+    """Make a rubric with a question per dimension; each has its own scale where they differ."""
     low, high = scale or (
         (min(pair[0] for pair in scales.values()), max(pair[1] for pair in scales.values()))
         if scales
@@ -340,7 +342,11 @@ def _changed(study: Study, changed: dict[str, Any]) -> Study:
 
 
 def _check_stored(study: Study, scale: Scale) -> None:
-    """A scale given by hand must hold what is stored too."""
+    """Check that a scale given by hand holds what is stored, too.
+
+    Raises:
+        Refused: `other_scale`, with the value beyond it.
+    """
     answers = Rating.objects.filter(conversation__study=study).values_list("answers", flat=True)
     for given in answers.iterator(chunk_size=2000):
         for name, value in given.items():

@@ -81,7 +81,7 @@ def stream(
     *,
     raw: bool = False,
 ) -> Iterator[bytes]:
-    """The table as pieces of bytes, for a streaming response. Parquet goes through a temporary file."""
+    """Yield the table as pieces of bytes, for a streaming response. Parquet goes through a temporary file."""
     if file_format == "csv":
         return _csv(columns, rows, raw=raw)
     if file_format == "jsonl":

@@ -71,14 +71,14 @@ class ConfabCommand(BaseCommand):
     def progress(
         self, items: Iterable[T], *, total: int | None = None, what: str = ""
     ) -> Iterable[T]:
-        """A progress bar on standard error, where that is a terminal."""
+        """Show a progress bar on standard error, where that is a terminal."""
         from tqdm import tqdm
 
         return tqdm(items, total=total, desc=what, file=sys.stderr, disable=not sys.stderr.isatty())
 
 
 def whole_number(at_least: int) -> Callable[[str], int]:
-    """For `add_argument(type=…)`: a whole number that is not below `at_least`."""
+    """Return a reader of whole numbers that are not below `at_least`, for `add_argument(type=…)`."""
 
     def read(text: str) -> int:
         try:

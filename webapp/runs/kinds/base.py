@@ -118,7 +118,7 @@ kinds: Registry[Kind[Any, Any]] = Registry("kind of job", "webapp.runs.kinds")
 
 
 def register_kind(cls: C) -> C:
-    """Class decorator: makes one kind of the class and lists it."""
+    """Decorate a class: make one kind of it and list it."""
     kinds.register(cls)
     return cls
 

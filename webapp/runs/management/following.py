@@ -115,10 +115,10 @@ def follow(job: J, *, what: str, unit: str, note: Callable[[str], None], go_on: 
 
 
 def checked(job: J) -> J:
-    """The job, if it is done.
+    """Return the job if it is done.
 
     Raises:
-        Refused: with the job's error, or that it was stopped.
+        Refused: it failed, with its error, or was stopped.
     """
     if job.state == State.FAILED:
         raise Refused("failed", f"{job} failed: {job.error}")

@@ -8,10 +8,10 @@ from webapp.studies.selectors import study_by_key
 
 
 def study_named(key: str) -> Study:
-    """The study.
+    """Return the study with this key.
 
     Raises:
-        LookupError: with the nearest keys.
+        LookupError: there is none; the message names the nearest keys.
     """
     try:
         return study_by_key(key)

@@ -22,13 +22,13 @@ Factors = dict[str, dict[str, str]]
 
 
 def bot_versions(study: Study) -> list[BotVersion]:
-    """The identities that a study's conversations were held with."""
+    """Return the identities that a study's conversations were held with."""
     held = Conversation.objects.filter(study=study).order_by().values("bot").distinct()
     return list(BotVersion.objects.filter(pk__in=held).order_by("bot_id", "created_at"))
 
 
 def factors_of(versions: Iterable[BotVersion], own: BotColumns) -> Factors:
-    """Factors from the identities; those of the researcher's table stand in their place."""
+    """Return the factors of the bots' identities; those of the researcher's table replace them."""
     found: Factors = {}
     for version in versions:
         for name, value in version.params.items():
@@ -44,7 +44,7 @@ def factors_of(versions: Iterable[BotVersion], own: BotColumns) -> Factors:
 
 
 def measured_of(versions: Iterable[BotVersion], own: BotColumns) -> dict[str, dict[str, float]]:
-    """Figures of the bots' checkpoints and of the researcher's table: name to bot to number."""
+    """Return figures of the bots' checkpoints and of the researcher's table: name to bot to number."""
     found: dict[str, dict[str, float]] = {}
     for version in versions:
         figures = version.params.get(MEASURED)
@@ -55,10 +55,11 @@ def measured_of(versions: Iterable[BotVersion], own: BotColumns) -> dict[str, di
 
 
 def bot_groups(study: Study) -> dict[str, str]:
-    """Which family each bot belongs to, where families could be told apart instead of bots.
+    """Return which family each bot belongs to, where families rather than bots might explain the ratings.
 
-    The column `group` of the researcher's table; else the corpora, else the architectures, whichever first puts
-    bots into two groups or more with some bot in company. Empty where nothing does.
+    Families come from the column `group` of the researcher's table, else from the corpora, else from the
+    architectures: the first of them that gives at least two families and puts two bots into one. Empty where
+    none does.
     """
     own = BotColumns.from_json(study.bot_columns)
     factors = factors_of(bot_versions(study), own)

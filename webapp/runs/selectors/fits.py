@@ -8,7 +8,7 @@ from webapp.studies.models import Study
 
 
 def fit_encodes_texts(fit: HybridFit) -> bool:
-    """Whether it reads sentence embeddings, which are made when it runs, beside the stored metrics.
+    """Tell whether the fit reads sentence embeddings, which are made when it runs, beside the stored metrics.
 
     A request that the fit itself will refuse reads none.
     """
@@ -23,13 +23,13 @@ def fit_encodes_texts(fit: HybridFit) -> bool:
 
 
 def fit_leading(study: Study) -> HybridFit | None:
-    """The fit that every page speaks of unless another one is asked for: the newest that is done."""
+    """Return the fit that every page speaks of unless another one is asked for: the newest that is done."""
     done = HybridFit.objects.filter(study=study, state=Job.State.DONE, result__isnull=False)
     return done.defer("kept", "predictions").order_by("-pk").first()
 
 
 def fit_is_behind(fit: HybridFit) -> bool:
-    """Whether ratings have come or changed since, so that pages made of ratings tell other numbers."""
+    """Tell whether ratings have come or changed since, so that pages made of ratings tell other numbers."""
     changed = Rating.objects.filter(
         conversation__study=fit.train_study or fit.study, updated_at__gt=fit.created_at
     )

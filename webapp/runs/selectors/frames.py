@@ -34,13 +34,13 @@ def metric_frame(
     metrics: Sequence[Metric] | None = None,
     include_synthetic: bool = False,
 ) -> pd.DataFrame:
-    """One row per conversation of a study or a self-play run.
+    """Return a table with one row per conversation of a study or a self-play run.
 
-    Of a run only those of a bot with itself: what two different bots say to each other is no self-play of
-    either, and would be credited to the one that happened to answer.
+    Of a run only conversations of a bot with itself count. What two different bots say to each other is no
+    self-play of either, and would be credited to the one that happened to answer.
 
     Args:
-        metrics: whose conversation-level columns to give; None: all registered.
+        metrics: whose conversation-level columns to give; None for all registered.
 
     Returns:
         `conversation_id`, `bot`, `participant`, and every column of the metrics as they are now; NaN where
@@ -87,7 +87,7 @@ def rated_frame(
     metrics: Sequence[Metric] | None = None,
     include_synthetic: bool = False,
 ) -> pd.DataFrame:
-    """One row per rated conversation: `metric_frame` with the mean of every dimension of the ratings.
+    """Return one row per rated conversation: `metric_frame` with the mean of every dimension of the ratings.
 
     `participant` is who chatted, or the rater where the conversation has just one. A metric column called
     like a dimension gives way to it.
@@ -105,7 +105,7 @@ def rated_frame(
 
 
 def column_names(metrics: Iterable[Metric]) -> list[str]:
-    """The conversation-level columns of the metrics."""
+    """Return the conversation-level columns of the metrics."""
     return [
         column.name
         for metric in metrics
@@ -115,7 +115,7 @@ def column_names(metrics: Iterable[Metric]) -> list[str]:
 
 
 def metrics_of_columns(names: Sequence[str]) -> list[Metric]:
-    """The metrics that have these conversation-level columns; names that no metric has are passed over."""
+    """Return the metrics that have these conversation-level columns; names that no metric has are passed over."""
     wanted = set(names)
     return [metric for metric in metrics_all() if wanted & set(column_names([metric]))]
 

@@ -22,7 +22,7 @@ TOLD_FROM = 0.2
 
 
 def languages_of(metric: Metric) -> str:
-    """For which languages a metric holds, in words."""
+    """Say in words for which languages a metric holds."""
     codes: Sequence[str] | None = getattr(metric, "languages", None)
     if codes is None:
         return _("the languages of its model")
@@ -30,12 +30,12 @@ def languages_of(metric: Metric) -> str:
 
 
 def language_name(code: str) -> str:
-    """A language's English name; its code where Django does not know it."""
+    """Return a language's English name, or its code where Django does not know it."""
     return str(LANG_INFO.get(code, {}).get("name", code))
 
 
 def study_languages(study: Study) -> Counter[str]:
-    """In how many conversations each language was found when metrics of the study were computed.
+    """Count in how many conversations each language was found when metrics of the study were computed.
 
     A conversation counts once for every job that computed something of it.
     """
@@ -46,7 +46,7 @@ def study_languages(study: Study) -> Counter[str]:
 
 
 def languages_told(counts: Mapping[str, int], metrics: Sequence[Metric]) -> list[str]:
-    """A sentence for each set of languages that metrics hold for while many conversations are in others."""
+    """Return a sentence for each set of languages that metrics hold for while many conversations are in others."""
     n = sum(counts.values())
     by_languages: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def metrics_all() -> list[Metric]:
-    """Every registered metric, by name. Loads nothing."""
+    """Return every registered metric, by name. Loads nothing."""
     from evaluation.metrics.registry import metric_list
 
     return metric_list()
 
 
 def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
-    """The metrics of these names; none given: those computed by default that can be computed here.
+    """Return the metrics of these names; without names, those computed by default that can be computed here.
 
     Raises:
-        UnknownName: with the nearest names.
+        UnknownName: there is none of a name; the message names the nearest ones.
         Refused: `unavailable` for one asked for by name, with the reason.
     """
     from evaluation.metrics.configured import configured_metrics
@@ -54,7 +54,7 @@ def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
 
 
 def measurable(*, study: Study | None, run: SelfPlayRun | None) -> QuerySet[Conversation]:
-    """Conversations that will not change any more: neither open nor failed nor withdrawn."""
+    """Return the conversations that will not change any more: neither open nor failed nor withdrawn."""
     rows = Conversation.objects.filter(state=Conversation.State.COMPLETED)
     return rows.filter(study=study) if study is not None else rows.filter(selfplay__run=run)
 
@@ -73,7 +73,7 @@ def _lacking(
 def conversations_lacking_count(
     *, study: Study | None, run: SelfPlayRun | None, versions: Collection[MetricVersion]
 ) -> int:
-    """Conversations that lack a result of at least one of the metrics."""
+    """Count the conversations that lack a result of at least one of the metrics."""
     return _lacking(study, run, versions).count()
 
 
@@ -109,7 +109,7 @@ def metrics_lacked(
 
 
 def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
-    """By metric name the row of its present identity; a metric never computed has none."""
+    """Return by metric name the row of its present identity; a metric never computed has none."""
     keys = {metric.identity.key: metric.name for metric in metrics}
     return {
         keys[version.key]: version for version in MetricVersion.objects.filter(key__in=list(keys))

@@ -36,7 +36,7 @@ class Pair:
 
 
 def plan_pairs(plan: dict[str, Any]) -> list[Pair]:
-    """The pairs of a plan: each bot with itself, then, if asked for, every two bots in both orders."""
+    """Return the pairs of a plan: each bot with itself, then, if asked for, every two bots in both orders."""
     bots = plan["bots"]
     pairs = [Pair(bot_id) for bot_id in bots]
     if plan.get("pairs", "self") == "all":
@@ -64,10 +64,10 @@ class Failures:
 
 
 def run_by_id(run_id: int) -> SelfPlayRun:
-    """The run.
+    """Return the run with this number.
 
     Raises:
-        LookupError: naming the runs there are.
+        LookupError: there is none; the message names the newest runs.
     """
     run = SelfPlayRun.objects.filter(pk=run_id).first()
     if run is None:
@@ -93,7 +93,7 @@ def selfplay_there(
 
 
 def selfplay_hopeless(run: SelfPlayRun, pair: Pair) -> str | None:
-    """Why a pair is not worth further tries, which may cost money: its first conversations all failed."""
+    """Say why a pair is not worth further tries, which may cost money: its first conversations all failed."""
     links = SelfPlayConversation.objects.filter(
         run=run, bot_id=pair.bot_id, partner_bot_id=pair.partner_id
     )
@@ -108,7 +108,7 @@ def selfplay_hopeless(run: SelfPlayRun, pair: Pair) -> str | None:
 
 
 def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
-    """Why conversations of a run failed, the commonest reason first."""
+    """Return why conversations of a run failed, the commonest reason first."""
     reasons = (
         SelfPlayConversation.objects.filter(run=run)
         .exclude(error="")
@@ -123,15 +123,16 @@ def selfplay_failures(run: SelfPlayRun, *, limit: int = 5) -> list[Failures]:
 
 
 def selfplay_failed_counts(runs: Collection[SelfPlayRun]) -> dict[int, int]:
-    """By run, how many of its conversations failed; runs without any are not named."""
+    """Return by run how many of its conversations failed; runs without any are not named."""
     links = SelfPlayConversation.objects.filter(run__in=list(runs)).exclude(error="")
     return dict(links.values_list("run").annotate(n=Count("id")).order_by())
 
 
 def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:
-    """Those in which a bot converses with itself: both sides are its own.
+    """Return those of the conversations in which a bot converses with itself: both sides are its own.
 
-    Of two different bots, metrics take the one who begins as the user and measure the other, as in a chat.
+    In a conversation of two different bots, metrics take the one who begins as the user and measure the
+    other, as in a chat.
     """
     links = SelfPlayConversation.objects.filter(
         conversation__in=conversation_ids, partner_bot_id=""
@@ -140,7 +141,7 @@ def selfplay_alone(conversation_ids: Collection[UUID]) -> set[UUID]:
 
 
 def selfplay_by_pair(run: SelfPlayRun) -> dict[Pair, Played]:
-    """Per pair of the plan what there is."""
+    """Return what there is of each pair of the plan."""
     completed = Q(conversation__state=Conversation.State.COMPLETED)
     links = SelfPlayConversation.objects.filter(run=run)
     counts = {
@@ -180,7 +181,7 @@ def selfplay_by_pair(run: SelfPlayRun) -> dict[Pair, Played]:
 
 
 def selfplay_summary(run: SelfPlayRun) -> dict[str, Played]:
-    """Per bot of the plan what there is, with whomever it conversed, on the bot's side."""
+    """Return what there is of each bot of the plan, with whomever it conversed, on the bot's side."""
     summary = dict.fromkeys(run.plan["bots"], Played(0, 0, 0, ""))
     for pair, found in selfplay_by_pair(run).items():
         before = summary[pair.bot_id]

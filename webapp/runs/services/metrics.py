@@ -24,7 +24,7 @@ UNDEFINED = "the metric is undefined here"
 
 
 def metric_version_record(*, metric: Metric) -> MetricVersion:
-    """The row of this metric as it is now, made on first use."""
+    """Return the row of this metric as it is now, made on first use."""
     identity = metric.identity
     version, _ = MetricVersion.objects.get_or_create(
         key=identity.key,

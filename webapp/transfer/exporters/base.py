@@ -60,11 +60,11 @@ class Exporter(Protocol):
     description: str
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
-        """The columns for this study."""
+        """Return the columns for this study."""
         ...
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        """Rows in the columns' order."""
+        """Yield rows in the columns' order."""
         ...
 
 
@@ -72,21 +72,21 @@ exporters: Registry[Exporter] = Registry("table", "webapp.transfer.exporters")
 
 
 def register_exporter(cls: C) -> C:
-    """Class decorator: makes one exporter of the class and lists it."""
+    """Decorate a class: make one exporter of it and list it."""
     exporters.register(cls)
     return cls
 
 
 def exporter_list() -> list[Exporter]:
-    """Every exported table, by name."""
+    """Return every exported table, by name."""
     return list(exporters)
 
 
 def exporter_get(name: str) -> Exporter:
-    """The exporter called `name`.
+    """Return the exporter called `name`.
 
     Raises:
-        UnknownName: with the nearest names.
+        UnknownName: there is none; the message names the nearest ones.
     """
     return exporters.get(name)
 
@@ -101,7 +101,7 @@ def exporter_counts(study: Study, options: ExportOptions) -> dict[str, int]:
 
 
 def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
-    """The condition on conversations that every table shares: what was withdrawn never leaves.
+    """Return the condition on conversations that every table shares: what was withdrawn never leaves.
 
     Args:
         prefix: the way to the conversation from the model asked, e.g. "conversation__".
@@ -117,7 +117,7 @@ def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
 
 
 def conversations_included(study: Study, options: ExportOptions) -> QuerySet[Conversation]:
-    """The conversations of an export, oldest first."""
+    """Return the conversations of an export, oldest first."""
     return (
         Conversation.objects.filter(included(study, options))
         .select_related("bot")
@@ -126,7 +126,7 @@ def conversations_included(study: Study, options: ExportOptions) -> QuerySet[Con
 
 
 def dialogue_id(conversation_id: Any, external_id: str, bot_params: Mapping[str, Any]) -> str:
-    """The id a conversation has in interchange files: that of its source, or its own."""
+    """Return the id that a conversation has in interchange files: that of its source, or its own."""
     if not external_id:
         return str(conversation_id)
     source = bot_params.get("source", "")
@@ -134,7 +134,7 @@ def dialogue_id(conversation_id: Any, external_id: str, bot_params: Mapping[str,
 
 
 def rater_of(rater: str, participant_id: Any) -> str | None:
-    """The name of a rater in exports: the imported one, or the participant's random id."""
+    """Return the name of a rater in exports: the imported one, or the participant's random id."""
     return rater or (str(participant_id) if participant_id else None)
 
 

@@ -110,7 +110,7 @@ class ChatRecords:
 
 
 def exchanges_of(turns: Any) -> list[Exchange]:
-    """Turns in runs: human then bot, either of which may be missing at the ends."""
+    """Group turns into exchanges, human then bot; either may be missing at the ends."""
     found: list[Exchange] = []
     for turn in turns:
         if turn.speaker == Turn.Speaker.HUMAN:
@@ -125,12 +125,12 @@ def exchanges_of(turns: Any) -> list[Exchange]:
 
 
 def vote_of(turns: Sequence[Turn]) -> int:
-    """The last vote in a run of bot turns."""
+    """Return the last vote in a run of bot turns."""
     return next((turn.vote for turn in reversed(turns) if turn.vote), 0)
 
 
 def session_of(conversation: Conversation, ratings: Sequence[Rating]) -> str:
-    """Who had the conversation, as far as it is known."""
+    """Return who had the conversation, as far as it is known."""
     if conversation.participant_id:
         return str(conversation.participant_id)
     last = ratings[-1] if ratings else None
@@ -138,5 +138,5 @@ def session_of(conversation: Conversation, ratings: Sequence[Rating]) -> str:
 
 
 def datetime_text(at: datetime) -> str:
-    """ISO 8601 with offset, as the 2019 server wrote it."""
+    """Write a time in ISO 8601 with offset, as the 2019 server did."""
     return at.astimezone(UTC).isoformat()

@@ -71,7 +71,7 @@ class Metrics:
 
 
 def measured(study: Study, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:
-    """The metric versions with results in this study, one per metric, with their columns of a level.
+    """Return the metric versions with results in this study, one per metric, with their columns of a level.
 
     The present version of a metric goes before older ones; a metric that is not registered any more keeps
     the columns of its results.

@@ -99,6 +99,6 @@ class Participants:
 
 
 def participants_included(study: Study, options: ExportOptions) -> Any:
-    """Everybody who agreed, whatever became of their chats; scripts only where asked for."""
+    """Return everybody who agreed, whatever became of their chats; scripts only where asked for."""
     people = Participant.objects.filter(study=study, consented_at__isnull=False)
     return people if options.include_synthetic else people.filter(is_synthetic=False)

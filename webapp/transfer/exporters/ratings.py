@@ -129,7 +129,7 @@ class Ratings:
 
 
 def _dimensions_of(study: Study) -> list[Dimension]:
-    """The questions of the study's rubric, then those of versions that were answered before."""
+    """Return the questions of the study's rubric, then those of versions that were answered before."""
     answered = Rating.objects.filter(conversation__study=study).values("rubric")
     found = Dimension.objects.filter(Q(rubric__in=answered) | Q(rubric=study.rubric_id))
     return sorted(
@@ -141,7 +141,7 @@ def _dimensions_of(study: Study) -> list[Dimension]:
 def _private_cells(
     study: Study, platform: str | None, external_id: str | None, own_code: str | None
 ) -> tuple[str | None, str | None, str | None]:
-    """The person's ids on the platform that sent them, and the code they were shown after rating."""
+    """Return the person's ids on the platform that sent them, and the code they were shown after rating."""
     shown = completion_shown(
         study=study, platform=platform or "", outcome=Outcome.RATED, own_code=own_code or ""
     )

@@ -68,7 +68,7 @@ class Command(ConfabCommand):
 
 
 def _typed(title: str) -> Iterator[str]:
-    """Lines of standard input; "quit" or the end of input ends the chat."""
+    """Yield lines of standard input; "quit" or the end of input ends the chat."""
     if sys.stdin.isatty():
         sys.stderr.write(f"{title} listens. An empty line is passed over; quit ends.\n")
     while True:

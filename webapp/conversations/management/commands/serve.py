@@ -83,7 +83,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _admin_ensure(self) -> None:
-        """The first staff login, printed once; never a known password."""
+        """Make the first staff login and print it once, so that no password is known beforehand."""
         from django.contrib.auth import get_user_model
 
         users = get_user_model().objects
@@ -94,7 +94,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _worker() -> subprocess.Popen[bytes]:
-        """One child process, all queues; a session of its own, so that Ctrl-C is ours to pass on."""
+        """Start one child process for all queues, in a session of its own, so that Ctrl-C reaches it through us."""
         command = [
             *(sys.executable, "-m", "celery", "--app", "webapp.celery", "worker"),
             *("--queues", "gpu,default", "--concurrency", "1", "--loglevel", "WARNING"),
@@ -113,7 +113,7 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(listening: socket.socket, children: list[subprocess.Popen[bytes]]) -> None:
-    """Web server and, embedded, bot host in one event loop, until either ends or a signal comes."""
+    """Run the web server and, embedded, the bot host in one event loop, until either ends or a signal comes."""
     config = uvicorn.Config(
         "webapp.asgi:application",
         lifespan="off",  # Django has none; what must start is started here
@@ -155,10 +155,10 @@ async def _serve(listening: socket.socket, children: list[subprocess.Popen[bytes
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The socket where people will come in.
+    """Return the socket at which people come in.
 
     Raises:
-        CommandError: if the address cannot be had.
+        CommandError: the address cannot be had.
     """
     if not 1 <= port <= 65535:
         raise CommandError(f"{port} is no port; it must be from 1 to 65535")

@@ -139,5 +139,5 @@ class Command(ConfabCommand):
 
 
 def names(text: str) -> list[str]:
-    """Names between commas."""
+    """Split a text into the names between its commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
