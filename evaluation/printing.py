@@ -41,3 +41,8 @@ def probability(p: float | None) -> str:
     if p < 0.001:
         return "p < .001"
     return f"p = {share(p, 3)}"
+
+
+def percent(value: float | None) -> str:
+    """Print a share of one as `90 %`."""
+    return NONE if value is None or not math.isfinite(value) else f"{value * 100:.0f} %"

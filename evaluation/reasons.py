@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
 
 
 class Reason(str):
@@ -27,6 +30,21 @@ class Reason(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.code, str(self), dict(self.values))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
+        """Return how pydantic writes a reason as JSON and reads it back with its code and values."""
+        from pydantic_core import core_schema
+
+        def read(found: Any) -> Reason:
+            return found if isinstance(found, cls) else _again(**found)
+
+        def write(reason: Reason) -> dict[str, Any]:
+            return {"code": reason.code, "text": str(reason), "values": dict(reason.values)}
+
+        return core_schema.no_info_plain_validator_function(
+            read, serialization=core_schema.plain_serializer_function_ser_schema(write)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the code and the values in one object."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
 from typing import Any
+
+import numpy as np
 
 from evaluation.reasons import Reason
 
@@ -40,3 +44,31 @@ def number_or_reason(reason: str | None) -> dict[str, Any]:
     if reason is None:
         return {}
     return {"reason": reason.to_json() if isinstance(reason, Reason) else {"code": str(reason)}}
+
+
+def plain(value: Any) -> Any:
+    """Return a result as plain JSON values.
+
+    Dataclasses become objects, tuples and arrays lists, numbers that are not finite null, and reasons objects with
+    a code. Where there is no reason, none is named.
+    """
+    if isinstance(value, Reason):
+        return value.to_json()
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {
+            name: plain(part)
+            for name, part in found.items()
+            if part is not None or not name.endswith("reason")
+        }
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Set):
+        return [plain(part) for part in sorted(value)]
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

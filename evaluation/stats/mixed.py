@@ -56,7 +56,6 @@ class MixedModel:
         share_low, share_high: its profile likelihood interval.
         n, n_raters: used.
         converged: whether the optimum was found; then `reason` is empty.
-        note: what to mind, e.g. that no variance between raters was found.
         reason: why there is no fit.
     """
 
@@ -74,8 +73,12 @@ class MixedModel:
     n: int
     n_raters: int
     converged: bool
-    note: str = ""
     reason: Reason | None = None
+
+    @property
+    def raters_are_alike(self) -> bool:
+        """Whether no variance between raters was found."""
+        return self.rater_share is not None and self.rater_share <= 1e-6
 
 
 def mixed_model(
@@ -139,7 +142,6 @@ def mixed_model(
     comparisons = wald_comparisons(labels.tolist(), coefficients, covariance, df, level)
     f, p = _test(coefficients, covariance, df)
     ratio = share / (1 - share)
-    note = "no variance between raters was found" if share <= 1e-6 else ""
     return MixedModel(
         means,
         comparisons,
@@ -155,7 +157,6 @@ def mixed_model(
         n,
         n_raters,
         True,
-        note,
     )
 
 

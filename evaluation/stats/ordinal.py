@@ -54,8 +54,8 @@ class OrdinalModel:
         chi2, df, p: Wald test of no difference between the bots.
         deviance, deviance_df, deviance_p: of the fit against free proportions per bot: a small p says that
             the odds are not proportional (meant for independent ratings).
-        n, n_raters: used; n_raters is None where ratings count as independent.
-        interval: how errors were made.
+        n, n_raters: used; n_raters is None where ratings count as independent, else errors are those of the
+            sandwich with whole raters as units.
         converged: whether the fit was found; then `reason` is empty.
         reason: why there is none.
     """
@@ -72,7 +72,6 @@ class OrdinalModel:
     deviance_p: float | None
     n: int
     n_raters: int | None
-    interval: str
     converged: bool
     reason: Reason | None = None
 
@@ -118,14 +117,11 @@ def ordinal_model(
     rater = None if raters is None else np.unique(rater_codes(raters)[keep], return_inverse=True)[1]
     n_bots, n_points, n = len(labels), len(points), len(point)
     n_raters = None if rater is None else int(rater.max(initial=-1)) + 1
-    how = (
-        "independent ratings" if n_raters is None else f"sandwich over {counted(n_raters, 'rater')}"
-    )
 
     def nothing(reason: Reason) -> OrdinalModel:
         empty = ((), (), (), None, 0, None, None, 0, None)
         return OrdinalModel(
-            tuple(points.tolist()), *empty, n, n_raters, how, converged=False, reason=reason
+            tuple(points.tolist()), *empty, n, n_raters, converged=False, reason=reason
         )
 
     if n_bots < 2:
@@ -163,7 +159,7 @@ def ordinal_model(
         scores = np.zeros((n_raters, len(parameters)))
         np.add.at(scores, rater, _scores(parameters, n_bots, n_points)[bot, point])
         covariance = covariance @ (scores.T @ scores) @ covariance * n_raters / (n_raters - 1)
-    return _result(labels, points, counts, parameters, covariance, n_raters, how, level)
+    return _result(labels, points, counts, parameters, covariance, n_raters, level)
 
 
 def _separated(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
@@ -261,7 +257,6 @@ def _result(
     parameters: np.ndarray,
     covariance: np.ndarray,
     n_raters: int | None,
-    how: str,
     level: float,
 ) -> OrdinalModel:
     from scipy import stats
@@ -304,6 +299,5 @@ def _result(
         float(stats.chi2.sf(deviance, rest)) if rest else None,
         int(counts.sum()),
         n_raters,
-        how,
         converged=True,
     )

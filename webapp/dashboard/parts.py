@@ -6,13 +6,24 @@ from collections.abc import Callable
 
 from evaluation.analysis.correlations import HybridCorrelations
 from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.results import study_correlations, study_point, study_trajectories
+from webapp.dashboard.results import (
+    study_correlations,
+    study_models,
+    study_point,
+    study_trajectories,
+)
 from webapp.dashboard.wording.correlations import correlations_section
 from webapp.dashboard.wording.hybrid_section import hybrid_section
+from webapp.dashboard.wording.models import models_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.dashboard.wording.trajectories import group_title, point_table, trajectories_section
 from webapp.runs.models import SelfPlayRun
 from webapp.runs.selectors.fits import fits_newest
+
+
+def models_part(data: StudyData) -> Section:
+    """Return what the ratings depend on."""
+    return models_section(study_models(data), data.headline, data.bots)
 
 
 def trajectories_part(data: StudyData) -> Section:

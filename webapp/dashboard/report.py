@@ -18,13 +18,12 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.printing import share
+from evaluation.printing import percent, share
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.csvs import table_csv
-from webapp.dashboard.parts import correlations_part, hybrid_part, trajectories_part
+from webapp.dashboard.parts import correlations_part, hybrid_part, models_part, trajectories_part
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.comparisons import (
@@ -103,7 +102,7 @@ def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[St
     summary = bot_summary(data.study, include_synthetic=data.include_synthetic)
     yield _("ratings"), lambda: ratings_section(data, summary)
     yield _("comparisons"), lambda: comparisons_section(data, compared(data, summary))
-    yield _("models"), lambda: models_section(data)
+    yield _("models"), lambda: models_part(data)
     yield _("raters"), lambda: raters_section(data, names=False)
     yield _("hybrid metric"), lambda: hybrid_part(data)
     yield _("trajectories"), lambda: trajectories_part(data)
@@ -159,7 +158,7 @@ def _numbers(data: StudyData) -> list[tuple[str, str]]:
     else:
         numbers.append(("–", _("hybrid metric: not fitted")))
     if cards.left_early is not None:
-        numbers.append((f"{cards.left_early:.0%}".replace("%", " %"), _("left before rating")))
+        numbers.append((percent(cards.left_early), _("left before rating")))
     else:
         n = data.ratings.n_raters
         numbers.append((f"{n:,}" if n else "–", _("raters") if n else _("raters: not named")))

@@ -18,6 +18,7 @@ from evaluation.analysis.correlations import (
     mean_by_bot,
     metric_matrix,
 )
+from evaluation.analysis.models import RatingModels, rating_models
 from evaluation.analysis.trajectories import (
     Grouping,
     Kind,
@@ -185,10 +186,16 @@ def _comparisons(data: StudyData) -> dict[str, Any] | None:
     return with_plans(summary.compared, data.ratings).to_json() if summary.compared else None
 
 
+def study_models(data: StudyData) -> RatingModels:
+    """Return what the ratings depend on."""
+    return rating_models(data.ratings, data.factors)
+
+
 Maker = Callable[[StudyData, SelfPlayRun | None], Any]
 
 RESULTS: dict[str, Maker] = {
     "comparisons": lambda data, run: _comparisons(data),
+    "models": lambda data, run: study_models(data).to_json(),
     "hybrid": lambda data, run: [
         {"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(data.study)
     ],

@@ -107,7 +107,7 @@ def test_no_variance_between_raters():
     found = mixed_model(values, bots, raters)
     assert found.rater_sd == 0
     assert found.share_low == 0
-    assert found.note == "no variance between raters was found"
+    assert found.raters_are_alike
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = smf.mixedlm("y ~ 0 + b", pd.DataFrame({"y": values, "b": bots}), groups=raters).fit()

@@ -13,11 +13,12 @@ from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
 from evaluation.plots.marks import bot_shape, interval_mark, mark_link
 from evaluation.plots.scale import Scale, rating_ticks
 from evaluation.plots.svg import drawing, group, line, rect, text
-from evaluation.printing import figure, share, span
+from evaluation.printing import figure, percent, share, span
 from evaluation.ratings import Dimension
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 from webapp.dashboard.wording.reasons import said
+from webapp.dashboard.wording.sections import listed
 from webapp.ratings.summary import BotSummary, StudySummary
 
 WIDE = 958.0
@@ -49,7 +50,7 @@ def bots_figure(summary: StudySummary, link: Link) -> Figure:
     """
     leading = summary.dimensions[0] if summary.dimensions else None
     given = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
-    method = _("Mean rating with {level:.0%} interval").format(level=LEVEL).replace("%", " %")
+    method = _("Mean rating with {level} interval").format(level=percent(LEVEL))
     if leading is not None:
         method = _(
             "Mean rating from {low} to {high} with {level} % interval, sorted by {name}."
@@ -91,7 +92,7 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
         if not close:
             lead = _("Every pair of bots can be ordered")
         elif together:
-            lead = _("{names} are too close to order").format(names=_listed(together))
+            lead = _("{names} are too close to order").format(names=listed(together))
         elif len(close) == compared.n_pairs:
             lead = _("No two of these bots can be ordered")
         elif len(close) <= 4:
@@ -123,10 +124,6 @@ def _one_group(close: Sequence[tuple[str, str]]) -> list[str]:
     if len(close) == len(names) * (len(names) - 1) / 2 and len(names) > 1:
         return names
     return []
-
-
-def _listed(names: Sequence[str]) -> str:
-    return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1])
 
 
 def _says(bot: BotSummary, dimension: Dimension) -> str:

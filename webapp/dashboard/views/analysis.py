@@ -20,11 +20,10 @@ from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
-from webapp.dashboard.parts import correlations_part, point_part, trajectories_part
+from webapp.dashboard.parts import correlations_part, models_part, point_part, trajectories_part
 from webapp.dashboard.report import report_html, report_of, report_steps
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
 from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
@@ -46,7 +45,7 @@ PARTS: dict[str, tuple[Any, Callable[[StudyData], Section]]] = {
             compared(data, bot_summary(data.study, include_synthetic=data.include_synthetic)),
         ),
     ),
-    "models": (gettext_lazy("Models"), models_section),
+    "models": (gettext_lazy("Models"), models_part),
     "raters": (gettext_lazy("Raters"), raters_section),
     "trajectories": (gettext_lazy("Trajectories"), trajectories_part),
     "correlations": (gettext_lazy("Correlations"), correlations_part),

@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 
 from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, with_plans
 from evaluation.analysis.planning import RaterPlan, plan_raters
-from evaluation.printing import figure, share
+from evaluation.printing import figure, percent, share
 from evaluation.ratings import MEAN_KEY
 from webapp.dashboard import counts
 from webapp.dashboard.agreement import spread_of, steps_of
@@ -215,7 +215,7 @@ def planning_table(data: StudyData, plan: RaterPlan) -> NamedTable:
         ).format(
             ratings=counts.ratings(plan.n_fewest),
             gap=figure(plan.detectable, digits),
-            power=f"{plan.power:.0%}".replace("%", " %"),
+            power=percent(plan.power),
         )
     return NamedTable(
         "planning",
@@ -228,7 +228,7 @@ def planning_table(data: StudyData, plan: RaterPlan) -> NamedTable:
             power=share(plan.power),
             pairs=counts.pairs(plan.n_comparisons),
             sd=figure(plan.sd, digits),
-            share=f"{plan.rater_share:.0%}".replace("%", " %"),
+            share=percent(plan.rater_share),
         ),
         note=note,
     )

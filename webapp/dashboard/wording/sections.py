@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext as _
+
 from evaluation.printing import figure, probability, share, span
 from webapp.dashboard.plots.figure import Cell, Figure, Table
 
@@ -87,12 +89,11 @@ def digits_for(low: float, high: float) -> int:
     return 1 if high - low > 20 else 2
 
 
-def listed(names: Sequence[str], last: str = "and") -> str:
-    """`A, B and C`."""
-    names = list(names)
+def listed(names: Sequence[str]) -> str:
+    """Return `A, B and C`."""
     if len(names) < 2:
         return "".join(names)
-    return f"{', '.join(names[:-1])} {last} {names[-1]}"
+    return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1])
 
 
 def two_digits(n: int) -> str:

@@ -15,10 +15,15 @@ from scipy import stats
 from evaluation.analysis.planning import plan_raters
 from evaluation.stats.anova import anova
 from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records
-from webapp.dashboard.analysis.models import models_section
 from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
-from webapp.dashboard.parts import correlations_part, hybrid_part, point_part, trajectories_part
+from webapp.dashboard.parts import (
+    correlations_part,
+    hybrid_part,
+    models_part,
+    point_part,
+    trajectories_part,
+)
 from webapp.dashboard.plots.figure import Table
 from webapp.dashboard.results import study_correlations, study_trajectories
 from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
@@ -81,7 +86,7 @@ def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
 
 
 def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> None:
-    section = models_section(data)
+    section = models_part(data)
     found = table_of(section, "anova")
     values = frame()
     values = values[values["bot"] != "bad"]
@@ -97,7 +102,7 @@ def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> Non
     rows = {row[0].text: row for row in found.rows}
     assert rows["corpus"][3].raw[0] == pytest.approx(expected.term("corpus").f)
     assert rows["EI"][4].raw[0] == pytest.approx(expected.term("EI").p)
-    assert "main effects only" in section.tables[0].method
+    assert "Main effects only" in section.tables[0].method
     assert {table.id for table in section.tables} == {"anova", "marginals", "mixed", "ordinal"}
     assert [row[0] for row in cells(table_of(section, "mixed"))] == data.rated_bots[:3]
 
@@ -107,9 +112,9 @@ def test_without_factors_bots_are_compared_and_the_reason_is_told(study: Study) 
         study, own=bot_columns_read(b"bot,corpus\nalpha,reddit\nbeta,cornell\n", list(BOTS))
     )
     assert data is not None
-    section = models_section(data)
+    section = models_part(data)
     assert cells(table_of(section, "anova"))[0][0] == "bot"
-    assert any("it is unknown for gamma and bad" in why for why in section.missing)
+    assert any("it is unknown for bad and gamma" in why for why in section.missing)
     study.refresh_from_db()
     assert BotColumns.from_json(study.bot_columns).source == "bots.csv"  # a report stores nothing
 

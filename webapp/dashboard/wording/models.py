@@ -1,0 +1,334 @@
+"""What the ratings depend on, in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from evaluation.analysis.findings import Finding
+from evaluation.analysis.models import BOT, FactorialModel, RatingModels
+from evaluation.printing import figure, percent, probability, share
+from evaluation.ratings import Dimension
+from evaluation.stats.anova import Anova, Term
+from evaluation.stats.mixed import MixedModel
+from evaluation.stats.ordinal import OrdinalModel
+from webapp.dashboard import counts
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.reasons import said
+from webapp.dashboard.wording.sections import (
+    NamedTable,
+    Section,
+    count_cell,
+    digits_for,
+    listed,
+    number_cell,
+    p_cell,
+    share_cell,
+    span_cell,
+)
+from webapp.ratings.bots import BotInfo
+
+
+def models_section(
+    found: RatingModels, headline: Dimension, bots: Mapping[str, BotInfo]
+) -> Section:
+    """Return the three models in words and tables.
+
+    Args:
+        headline: what bots are ranked by, with its title.
+        bots: by id, those that are rated at least.
+    """
+    section = Section("models", _("What the ratings depend on"))
+    section.missing.extend(_unused(one, bots) for one in found.unused)
+    if found.factorial is None or found.mixed is None or found.ordinal is None:
+        section.missing.append(_("Fewer than two bots are rated, so there is nothing to model."))
+        return section
+    _factorial(section, found.factorial, found, headline)
+    if found.mixed.reason is not None:
+        section.missing.append(_("Mixed model: {why}.").format(why=said(found.mixed.reason)))
+    else:
+        section.lead.append(_mixed_sentence(found.mixed, headline))
+        section.tables.append(_mixed_table(found.mixed, found, headline, bots))
+    if found.ordinal.reason is not None:
+        section.missing.append(_("Ordinal model: {why}.").format(why=said(found.ordinal.reason)))
+    else:
+        section.tables.append(_ordinal_table(found.ordinal, found, headline, bots))
+    return section
+
+
+def _unused(found: Finding, bots: Mapping[str, BotInfo]) -> str:
+    values = found.values
+    match found.code:
+        case "factor_unknown":
+            return _("Factor “{name}” is not used: it is unknown for {bots}.").format(
+                name=values["factor"], bots=listed([bots[bot].title for bot in values["bots"]])
+            )
+        case "factor_constant":
+            return _("Factor “{name}” is not used: all bots are alike in it.").format(
+                name=values["factor"]
+            )
+        case _beyond:
+            return _("Factor “{name}” is not used: {n} factors are analysed.").format(
+                name=values["factor"], n=values["most"]
+            )
+
+
+def _factorial(
+    section: Section, found: FactorialModel, models: RatingModels, headline: Dimension
+) -> None:
+    if found.factors_reason is not None:
+        section.missing.append(
+            _("Analysis of variance by the factors: {why}.").format(why=said(found.factors_reason))
+        )
+    elif not found.factors:
+        section.missing.append(
+            _(
+                "No factors of the bots’ making are known, so bots are compared one by one. Upload a "
+                "table of bots with columns of words (architecture, corpus, EI) to analyse them."
+            )
+        )
+    if not found.table.terms:
+        why = said(found.table.reason)
+        section.missing.append(_("Analysis of variance: {why}.").format(why=why))
+        return
+    what = headline.title.lower()
+    if found.of == "sum":
+        what = _("sum of the {n} ratings").format(n=models.n_questions)
+    section.lead.append(_shown(found, what))
+    section.tables.append(_anova_table(found, models.level, what))
+    if found.factors:
+        section.tables.append(_marginals(found.table, models.level))
+
+
+def _shown(found: FactorialModel, what: str) -> str:
+    """Return which terms have an effect."""
+    table = found.table
+    told = [
+        f"{_term(table.term(name))} (F({table.term(name).df}, {table.residual_df}) = "
+        f"{figure(table.term(name).f)}, {probability(table.term(name).p)})"
+        for name in found.shown
+    ]
+    others = [_term(table.term(name)) for name in found.not_shown]
+    if not told:
+        return _("No effect on the {what} is significant.").format(what=what)
+    if not others:
+        return _("The {what} depends on {terms}.").format(what=what, terms=listed(told))
+    return _("The {what} depends on {terms}; not shown: {others}.").format(
+        what=what, terms=listed(told), others=listed(others)
+    )
+
+
+def _term(term: Term) -> str:
+    return _("bot") if term.name == BOT else term.name.replace(":", " × ")
+
+
+def _anova_table(found: FactorialModel, level: float, what: str) -> NamedTable:
+    table = found.table
+    headers = [Header(_("Term"))]
+    headers += [
+        Header(text, numeric=True)
+        for text in ("SS", "df", "F", "p", _("partial η²"), percent(level))
+    ]
+    why = said(table.reason)
+    rows = [
+        [
+            Cell(_term(term)),
+            number_cell(term.ss, 1),
+            count_cell(term.df),
+            number_cell(term.f, 2, why),
+            p_cell(term.p, why),
+            share_cell(term.partial_eta2, 3, why),
+            span_cell(term.low, term.high, 3, shares=True, why=why),
+        ]
+        for term in table.terms
+    ]
+    rows.append(
+        [
+            Cell(_("Residual")),
+            number_cell(table.residual_ss, 1),
+            count_cell(table.residual_df),
+            *[Cell("–", why=_("what the terms leave"))] * 4,
+        ]
+    )
+    left_out = _("{ratings}, {dropped} left out for a missing value, controls left out.").format(
+        ratings=counts.ratings(table.n), dropped=table.n_dropped
+    )
+    return NamedTable(
+        "anova",
+        _("Analysis of variance of the {what}").format(what=what),
+        Table(headers, rows),
+        method=" ".join(
+            [_("Type III sums of squares, sum-to-zero contrasts."), _interactions(found), left_out]
+        ),
+        note=_(
+            "Ratings count as independent here. Where raters rate several bots, the mixed model is the honest one."
+        ),
+    )
+
+
+def _interactions(found: FactorialModel) -> str:
+    """Return which interactions the table has."""
+    if found.max_order is None:
+        return _("All interactions.")
+    if found.max_order == 1:
+        return _("Main effects only: not every combination of levels is rated.")
+    return _("Interactions of up to {n} factors: not every combination of levels is rated.").format(
+        n=found.max_order
+    )
+
+
+def _marginals(table: Anova, level: float) -> NamedTable:
+    headers = [Header(_("Factor")), Header(_("Level"))]
+    headers += [Header(text, numeric=True) for text in (_("Mean"), percent(level), "n")]
+    rows = [
+        [
+            Cell(found.factor),
+            Cell(found.level),
+            number_cell(found.mean, 1),
+            span_cell(found.low, found.high, 1, why=said(table.reason)),
+            count_cell(found.n),
+        ]
+        for found in table.marginals
+    ]
+    return NamedTable(
+        "marginals", _("Means of the levels, all cells counting alike"), Table(headers, rows)
+    )
+
+
+def _mixed_sentence(model: MixedModel, headline: Dimension) -> str:
+    return _(
+        "With raters as a random effect the bots differ in {name} by F({df1}, {df2}) = {f}, {p}; {share} of the "
+        "variance around the bots’ means lies between raters."
+    ).format(
+        name=headline.title.lower(),
+        df1=model.df1,
+        df2=model.df2,
+        f=figure(model.f),
+        p=probability(model.p),
+        share=percent(model.rater_share),
+    )
+
+
+def _mixed_table(
+    model: MixedModel, models: RatingModels, headline: Dimension, bots: Mapping[str, BotInfo]
+) -> NamedTable:
+    digits = digits_for(headline.low, headline.high)
+    # Who is not named stands as a conversation.
+    raters = _("Raters or chats") if models.n_unnamed else _("Raters")
+    headers = [Header(_("Bot"))]
+    headers += [
+        Header(text, numeric=True)
+        for text in (_("Mean"), percent(models.level), _("Plain mean"), "n", raters)
+    ]
+    rows = [
+        [
+            Cell(bots[found.bot].title, slot=bots[found.bot].slot),
+            number_cell(found.mean, digits),
+            span_cell(found.low, found.high, digits),
+            number_cell(found.raw_mean, digits),
+            count_cell(found.n),
+            count_cell(found.n_raters),
+        ]
+        for found in sorted(model.bots, key=lambda bot: -bot.mean)
+    ]
+    return NamedTable(
+        "mixed",
+        _("{name} as the average rater would see it").format(name=headline.title),
+        Table(headers, rows),
+        method=_(
+            "Bots fixed, raters random, restricted maximum likelihood; {ratings} by {raters}, controls left "
+            "out; sd of raters {sd}, of what is left {rest}; raters’ share {share} [{low}, {high}]."
+        ).format(
+            ratings=counts.ratings(model.n),
+            raters=listed(list(_by_whom(models))),
+            sd=figure(model.rater_sd, digits),
+            rest=figure(model.residual_sd, digits),
+            share=share(model.rater_share),
+            low=share(model.share_low),
+            high=share(model.share_high),
+        ),
+        note=_("No variance between raters was found.") if model.raters_are_alike else "",
+    )
+
+
+def _by_whom(models: RatingModels) -> Iterator[str]:
+    """Yield who gave the ratings: people, and conversations that stand for a rater each."""
+    if models.n_raters:
+        yield counts.raters(models.n_raters)
+    if models.n_unnamed:
+        yield ngettext(
+            "nobody named in %(n)s conversation, which counts as a rater",
+            "nobody named in %(n)s conversations, each of which counts as a rater",
+            models.n_unnamed,
+        ) % {"n": f"{models.n_unnamed:,}"}
+
+
+def _ordinal_table(
+    model: OrdinalModel, models: RatingModels, headline: Dimension, bots: Mapping[str, BotInfo]
+) -> NamedTable:
+    order = sorted(model.bots, key=lambda bot: -bot.effect)
+    above_best = models.above_best
+    headers = [Header(_("Bot"))]
+    headers += [
+        Header(text, numeric=True)
+        for text in (
+            _("Log odds"),
+            percent(models.level),
+            _("Chance to be rated above {bot}").format(bot=bots[order[0].bot].title),
+            "n",
+        )
+    ]
+    rows = [
+        [
+            Cell(bots[found.bot].title, slot=bots[found.bot].slot),
+            number_cell(found.effect),
+            span_cell(found.low, found.high),
+            share_cell(above_best.get(found.bot), 2, _("the bot itself")),
+            count_cell(found.n),
+        ]
+        for found in order
+    ]
+    return NamedTable(
+        "ordinal",
+        _("The same without taking the points of the scale for equal steps"),
+        Table(headers, rows),
+        method=" ".join(_ordinal_method(model, models, headline)),
+        note=_odds_note(model, models),
+    )
+
+
+def _ordinal_method(
+    model: OrdinalModel, models: RatingModels, headline: Dimension
+) -> Iterator[str]:
+    yield _(
+        "Proportional odds of {name}; log odds against the average bot; Wald χ²({df}) = {chi2}, {p}."
+    ).format(
+        name=headline.title.lower(),
+        df=model.df,
+        chi2=figure(model.chi2, 1),
+        p=probability(model.p),
+    )
+    if models.rounded:
+        yield _("Answers are rounded to whole points.")
+    if model.n_raters is not None:
+        yield _("Errors by the sandwich over {raters}.").format(
+            raters=counts.raters(model.n_raters)
+        )
+
+
+def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
+    """Return whether the odds are proportional; "" where that cannot be tested."""
+    if models.odds_are_proportional is None:
+        return ""
+    words = (
+        _("Deviance {value} on {df} df, {p}: nothing speaks against proportional odds.")
+        if models.odds_are_proportional
+        else _(
+            "Deviance {value} on {df} df, {p}: the odds are not proportional, so read the log odds as averages."
+        )
+    )
+    return words.format(
+        value=figure(model.deviance, 1), df=model.deviance_df, p=probability(model.deviance_p)
+    )
