@@ -62,7 +62,7 @@ def staff_only(view: View) -> View:
 
 
 def refusal(request: HttpRequest, *rights: Right) -> HttpResponseBase | None:
-    """The login, or a page that names the missing rights; None for staff who have them all."""
+    """Return the login, or a page that names the missing rights; None for staff who have them all."""
     user = request.user
     if not user.is_authenticated:
         return redirect_to_login(request.get_full_path(), reverse("admin:login"))

@@ -44,12 +44,12 @@ class Agreement:
 
 
 def with_link(spread: Spread, href: str) -> Spread:
-    """The same with an address behind its marks."""
+    """Return the spread with an address behind its marks."""
     return replace(spread, href=href)
 
 
 def study_agreement(study: Study, chosen: str, *, include_synthetic: bool) -> Agreement | None:
-    """Everything on the agreement page; None without a rating."""
+    """Return everything on the agreement page; None without a rating."""
     ratings = study_ratings(study, include_synthetic=include_synthetic)
     dimensions = list(ratings.dimensions)
     if not dimensions or not len(ratings):
@@ -76,7 +76,7 @@ def study_agreement(study: Study, chosen: str, *, include_synthetic: bool) -> Ag
 
 
 def spread_of(bot: BotInfo, values: np.ndarray, steps: Sequence[float]) -> Spread:
-    """How often a bot got each answer; values between two steps count for the nearer one."""
+    """Count how often a bot got each answer; values between two steps count for the nearer one."""
     mine = values[np.isfinite(values)]
     nearest = np.abs(mine[:, None] - np.asarray(steps, dtype=float)).argmin(axis=1)
     counts = np.bincount(nearest, minlength=len(steps)).tolist()
@@ -84,7 +84,7 @@ def spread_of(bot: BotInfo, values: np.ndarray, steps: Sequence[float]) -> Sprea
 
 
 def steps_of(dimension: Dimension, values: np.ndarray) -> list[float]:
-    """Whole steps of the scale; values seen where it has none; else eleven equal bins' middles."""
+    """Return the whole steps of the scale; else the values seen; else the middles of eleven equal bins."""
     if float(dimension.low).is_integer() and dimension.high - dimension.low < _MOST_STEPS:
         n = int(dimension.high - dimension.low)
         return [dimension.low + i for i in range(n + 1)]
@@ -95,7 +95,10 @@ def steps_of(dimension: Dimension, values: np.ndarray) -> list[float]:
 
 
 def dimension_correlations(ratings: Ratings) -> dict[tuple[int, int], Correlation]:
-    """Spearman by (row, column) over conversations, the ratings of one averaged; Fisher's intervals."""
+    """Correlate dimensions by Spearman, keyed by (row, column), over conversations with their ratings averaged.
+
+    Intervals are Fisher's.
+    """
     from evaluation.stats.correlation import correlate
 
     means = ratings.per_conversation()
@@ -108,7 +111,12 @@ def dimension_correlations(ratings: Ratings) -> dict[tuple[int, int], Correlatio
 
 
 def _pairs(ratings: Ratings, key: str) -> tuple[int, float | None, float | None]:
-    """Shared conversations; mean absolute difference within them and between any two ratings."""
+    """Return how many conversations are shared, and mean absolute differences.
+
+    Returns:
+        The number of conversations with several ratings; the mean absolute difference within them, and
+        between any two ratings. The differences are None where no conversation is shared.
+    """
     groups: dict[str, list[float]] = {}
     for conversation, value in zip(ratings.conversation, ratings.values(key).tolist(), strict=True):
         if value == value:
@@ -122,7 +130,7 @@ def _pairs(ratings: Ratings, key: str) -> tuple[int, float | None, float | None]
 
 
 def _mean_difference(ordered: np.ndarray) -> float:
-    """Mean absolute difference of all pairs of a sorted array."""
+    """Return the mean absolute difference of all pairs of a sorted array."""
     n = len(ordered)
     weights = 2 * np.arange(n) - n + 1
     return float((weights * ordered).sum() / (n * (n - 1) / 2))

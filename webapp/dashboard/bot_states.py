@@ -22,10 +22,10 @@ class BotState:
 
 
 def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotState:
-    """The worst that is known of the bot.
+    """Return the worst that is known of the bot.
 
     Args:
-        reports: of the living bot hosts, by bot.
+        reports: what the living bot hosts report, by bot.
     """
     report = reports.get(entry.id, {})
     if entry.reason:

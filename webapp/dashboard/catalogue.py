@@ -35,13 +35,13 @@ class UnknownCatalogue(ValueError):
 
 
 def catalogue_fill(text: str, *, root: Path) -> str:
-    """The text with every marked part made anew.
+    """Return the text with every marked part made anew.
 
     Args:
         root: the project's folder, where `.env.example` is.
 
     Raises:
-        UnknownCatalogue: for a marker whose name is not in `CATALOGUES`.
+        UnknownCatalogue: a marker's name is not in `CATALOGUES`.
     """
 
     def fill(found: re.Match[str]) -> str:
@@ -56,7 +56,7 @@ def catalogue_fill(text: str, *, root: Path) -> str:
 
 
 def catalogue_names(text: str) -> list[str]:
-    """The catalogues that a text has room for, in its order."""
+    """Return the catalogues that a text has room for, in its order."""
     return [found["name"] for found in MARKED.finditer(text)]
 
 
@@ -74,7 +74,7 @@ def _cell(text: str) -> str:
 
 
 def _summary(cls: object) -> str:
-    """The first sentence of a class's docstring."""
+    """Return the first sentence of a class's docstring."""
     first = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
     return " ".join(first.split())
 
@@ -153,7 +153,10 @@ def _metrics(root: Path) -> str:
 
 
 def _columns(root: Path) -> str:
-    """A column at both levels stands once: the conversation's value is the mean of its turns'."""
+    """Tabulate the metrics' columns.
+
+    A column at both levels stands once: the conversation's value is the mean of its turns'.
+    """
     rows = []
     for metric in _shipped_metrics():
         by_name: dict[str, list[Column]] = {}
@@ -224,7 +227,7 @@ def _exports(root: Path) -> str:
 
 
 def _settings(root: Path) -> str:
-    """Of `.env.example`, which a test compares with what the settings read."""
+    """Tabulate the settings in `.env.example`, which a test compares with what the settings read."""
     rows: list[list[str]] = []
     said: list[str] = []
     for line in (root / ".env.example").read_text(encoding="utf-8").splitlines():

@@ -23,14 +23,14 @@ def metric_titles() -> dict[str, str]:
 
 
 def short_title(title: str) -> str:
-    """The title without whom it is about."""
+    """Return the title without the words for whom it is about."""
     for ending in _ENDINGS:
         title = title.replace(ending, "")
     return title.removesuffix(", mean")
 
 
 def short_titles(titles: Sequence[str]) -> list[str]:
-    """Each title shortened, unless two would then be alike."""
+    """Shorten each title, unless two would then be alike."""
     counts = Counter(short_title(title) for title in titles)
     return [
         short_title(title) if counts[short_title(title)] == 1 else title.removesuffix(", mean")
@@ -58,7 +58,7 @@ class Series:
 
 
 def series_of(columns: Sequence[Column]) -> list[Series]:
-    """Columns as series: `words_user` and `words_bot` become one."""
+    """Group columns into series: `words_user` and `words_bot` become one."""
     by_name = {column.name: column for column in columns}
     found: list[Series] = []
     taken: set[str] = set()

@@ -26,7 +26,7 @@ class NavItem:
 
 
 def navigation(user: Any) -> list[NavItem]:
-    """The sidebar, top to bottom, without pages that this user may not open."""
+    """Return the entries of the sidebar, top to bottom, without pages that this user may not open."""
     items = [
         NavItem("studies", _("Studies"), "list", reverse("dashboard:studies")),
         NavItem("bots", _("Bots"), "bot", reverse("dashboard:bots")),

@@ -11,10 +11,10 @@ from webapp.dashboard.plots.figure import Cell, Table
 
 
 def table_csv(table: Table) -> str:
-    """The table with a header, CRLF line ends.
+    """Write the table as CSV, with a header and CRLF line ends.
 
-    A column whose cells hold two numbers becomes two, "low" and "high"; a column in which a reason stands
-    gets one of reasons.
+    A column whose cells hold two numbers becomes two, "low" and "high". A column in which a reason stands
+    gets one more, of reasons.
     """
     widths = [
         max((len(row[i].raw) for row in table.rows), default=0) for i in range(len(table.headers))
@@ -50,7 +50,7 @@ def _cells(cell: Cell, width: int) -> list[object]:
 
 
 def _digits(value: float | None) -> str:
-    """Every digit; counts stay whole."""
+    """Write a number with all its digits; counts stay whole."""
     if value is None or not math.isfinite(value):
         return ""
     return str(value) if isinstance(value, int) else repr(float(value))

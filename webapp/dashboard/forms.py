@@ -70,11 +70,11 @@ class SelfPlayForm(forms.Form):
         _styled(self)
 
     def clean_pairs(self) -> str:
-        """What `run_create` takes; a form without the field means the usual."""
+        """Return what `run_create` takes; a form without the field means the usual, each bot with itself."""
         return self.cleaned_data["pairs"] or "self"
 
     def clean_openers(self) -> list[str]:
-        """Lines that say something."""
+        """Return the lines that are not blank."""
         return [line.strip() for line in self.cleaned_data["openers"].splitlines() if line.strip()]
 
 
@@ -111,7 +111,13 @@ class FitForm(forms.Form):
         whole: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
-        """Args: whole: the targets ticked at first."""
+        """Make the form.
+
+        Args:
+            targets: dimensions that can be predicted, as choices.
+            presets: feature sets, as choices.
+            whole: the targets ticked at first.
+        """
         super().__init__(*args, **kwargs)
         self.fields["targets"].choices = targets  # type: ignore[attr-defined]
         self.fields["preset"].choices = presets  # type: ignore[attr-defined]
@@ -175,7 +181,7 @@ class ImportForm(forms.Form):
         return file
 
     def clean(self) -> dict[str, Any]:
-        """Both ends of the scale or none."""
+        """Check that both ends of the scale are given or none, the lower one first."""
         cleaned = super().clean() or self.cleaned_data
         low, high = cleaned.get("low"), cleaned.get("high")
         if (low is None) != (high is None):
@@ -231,5 +237,5 @@ class PlanForm(forms.Form):
 
 
 def study_targets(study: Study) -> Choices:
-    """The rubric's dimensions as choices, the question about the whole first."""
+    """Return the rubric's dimensions as choices, the question about the whole first."""
     return [(dimension.key, as_counted(dimension).title) for dimension in study_dimensions(study)]

@@ -93,11 +93,11 @@ def conversations_to_read() -> QuerySet[Conversation]:
 def read_conversation(
     conversation: Conversation, wanted: Sequence[str] = (), chosen: str = ""
 ) -> Reading:
-    """Everything the reader shows, in four queries.
+    """Return everything the reader shows, in four queries.
 
     Args:
         wanted: names of series to draw.
-        chosen: number of the turn to spell out; the first reply if it is none.
+        chosen: number of the turn to spell out; the first reply if it is no number of a turn.
     """
     turns = list(Turn.objects.filter(conversation=conversation).order_by("index"))
     results = _current(
@@ -175,7 +175,7 @@ def read_conversation(
 
 
 def _current(rows: Any) -> dict[str, MetricResult]:
-    """One result per metric: of its present version, else the newest."""
+    """Return one result per metric: that of its present version, else the newest."""
     keys = {metric.name: metric.identity.key for metric in metric_list()}
     found: dict[str, MetricResult] = {}
     for result in rows.order_by("created_at", "pk"):
@@ -212,7 +212,7 @@ def _tracks(
 
 
 def _values(series: Series, values: dict[str, list[float | None]], n: int) -> list[float | None]:
-    """Per turn the value of whichever column describes it."""
+    """Return for each turn the value of whichever column describes it."""
     rows = [_full(values[column.name], n) for column in series.columns]
     return [next((v for v in at if v is not None), None) for at in zip(*rows, strict=True)]
 
@@ -223,7 +223,7 @@ def _why(series: Series, reasons: dict[str, str]) -> str:
 
 
 def _full(values: Sequence[float | None], n: int) -> list[float | None]:
-    """As many values as turns, whatever was stored."""
+    """Return as many values as turns, however many were stored."""
     return [*values[:n], *[None] * (n - len(values))]
 
 

@@ -21,7 +21,7 @@ class RecruitingLink:
 
 
 def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
-    """The participants' link for people who come by themselves, by Prolific, by Mechanical Turk."""
+    """Return the participants' links: for people who come by themselves, by Prolific, by Mechanical Turk."""
     missing = _(
         "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
         "Prolific does not know."

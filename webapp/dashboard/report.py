@@ -98,7 +98,7 @@ Step = tuple[str, Callable[[], Section]]
 
 
 def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[Step]:
-    """Titles and makers of the sections, in order: whoever calls them can show how far it is."""
+    """Yield title and maker of each section, in order, so that whoever calls them can show how far it is."""
     summary = bot_summary(data.study, include_synthetic=data.include_synthetic)
     yield _("ratings"), lambda: ratings_section(data, summary)
     yield _("comparisons"), lambda: comparisons_section(data, compared(data, summary))
@@ -137,7 +137,7 @@ def _summary(data: StudyData, summary: StudySummary, sections: list[Section]) ->
 
 
 def _numbers(data: StudyData) -> list[tuple[str, str]]:
-    """Four numbers and what each is."""
+    """Return four numbers and what each is."""
     cards = study_cards(data.study, include_synthetic=data.include_synthetic)
     numbers = [(f"{data.ratings.n_conversations:,}", _("conversations rated"))]
     numbers.append(_agreement(data))
@@ -173,7 +173,7 @@ def _agreement(data: StudyData) -> tuple[str, str]:
 
 
 def report_html(report: Report) -> str:
-    """The page: one file, nothing from outside."""
+    """Return the report as one file of HTML that loads nothing from outside."""
     style = "\n".join(_read(name) for name in _STYLES)
     script = _read(_SCRIPT)
     return render_to_string(
@@ -211,7 +211,7 @@ _MARK = re.compile(r' (?:tabindex="0"|role="img"|aria-label="[^"]*")')
 
 
 def _still(svg: str) -> SafeString:
-    """A drawing for a page without a script: one picture with a name, its marks out of the tab order."""
+    """Prepare a drawing for a page without a script: one picture with a name, its marks out of the tab order."""
     head, found, rest = str(svg).partition(">")
     head = head.replace('role="group"', 'role="img"').replace(' aria-roledescription="plot"', "")
     rest = _MARK.sub("", rest)

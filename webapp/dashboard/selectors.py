@@ -82,14 +82,14 @@ class StudyCards:
 
 
 def study_state(study: Study) -> tuple[str, str]:
-    """The state in a word, and its colour."""
+    """Return the state in a word, and its colour."""
     if study.is_imported:
         return _("Imported"), "info"
     return study.get_state_display(), _PILLS[Study.State(study.state)]
 
 
 def study_rows() -> list[StudyRow]:
-    """All studies, newest first."""
+    """Return all studies, newest first."""
     counted: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
         for row in Conversation.objects.filter(study__isnull=False)
@@ -135,7 +135,7 @@ def _latest(study: Study, newest: datetime | None) -> str:
 
 
 def ago(when: datetime) -> str:
-    """How long ago, or the day if long ago."""
+    """Say how long ago a time is, or give its day if that is long ago."""
     gone = timezone.now() - when
     if gone < timedelta(minutes=1):
         return _("just now")
@@ -151,7 +151,7 @@ def ago(when: datetime) -> str:
 
 
 def needs() -> list[Need]:
-    """What needs a person, over all studies that collect."""
+    """Return what needs a person, over all studies that collect."""
     found: list[Need] = []
     found += _unpaid()
     collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
@@ -199,7 +199,7 @@ def needs() -> list[Need]:
 
 
 def _unpaid() -> list[Need]:
-    """People who lost a chat to a bot and have no code from it or from a chat after it."""
+    """Return needs of people who lost a chat to a bot and have no code, neither from it nor from a later chat."""
     lost = (
         Participant.objects.filter(
             is_synthetic=False,
@@ -227,7 +227,10 @@ def _unpaid() -> list[Need]:
 
 
 def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list[Need]:
-    """Bots of collecting studies that fail, are offered to nobody or are not here; studies without any."""
+    """Return needs about bots of collecting studies that fail, are offered to nobody or are not installed here.
+
+    Studies that are left without any bot are among them.
+    """
     reports = heartbeat_bots()
     found: list[Need] = []
     missing: dict[str, None] = {}
@@ -309,7 +312,7 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
 
 
 def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
-    """Conversations, people, length and time of a study."""
+    """Count a study's conversations and people, and measure the chats' length and time."""
     conversations = study_conversations(study, include_synthetic=include_synthetic)
     counted = conversations.aggregate(n=Count("pk"), mean=Avg("n_exchanges"))
     durations = [
@@ -363,7 +366,7 @@ class BotProgress:
 
 
 def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotProgress]:
-    """How far each bot of the study is."""
+    """Return how far each bot of the study is."""
     rows = Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
     if not include_synthetic:
         rows = rows.filter(is_synthetic=False)
@@ -424,7 +427,7 @@ class MetricProgress:
 
 
 def metrics_progress(study: Study) -> list[MetricProgress]:
-    """Each metric's present version on the study's finished conversations."""
+    """Return how far each metric's present version is on the study's finished conversations."""
     metrics = metric_list()
     finished = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
     n_total = finished.count()
@@ -457,7 +460,7 @@ def metrics_progress(study: Study) -> list[MetricProgress]:
 
 
 def imported_studies() -> list[Study]:
-    """Studies that an import made, newest first, with `n_conversations`."""
+    """Return the studies that an import made, newest first, with `n_conversations`."""
     return list(
         Study.objects.filter(is_imported=True)
         .annotate(n_conversations=Count("conversations", distinct=True))
@@ -466,6 +469,6 @@ def imported_studies() -> list[Study]:
 
 
 def study_runs(study: Study) -> list[SelfPlayRun]:
-    """The newest self-play runs with bots of the study."""
+    """Return the newest self-play runs with bots of the study."""
     bots = set(study.bots)
     return [run for run in SelfPlayRun.objects.all()[:200] if bots & set(run.plan.get("bots", []))]

@@ -34,7 +34,7 @@ class Spent:
 
 
 def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
-    """Accounts of the bots that may cost money, by id; None: of all."""
+    """Return the accounts of the bots that may cost money, by id; None stands for all bots."""
     bots_discover()
     paid = [
         bot
@@ -55,7 +55,7 @@ def bots_spent(bot_ids: Collection[str] | None = None) -> dict[str, Spent]:
 
 
 def study_spent(study: Study) -> Spent | None:
-    """The study's account; None if no bot of it may cost money and it has no cap."""
+    """Return the study's account; None if no bot of it may cost money and it has no cap."""
     account = spending_by_key(Spending.Of.STUDY, [str(study.pk)]).get(str(study.pk))
     if account is None and study.values.quotas.max_cost is None and not bots_spent(study.bots):
         return None

@@ -51,27 +51,27 @@ class Visit:
     participant: Participant | None = None
 
     def link(self, name: str, *args: Any, note: str = "") -> str:
-        """The address of a page of the way, with the token and a short note for the page."""
+        """Return the address of a page that participants pass, with the token and a short note for the page."""
         query = {key: value for key, value in (("t", self.token), ("note", note)) if value}
         address = reverse(f"participant:{name}", args=args)
         return f"{address}?{urlencode(query)}" if query else address
 
 
 def visit_of(request: HttpRequest) -> Visit:
-    """The visit with the token it came with, if that is one of ours."""
+    """Return the visit with the token it came with, if that is one of ours."""
     token = request.POST.get("_t") or request.GET.get("t") or ""
     participant = participant_from_token(token) if token else None
     return Visit(token, participant) if participant else Visit()
 
 
 def has_cookies(request: HttpRequest) -> bool:
-    """Whether cookies of ours arrived: the session's or the form check's."""
+    """Tell whether cookies of ours arrived: the session's or the form check's."""
     names = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
     return any(name in request.COOKIES for name in names)
 
 
 def study_page(view: View) -> View:
-    """`view(request, study, visit)` for an address with the study's key; 404 for an unknown one."""
+    """Make `view(request, study, visit)` answer an address with the study's key; 404 for an unknown one."""
 
     @csrf_exempt
     @never_cache
@@ -96,7 +96,7 @@ def study_page(view: View) -> View:
 
 
 def conversation_page(view: View) -> View:
-    """`view(request, conversation, visit)` for the participant to whom it was given; others: 404."""
+    """Make `view(request, conversation, visit)` answer the participant to whom the chat was given; others get 404."""
 
     @csrf_exempt
     @never_cache
@@ -118,7 +118,7 @@ def conversation_page(view: View) -> View:
 
 
 def _checked(view: View, request: HttpRequest, signed: bool) -> View:
-    """The view itself where a signed field stands in for cookies that do not arrive."""
+    """Return the view itself where a signed field stands in for cookies that do not arrive, else a checked one."""
     return view if signed and not has_cookies(request) else csrf_protect(view)
 
 
@@ -140,17 +140,17 @@ def _framed(
 
 
 def frame_ancestors(study: Study | None) -> list[str]:
-    """The origins in the study's field, without what is no origin."""
+    """Return the origins in the study's field; words that are no origins are left out."""
     return frame_origins(study.values.recruitment.frame_ancestors)[0] if study else []
 
 
 def with_policy(
     request: HttpRequest, response: HttpResponse, policy: Mapping[str, Any]
 ) -> HttpResponse:
-    """The response with these directives of the Content-Security-Policy in place of the usual."""
+    """Return the response with these directives of the Content-Security-Policy in place of the usual ones."""
     return csp_replace(dict(policy))(lambda _request: response)(request)  # type: ignore[return-value]
 
 
 def form_action(*addresses: str) -> dict[str, list[str]]:
-    """The directive that lets forms of a page go to these addresses outside."""
+    """Return the directive that lets forms of a page go to these addresses outside."""
     return {"form-action": [SELF, *addresses]}

@@ -141,7 +141,10 @@ class ChatConsumer(AsyncWebsocketConsumer):
             )
 
     async def _unavailable(self, error: Exception, **details: Any) -> None:
-        """What was asked for may or may not be stored; sent again it is stored once."""
+        """Say that the server cannot save at the moment.
+
+        What was asked for may or may not be stored; sent again it is stored once.
+        """
         logger.warning("the database is away for %s: %s", self.conversation_id, error)
         await self._send(
             frames.error_frame(
@@ -174,7 +177,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         await self._tell(frames.vote_frame(turn=frame.turn, value=frame.value))
 
     async def _tell(self, frame: dict[str, Any]) -> None:
-        """That something is stored: this page for certain, other pages if the channel layer keeps it."""
+        """Tell that something is stored: this page for certain, other pages if the channel layer keeps the message."""
         await self._send(frame)
         await events.frame_publish(self.conversation_id, frame, sender=self.channel_name)
 
@@ -203,7 +206,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             self._watch_for(history.pending["turn"], told=history.failure)
 
     async def frame_publish(self, event: dict[str, Any]) -> None:
-        """A frame for every page of this conversation."""
+        """Pass on a frame for every page of this conversation."""
         if event.get("sender") == self.channel_name:
             return
         frame = event["frame"]
@@ -219,7 +222,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         await self._send(frame)
 
     async def _vote_now(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """The vote as it is stored now: of two tabs that vote at once, either may hear of itself last."""
+        """Return the vote as it is stored now: of two tabs that vote at once, either may hear of itself last."""
         try:
             value = await in_database(selectors.vote_of)(self.conversation_id, frame["turn"])
         except DATABASE_AWAY:
@@ -295,7 +298,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
 
 
 def _names(text: str | None) -> dict[str, Any]:
-    """What a frame that was refused unread is about, so that its page knows: a message or a vote."""
+    """Return what a refused frame is about, a message or a vote, so that its page knows."""
     try:
         frame = json.loads(text or "")
     except (ValueError, RecursionError):

@@ -56,10 +56,10 @@ class RatingForm(forms.Form):
     def __init__(
         self, rubric: Rubric, data: Mapping[str, Any] | None = None, *, show_errors: bool = True
     ) -> None:
-        """A form for the rubric.
+        """Make a form for the rubric.
 
         Args:
-            data: what was sent, now or before; None: nothing yet.
+            data: what was sent, now or before; None if nothing was.
             show_errors: whether the page says what is wrong with it.
         """
         super().__init__(data)
@@ -95,7 +95,7 @@ class RatingForm(forms.Form):
             self.add_error(key if key in self.fields else None, message)
 
     def questions(self) -> list[Question]:
-        """The dimensions as rows of the page, with what was chosen and what is wrong."""
+        """Return the dimensions as rows of the page, with what was chosen and what is wrong."""
         return [self._question(i, d) for i, d in enumerate(self.dimensions, start=1)]
 
     def _question(self, number: int, dimension: Dimension) -> Question:

@@ -24,13 +24,13 @@ def participant_remember(session: Any, participant: Participant) -> None:
 
 
 def session_participant_id(session: Any, study_key: str) -> UUID | None:
-    """The id this session has in the study, if any."""
+    """Return the id that this session has in the study, if any."""
     value = session.get(_SESSION_KEY, {}).get(study_key)
     return UUID(value) if value else None
 
 
 def participant_ids(session: Any, token: str) -> list[UUID]:
-    """Every participant that the session or the token speaks for."""
+    """Return every participant that the session or the token speaks for."""
     ids = [UUID(value) for value in session.get(_SESSION_KEY, {}).values()]
     from_token = participant_id_from_token(token) if token else None
     return [*ids, from_token] if from_token else ids

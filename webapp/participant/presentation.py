@@ -96,7 +96,7 @@ REFUSAL_TEXTS = {
 
 
 def refusal_text(code: str, platform: str) -> RefusalText:
-    """What a person from this platform reads who cannot start, for a reason's code."""
+    """Return what a person from this platform reads who cannot start, for a reason's code."""
     if code != "no_ids":
         return REFUSAL_TEXTS.get(code, REFUSAL_TEXTS["no_bot"])
     name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
@@ -146,7 +146,7 @@ class _HeadingsBelowThePages(Extension):
 
 
 def study_markdown(text: str) -> str:
-    """Markdown as HTML. HTML in it is shown, not obeyed."""
+    """Turn Markdown into HTML. HTML in it is shown as text, not obeyed."""
     if not text.strip():
         return ""
     html = markdown.markdown(escape(text), extensions=[_HeadingsBelowThePages()])
@@ -154,7 +154,7 @@ def study_markdown(text: str) -> str:
 
 
 def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
-    """Notes that an address may ask the chat page to show: (bold first words, the rest)."""
+    """Return the notes that an address may ask the chat page to show: (bold first words, the rest)."""
     failed = _("The chatbot did not answer.")
     return {
         "too_early": (
@@ -182,7 +182,7 @@ def own_thanks(version: StudyVersion) -> str:
 
 
 def place_held_until(conversation: Conversation) -> datetime | None:
-    """Until when the participant's place is certain; None once that is over."""
+    """Return until when the participant's place is certain; None once that is over."""
     until = conversation.created_at + PLACE_HELD_FOR
     return until if until > timezone.now() else None
 

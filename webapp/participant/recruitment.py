@@ -87,7 +87,7 @@ class Recruitment:
 
 
 def recruitment_read(query: Mapping[str, str]) -> Recruitment:
-    """The known parameters of an address; unknown and empty ones are dropped, long ones cut."""
+    """Read the known parameters of an address; unknown and empty ones are dropped, long ones cut."""
     found = {name: query.get(name, "")[:_VALUE_MAX_CHARS] for name in (*_MTURK, *_PROLIFIC)}
     return Recruitment(
         {name: value for name, value in found.items() if value}, query.get("rehearsal", "")
@@ -111,7 +111,7 @@ def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitme
 
 
 def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
-    """What `recruitment_sign` put in; None if it was changed or belongs to another study."""
+    """Return what `recruitment_sign` signed; None if it was changed or belongs to another study."""
     try:
         value = signing.loads(text, salt=_SALT)
     except signing.BadSignature:
@@ -124,7 +124,7 @@ def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
 
 
 def mturk_submit_url(participant: Participant) -> str:
-    """Where a task's form goes when it is done; empty for an unknown host and other platforms."""
+    """Return where a task's form goes when it is done; empty for an unknown host and other platforms."""
     if participant.platform != "mturk":
         return ""
     try:
@@ -137,7 +137,7 @@ def mturk_submit_url(participant: Participant) -> str:
 
 
 def platform_name(participant: Participant, study: Study) -> str:
-    """What to call the place that sent the person; empty if they came by themselves."""
+    """Return what to call the place that sent the person; empty if they came by themselves."""
     if participant.platform in PLATFORM_NAMES:
         return PLATFORM_NAMES[participant.platform]
     by_prolific = study.values.recruitment.prolific_rated or is_prolific(

@@ -99,7 +99,7 @@ class OutsideDoors:
         return self.conversation_id
 
     def socket(self) -> connect:
-        """The chat's socket, not yet open: `async with doors.socket() as ws`."""
+        """Return the chat's socket, not yet open: `async with doors.socket() as ws`."""
         cookies = "; ".join(f"{c.name}={c.value}" for c in self.http.cookies.jar)
         url = self.base_url.replace("http", "ws", 1) + f"/ws/chat/{self.conversation_id}/"
         return connect(
@@ -231,7 +231,7 @@ class Impression:
         return 1.25 * (0.5 * self.new * self.listening + 0.5 * self.length) - 0.15
 
     def about(self, question: str) -> float:
-        """The opinion that a question of the usual rubric asks for; the whole for any other."""
+        """Return the opinion that a question of the usual rubric asks for; the one of the whole for any other."""
         single = {
             "fluency": self.length,
             "diversity": self.new,

@@ -16,7 +16,7 @@ from webapp.studies.selectors import rehearsal_token_valid, study_refusal
 def participant_known(
     *, session: Any, study: Study, recruitment: Recruitment, token_of: Participant | None
 ) -> Participant | None:
-    """The participant that this visit belongs to: by token, platform id, session or form, in this order.
+    """Return the participant that this visit belongs to: by token, platform id, session or form, in this order.
 
     A platform id names one person, so a session that knows someone else does not override it. A form that
     was sent twice belongs to whom its first arrival made.
@@ -64,7 +64,7 @@ def speaks_for(
     recruitment: Recruitment,
     token_of: Participant | None,
 ) -> bool:
-    """Whether session, token or form stand for the participant; a platform id in a link does not."""
+    """Tell whether session, token or form stand for the participant; a platform id in a link does not."""
     if token_of is not None and token_of.pk == participant.pk:
         return True
     if recruitment.nonce and recruitment.nonce == participant.entry_nonce:
@@ -75,7 +75,7 @@ def speaks_for(
 def codes_shown(
     *, participant: Participant, recruitment: Recruitment, is_theirs: bool
 ) -> list[Ending]:
-    """The codes this visit may read: all for the session or token, else those of the same visit."""
+    """Return the codes this visit may read: all for the session or token, else those of the same visit."""
     submission = recruitment.submission
     return [
         ending
@@ -87,7 +87,7 @@ def codes_shown(
 def visit_ending(
     *, participant: Participant, recruitment: Recruitment, is_theirs: bool
 ) -> Ending | None:
-    """How the chat of this visit ended; None while it goes on, and for whom it is none of theirs.
+    """Return how the chat of this visit ended; None while it goes on, and for those whose chat it is not.
 
     A platform's id of a visit is known to the platform and to this person alone, so it opens what came of
     that visit, in any browser. Without one, session or token must speak for the person.

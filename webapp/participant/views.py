@@ -34,7 +34,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 @study_page
 def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
-    """Consent given: open the chat, or lead back to the one that is open."""
+    """Open a chat for somebody who has agreed, or lead back to the one that is open."""
     field = request.POST.get("_entry", "")
     # Scripts that post without having read the form name the parameters in the address.
     recruitment = recruitment_unsign(study, field) if field else recruitment_read(request.GET)
@@ -80,7 +80,7 @@ def _not_begun(arrival: Arrival, refused: Refused) -> HttpResponse:
 @require_POST
 @conversation_page
 def swap(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
-    """After a failure: go on with another chatbot."""
+    """Go on with another chatbot after a failure."""
     try:
         return redirect(visit.link("chat", conversation_swap(conversation=conversation).pk))
     except Refused as refused:
@@ -90,7 +90,7 @@ def swap(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
 @require_POST
 @conversation_page
 def finish(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
-    """After a failure: end with credit and without a rating."""
+    """End with credit and without a rating after a failure."""
     try:
         conversation_finish_failed(conversation=conversation)
     except Refused as refused:

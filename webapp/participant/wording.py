@@ -15,12 +15,12 @@ _SAMPLES = {"zero": 0, "one": 1, "two": 2, "few": 3, "many": 11, "other": 100}
 
 
 def plural_forms(singular: str, plural: str) -> dict[str, str]:
-    """The forms of a sentence by plural category, each with its `%(n)s` still in place."""
+    """Return the forms of a sentence by plural category, each with its `%(n)s` still in place."""
     return {category: ngettext(singular, plural, n) for category, n in _SAMPLES.items()}
 
 
 def chat_words(version: StudyVersion) -> dict[str, Any]:
-    """What `chat.js` says."""
+    """Return the words that `chat.js` shows."""
     return {
         "progress": _("%(n)s of %(of)s messages"),
         "can_rate": _("Rate now, or keep chatting"),

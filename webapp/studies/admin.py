@@ -113,7 +113,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
 
     @admin.display(description=_("versions"))
     def versions(self, study: Study) -> str:
-        """Its versions, with how many tasks carry each."""
+        """List the study's versions, with how many tasks carry each."""
         if study.pk is None:
             return "–"
         numbered = study.versions.annotate(n=Count("tasks")).order_by("number")
@@ -124,7 +124,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
 
     @admin.display(description=_("pages"))
     def pages(self, study: Study) -> str:
-        """Where the study is analysed."""
+        """Link to the page where the study is analysed."""
         return format_html(
             '<a href="{}">{}</a>', reverse("dashboard:study", args=[study.key]), _("dashboard")
         )
@@ -133,7 +133,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
 def _shown(name: str) -> Callable[[StudyAdmin, Study], Any]:
     @admin.display(description=name.replace("_", " "))
     def show(_admin: StudyAdmin, study: Study) -> Any:
-        """What the newest version says."""
+        """Return what the newest version says."""
         return study.rubric if name == "rubric" else study.values.flat()[name]
 
     return show
@@ -162,7 +162,10 @@ class DimensionInline(ByRights, admin.TabularInline):
         return self._open(obj) and super().has_add_permission(request, obj)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
-        """Which way a question counts is no part of what people were asked, so it can be said afterwards."""
+        """Return the fields that are fixed.
+
+        Which way a question counts is no part of what people were asked, so it can be changed afterwards.
+        """
         if self._open(obj):
             return ()
         return tuple(field for field in self.fields if field != "reversed")
@@ -183,7 +186,7 @@ class RubricAdmin(ByRights, admin.ModelAdmin):
         return super().get_queryset(request).prefetch_related("dimensions")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Rubric | None = None) -> Any:
-        """A rubric that is answered, or will be by somebody who has agreed, cannot change under them."""
+        """Return the fields that are fixed: those of a rubric that is answered, or that somebody agreed to answer."""
         fixed = ("frozen_at", "scale_inferred")
         if obj is not None and rubric_is_fixed(obj):
             return ("name", "version", "low", "high", *fixed)
@@ -195,12 +198,12 @@ class RubricAdmin(ByRights, admin.ModelAdmin):
 
     @admin.display(description=_("questions"))
     def questions(self, rubric: Rubric) -> str:
-        """Its dimensions."""
+        """List the rubric's dimensions."""
         return ", ".join(dimension.key for dimension in rubric.dimensions.all())
 
     @admin.display(description=_("frozen"), boolean=True)
     def is_frozen(self, rubric: Rubric) -> bool:
-        """Whether it has been answered."""
+        """Tell whether the rubric has been answered."""
         return rubric.frozen_at is not None
 
     @admin.action(description=_("Make a new version that can be edited"), permissions=["add"])
@@ -228,17 +231,17 @@ class ConsentTextAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.display(description=_("title"))
     def title(self, text: ConsentText) -> str:
-        """What the study was called for participants."""
+        """Return what the study was called for participants."""
         return text.texts.get("title", "")
 
     @admin.display(description=_("people"), ordering="n")
     def n_people(self, text: ConsentText) -> int:
-        """How many agreed to it."""
+        """Return how many agreed to it."""
         return text.n  # type: ignore[attr-defined]
 
     @admin.display(description=_("agreed to"))
     def agreed_to(self, text: ConsentText) -> str:
-        """Every field with its text, as it was."""
+        """Show every field with its text, as it was."""
         return format_html_join(
             "",
             "<p><strong>{}</strong></p><pre>{}</pre>",
@@ -273,7 +276,7 @@ class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
     exclude = ("updated_at",)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What the confirmation lists: the people, and how much of each kind goes with them."""
+        """Return what the confirmation lists: the people, and how much of each kind goes with them."""
         people = Participant.objects.filter(pk__in=[person.pk for person in objs])
         counts = erasure_counts(people)
         kinds = {str(kind.title): counts[table] for table, kind in erasure_kinds().items()}
@@ -327,7 +330,7 @@ class TaskAdmin(ReadOnly, admin.ModelAdmin):
         return super().get_queryset(request).prefetch_related("slots")
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
-        """Also by the participant's id on a platform, for those who may see it."""
+        """Search also by the participant's id on a platform, for those who may see it."""
         return private_search(request, self.search_fields, "participant__external_id")
 
     @admin.display(description=_("study"), ordering="participant__study")

@@ -40,7 +40,7 @@ class BotColumns:
     source: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for the study's row."""
+        """Return plain values for the study's row."""
         return {
             "metrics": {name: dict(found) for name, found in self.metrics.items()},
             "factors": {name: dict(found) for name, found in self.factors.items()},
@@ -109,7 +109,7 @@ def bot_columns_read(content: bytes, bots: Collection[str], source: str = "") ->
 
 
 def _rows(content: bytes) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """The header and (line number, row) of every row that is not blank."""
+    """Return the header and (line number, row) of every row that is not blank."""
     if len(content) > LIMIT_BYTES:
         raise _bad(
             f"the file has {len(content):,} bytes; a table of bots has at most {LIMIT_BYTES:,}"

@@ -36,7 +36,7 @@ def study_errors(
 
 
 def limits_wrong(chat: ChatRules) -> Errors:
-    """A chat can be long enough to be rated."""
+    """Check that a chat can be long enough to be rated."""
     if chat.min_exchanges <= chat.max_exchanges:
         return {}
     sentence = _(
@@ -46,7 +46,7 @@ def limits_wrong(chat: ChatRules) -> Errors:
 
 
 def cap_wrong(quotas: Quotas, bots: tuple[str, ...]) -> Errors:
-    """A cap needs prices."""
+    """Check that every bot has a price if there is a cap."""
     if quotas.max_cost is None or not (unpriced := bots_unpriced(list(bots))):
         return {}
     sentence = _(
@@ -57,7 +57,7 @@ def cap_wrong(quotas: Quotas, bots: tuple[str, ...]) -> Errors:
 
 
 def frames_wrong(recruitment: RecruitmentValues) -> Errors:
-    """Whoever may show the study in a frame is an origin."""
+    """Check that those who may show the study in a frame are origins."""
     _origins, wrong = frame_origins(recruitment.frame_ancestors)
     if not wrong:
         return {}
@@ -69,7 +69,7 @@ def frames_wrong(recruitment: RecruitmentValues) -> Errors:
 
 
 def codes_wrong(recruitment: RecruitmentValues) -> Errors:
-    """Prolific tells outcomes apart by their codes, so no two have the same."""
+    """Check that no two outcomes have the same code, by which Prolific tells them apart."""
     errors: Errors = {}
     field_of: dict[str, str] = {}
     for field in ("prolific_rated", "prolific_bot_failed", "prolific_withdrawn"):
@@ -88,7 +88,7 @@ def codes_wrong(recruitment: RecruitmentValues) -> Errors:
 
 
 def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Errors:
-    """A study opens with bots that are here; one that goes on may lose a bot meanwhile."""
+    """Check that a study opens with bots that are here; one that goes on may lose a bot meanwhile."""
     was_open = before is not None and before.state == Study.State.COLLECTING
     bots = list(values.bots)
     if study.state != Study.State.COLLECTING or (
@@ -102,7 +102,10 @@ def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Er
 
 
 def names_wrong(before: Study | None, study: Study) -> Errors:
-    """Protocol and rule are among those there are; what is stored may stay while its plug-in is away."""
+    """Check that protocol and rule are among those there are.
+
+    What is stored already may stay while its plug-in is away.
+    """
     errors: Errors = {}
     for field, registry in (("protocol", protocols), ("rule", rules)):
         name = getattr(study, field)
@@ -113,7 +116,10 @@ def names_wrong(before: Study | None, study: Study) -> Errors:
 
 
 def fixed_wrong(before: Study | None, study: Study, rubric: Rubric) -> Errors:
-    """What no version can change once somebody has agreed, for what they gave is read together."""
+    """Check that nothing changes that no version may change once somebody has agreed.
+
+    What people gave under different versions is analysed together.
+    """
     if before is None:
         return {}
     fields = [field for field in ("key", "protocol") if _differ(before, study, field)]

@@ -22,11 +22,11 @@ class Completion:
 
 
 def completion_shown(*, study: Study, platform: str, outcome: str, own_code: str) -> Completion:
-    """The code and link that a person of `platform` is shown after this outcome.
+    """Return the code and link that a person of `platform` is shown after this outcome.
 
     Args:
         platform: where the person came from, as `Participant.platform`.
-        own_code: the code of ours that they earned; empty if none.
+        own_code: the code of Confab's own that they earned; empty if none.
     """
     # Whom Mechanical Turk sent can do nothing with a code of Prolific.
     by_prolific = platform != "mturk"

@@ -48,12 +48,12 @@ def erasure_kind(
 
 
 def erasure_kinds() -> dict[str, Kind]:
-    """All kinds, by the name their rows are counted under."""
+    """Return all kinds, by the name their rows are counted under."""
     return dict(_kinds)
 
 
 def erasure_counts(participants: QuerySet[Participant]) -> dict[str, int]:
-    """How many rows of each kind are kept of these people."""
+    """Count how many rows of each kind are kept of these people."""
     return {table: kind.rows(participants).count() for table, kind in _kinds.items()}
 
 

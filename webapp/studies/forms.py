@@ -138,7 +138,7 @@ class StudyForm(forms.ModelForm):
         return choices
 
     def clean_bots(self) -> list[str]:
-        """The chosen bots: those that were there in their order, then the new ones."""
+        """Return the chosen bots: those that were there in their order, then the new ones."""
         chosen = self.cleaned_data["bots"]
         kept = [bot_id for bot_id in self._before if bot_id in chosen]
         return kept + [bot_id for bot_id in chosen if bot_id not in kept]

@@ -16,7 +16,7 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{1,50}")
 
 
 def is_prolific(address: str) -> bool:
-    """Whether an address is one of Prolific's."""
+    """Tell whether an address is one of Prolific's."""
     try:
         host = urlsplit(address).hostname or ""
     except ValueError:  # for example "https://["
@@ -27,17 +27,17 @@ def is_prolific(address: str) -> bool:
 
 
 def recruiting_link(participant_link: str) -> str:
-    """The participants' link as it is pasted into Prolific, with the placeholders it fills in."""
+    """Return the participants' link as it is pasted into Prolific, with the placeholders it fills in."""
     return f"{participant_link}?{_PLACEHOLDERS}"
 
 
 def completion_link(code: str) -> str:
-    """Where Prolific takes this code from a person."""
+    """Return the address where Prolific takes this code from a person."""
     return _COMPLETION_LINK + quote(code, safe="")
 
 
 def link_code(address: str) -> str:
-    """The code in a completion link of Prolific; empty for other addresses, and for a placeholder."""
+    """Return the code in a completion link of Prolific; empty for other addresses, and for a placeholder."""
     if not is_prolific(address):
         return ""
     code = parse_qs(urlsplit(address).query).get("cc", [""])[0].strip()
@@ -45,10 +45,10 @@ def link_code(address: str) -> str:
 
 
 def code_read(text: str) -> str:
-    """The completion code in what a researcher pasted: the code alone, or Prolific's link with it.
+    """Return the completion code in what a researcher pasted: the code alone, or Prolific's link with it.
 
     Raises:
-        ValueError: with a sentence for the researcher, if there is no code in it.
+        ValueError: there is no code in it; the message is a sentence for the researcher.
     """
     text = text.strip()
     code = link_code(text) if "/" in text else text

@@ -35,13 +35,13 @@ def study_by_key(key: str) -> Study:
 
 
 def rubric_is_fixed(rubric: Rubric) -> bool:
-    """Whether it has been answered, or somebody is on their way to its questions."""
+    """Tell whether the rubric has been answered, or somebody is on their way to its questions."""
     people = Participant.objects.filter(AGREED_BY_PEOPLE, study__versions__rubric=rubric)
     return rubric.frozen_at is not None or people.exists()
 
 
 def study_refusal(study: Study, participant: Participant | None) -> Refused | None:
-    """Why nobody, or this participant, can start a new chat now; None if they can."""
+    """Say why nobody, or this participant, can start a new chat now; None if they can."""
     if study.state == Study.State.PAUSED:
         return Refused("paused", _("This study is paused."))
     if study.state != Study.State.COLLECTING:
@@ -67,13 +67,13 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
 
 
 def bots_met(participant: Participant) -> set[str]:
-    """Bots this person has had, whether rated, failed or left."""
+    """Return the bots this person has had, whether rated, failed or left."""
     slots = Slot.objects.filter(task__participant=participant).exclude(bot_id="")
     return set(slots.values_list("bot_id", flat=True))
 
 
 def bots_beyond_cap(study: Study) -> dict[str, str]:
-    """Bots of the study for whose next reply its cap leaves too little, with the reason."""
+    """Return bots of the study for whose next reply its cap leaves too little, with the reason."""
     if study.values.quotas.max_cost is None:
         return {}
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
@@ -135,12 +135,12 @@ def _holds_place(prefix: str = "") -> Q:
 
 
 def participant_token(participant: Participant) -> str:
-    """A signed token that stands for the participant where cookies do not arrive."""
+    """Return a signed token that stands for the participant where cookies do not arrive."""
     return signing.dumps(participant.pk.hex, salt=_PARTICIPANT_SALT)
 
 
 def participant_id_from_token(token: str) -> UUID | None:
-    """The participant's id, or None for a token that is not ours."""
+    """Return the participant's id, or None for a token that is not ours."""
     try:
         return UUID(hex=signing.loads(token, salt=_PARTICIPANT_SALT, max_age=60 * 60 * 24 * 60))
     except (signing.BadSignature, ValueError):
@@ -148,7 +148,7 @@ def participant_id_from_token(token: str) -> UUID | None:
 
 
 def participant_from_token(token: str) -> Participant | None:
-    """The participant, or None for a token that is not ours."""
+    """Return the participant, or None for a token that is not ours."""
     participant_id = participant_id_from_token(token)
     if participant_id is None:
         return None
@@ -160,12 +160,12 @@ def participant_from_token(token: str) -> Participant | None:
 
 
 def rehearsal_token(study: Study) -> str:
-    """Lets scripted participants in, marked as such, for an hour."""
+    """Return a token that lets scripted participants in, marked as such, for an hour."""
     return signing.dumps(study.key, salt=_REHEARSAL_SALT)
 
 
 def rehearsal_token_valid(study: Study, token: str) -> bool:
-    """Whether `token` was made for this study within the last hour."""
+    """Tell whether `token` was made for this study within the last hour."""
     try:
         return signing.loads(token, salt=_REHEARSAL_SALT, max_age=3600) == study.key
     except signing.BadSignature:

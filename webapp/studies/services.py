@@ -100,7 +100,7 @@ def rubric_create(
 
 
 def rubric_default() -> Rubric:
-    """The five 7-point questions of Ghandeharioun et al. (2019), made on first use."""
+    """Return the five 7-point questions of Ghandeharioun et al. (2019), made on first use."""
     rubric = Rubric.objects.filter(name="Conversation quality").order_by("version").first()
     return rubric or rubric_create(
         name="Conversation quality",
@@ -112,7 +112,7 @@ def rubric_default() -> Rubric:
 
 
 def rubric_new_version(*, rubric: Rubric) -> Rubric:
-    """An editable copy of a frozen rubric."""
+    """Make an editable copy of a frozen rubric."""
     return rubric_create(
         name=rubric.name,
         dimensions=list(rubric.dimensions.all()),
@@ -180,7 +180,7 @@ _DEMO_TALKER = "smollm2"
 
 
 def demo_study_ensure() -> Study:
-    """The study `demo`: the bots that every installation has, and the pretrained talker where it is at hand.
+    """Make the study `demo` of the bots that every installation has, and of the pretrained talker if it is here.
 
     A study that is there already stays as it is, whatever has been installed since.
     """
@@ -202,7 +202,7 @@ _PAPER_BOTS = [f"{model}{ei}-demo" for model in ("hred", "vhred", "vhcr") for ei
 
 
 def demo_paper_study_ensure() -> Study:
-    """The study `demo-paper`: three architectures, each plain and with EI, as in the main paper.
+    """Make the study `demo-paper`: three architectures, each plain and with EI, as in the main paper.
 
     A draft while none of its bots is here; it begins to collect when the first of them is. Whoever has
     changed its state since finds it as they left it.
@@ -232,10 +232,10 @@ def participant_enter(
     entry_nonce: str = "",
     is_synthetic: bool = False,
 ) -> Participant:
-    """The participant of this recruitment id or entry form, or a new one.
+    """Return the participant of this recruitment id or entry form, or a new one.
 
     Args:
-        entry_nonce: of the form that was sent; sent again it leads to the same participant.
+        entry_nonce: that of the form that was sent; a form sent again leads to the same participant.
     """
     fields = {"recruitment": recruitment or {}, "is_synthetic": is_synthetic}
     if external_id:
@@ -411,5 +411,5 @@ def _completion_code() -> str:
 
 
 def conversation_seed(*, study: Study) -> int:
-    """An unpredictable seed for a new chat: what people read must not be foreseeable."""
+    """Draw an unpredictable seed for a new chat: what people read must not be foreseeable."""
     return derive_seed(study.seed, "conversation", uuid.uuid4().hex)

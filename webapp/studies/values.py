@@ -43,7 +43,7 @@ def _checked(validate: Any, text: str, wanted: str) -> None:
 
 
 def _lines(text: str) -> str:
-    """A browser's form ends lines in another way; that makes no other text."""
+    """End lines by a line feed alone: a browser's form ends them in another way, and that makes no other text."""
     return text.replace("\r\n", "\n")
 
 

@@ -40,7 +40,7 @@ _RULE_TITLES = {
 
 
 def raters_section(data: StudyData, *, names: bool = True) -> Section:
-    """Agreement, scores on each rater's own scale, rater filters.
+    """Describe the raters: agreement, scores on each rater's own scale, rater filters.
 
     Args:
         names: whether to list flagged raters one by one (a report gives their numbers only).
@@ -54,7 +54,7 @@ def raters_section(data: StudyData, *, names: bool = True) -> Section:
 
 
 def agreement_table(data: StudyData, found: RaterAgreement) -> NamedTable:
-    """Each coefficient that fits, for each dimension; the others say why they do not."""
+    """Tabulate each coefficient that fits, for each dimension; the others say why they do not fit."""
     headers = [Header(_("Dimension")), Header(_("Coefficient")), Header(_("Agreement about"))]
     headers += [Header(t, numeric=True) for t in (_("Value"), "95 %", _("Items"), _("Ratings"))]
     titles = {dimension.key: dimension.title for dimension in data.all_dimensions}
@@ -85,7 +85,7 @@ def agreement_table(data: StudyData, found: RaterAgreement) -> NamedTable:
 
 
 def _coefficient(one: Coefficient) -> str:
-    """The coefficient's name."""
+    """Return the coefficient's name."""
     match one.code:
         case "alpha_ordinal":
             return _("Krippendorff’s α, ordinal")
@@ -108,7 +108,7 @@ def _coefficient(one: Coefficient) -> str:
 
 
 def agreement_sentences(data: StudyData, found: RaterAgreement) -> list[str]:
-    """What raters agree on, about one conversation or else about the bots."""
+    """Say what raters agree on, about one conversation or else about the bots."""
     same = found.same_conversation
     name = data.headline.title.lower()
     if same.value is not None:
@@ -224,7 +224,7 @@ def _one_scale(data: StudyData) -> bool:
 
 
 def screened(data: StudyData) -> list[Verdict]:
-    """Every named rater by every rule that fits the data; needs one scale for all dimensions."""
+    """Judge every named rater by every rule that fits the data; all dimensions must share one scale."""
     low, high = data.dimensions[0].low, data.dimensions[0].high
     control = ~data.ratings.ranked
     turned = [d.reversed or d.key in data.turned for d in data.dimensions]
@@ -241,7 +241,7 @@ def screened(data: StudyData) -> list[Verdict]:
 
 
 def _seconds(data: StudyData) -> np.ndarray | None:
-    """How long each chat took; None where none was held here."""
+    """Return how long each chat took, in seconds; None where no chat was held here."""
     rows = data.conversations.filter(source=Conversation.Source.CHAT, ended_at__isnull=False)
     took = {
         str(pk): (end - begin).total_seconds()
@@ -319,7 +319,7 @@ def _rules_table(verdicts: Sequence[Verdict]) -> NamedTable:
 
 
 def _without(data: StudyData, flagged: set[str]) -> NamedTable:
-    """Bot means with and without the flagged raters."""
+    """Tabulate the bots' means with and without the flagged raters."""
     digits = digits_for(data.headline.low, data.headline.high)
     kept = np.array([rater not in flagged for rater in data.ratings.rater], dtype=bool)
     units = data.ratings.unit

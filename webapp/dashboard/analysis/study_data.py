@@ -118,7 +118,7 @@ class StudyData:
         return measured_of(self.versions, self.own)
 
     def title(self, bot: str) -> str:
-        """A bot's name for people."""
+        """Return a bot's name for people."""
         return self.bots[bot].title if bot in self.bots else bot
 
 

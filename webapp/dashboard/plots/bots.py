@@ -43,7 +43,7 @@ class _Panel:
 
 
 def bots_figure(summary: StudySummary, link: Link) -> Figure:
-    """The comparison of a study's bots.
+    """Draw the comparison of a study's bots.
 
     Args:
         link: the address of the conversations behind a bot's marks.
@@ -82,7 +82,7 @@ def bots_figure(summary: StudySummary, link: Link) -> Figure:
 
 
 def _notes(summary: StudySummary) -> tuple[str, str]:
-    """What may not be concluded, first and foremost which bots cannot be ordered."""
+    """Say what may not be concluded, first of all which bots cannot be ordered."""
     titles = {bot.bot.bot_id: bot.bot.title for bot in summary.bots}
     lead, notes = "", []
     compared = summary.compared
@@ -119,7 +119,7 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
 
 
 def _one_group(close: Sequence[tuple[str, str]]) -> list[str]:
-    """The bots of `close` if every two of them are in it, so that one sentence holds."""
+    """Return the bots of `close` if every two of them are in it, so that one sentence holds."""
     names = list(dict.fromkeys(name for pair in close for name in pair))
     if len(close) == len(names) * (len(names) - 1) / 2 and len(names) > 1:
         return names

@@ -36,7 +36,7 @@ def differences_figure(
     note: str = "",
     note_lead: str = "",
 ) -> Figure:
-    """Row minus column.
+    """Draw the differences between bots, row minus column.
 
     Args:
         bots: best first; those without a comparison show why.
@@ -105,7 +105,7 @@ def _narrow(
 
 
 def _of(pairs: Mapping[Pair, Comparison], a: str, b: str) -> tuple[Comparison, int] | None:
-    """The comparison of two bots, and the sign that makes it a − b."""
+    """Return the comparison of two bots, and the sign that makes it a − b."""
     if (a, b) in pairs:
         return pairs[a, b], 1
     return (pairs[b, a], -1) if (b, a) in pairs else None

@@ -16,7 +16,7 @@ from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 
 
 def correlation_class(r: float | None) -> str:
-    """One of nine colours from −1 to +1."""
+    """Return one of nine colours from −1 to +1."""
     return "div-none" if r is None else f"div-{1 + round((r + 1) * 4)}"
 
 
@@ -29,7 +29,7 @@ def heatmap_figure(
     method: str,
     note: str = "",
 ) -> Figure:
-    """Both halves of the square show the same numbers.
+    """Draw correlations as a square whose two halves show the same numbers.
 
     Args:
         found: correlations by (row, column) with row < column.

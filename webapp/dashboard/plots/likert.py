@@ -34,7 +34,7 @@ class Spread:
 
 
 def step_class(i: int, n_steps: int) -> str:
-    """One of nine diverging colours for step i of n."""
+    """Return one of nine diverging colours for step i of n."""
     if n_steps < 2:
         return "div-5"
     if n_steps == 7:
@@ -45,7 +45,7 @@ def step_class(i: int, n_steps: int) -> str:
 def spread_figure(
     spreads: Sequence[Spread], dimension: Dimension, steps: Sequence[float]
 ) -> Figure:
-    """One row for each bot; the middle step straddles the centre line."""
+    """Draw one row for each bot, centred on the middle step of the scale."""
     n = sum(spread.n for spread in spreads)
     return Figure(
         id="spread",
@@ -141,7 +141,7 @@ def _draw(
 
 
 def _below(share: Sequence[float]) -> float:
-    """What lies left of the centre: lower steps and half of the middle one."""
+    """Return the share left of the centre: that of the lower steps and half of the middle one."""
     half, odd = divmod(len(share), 2)
     return sum(share[:half]) + (share[half] / 2 if odd else 0)
 

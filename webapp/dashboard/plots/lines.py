@@ -97,7 +97,7 @@ def lines_figure(
 
 
 def _mark(i: int, x: float, y: float) -> Markup:
-    """The first group's points are discs, the second's squares, the third's rings."""
+    """Draw a point: a disc for the first group, a square for the second, a ring for the third."""
     css = f"line-point line-{i + 1}"
     if i == 1:
         return rect(x - 3.4, y - 3.4, 6.8, 6.8, class_=css)
@@ -115,7 +115,7 @@ def _legend(names: Sequence[str], left: float, width: float) -> Markup:
 
 
 def _reach(course: Course) -> int:
-    """How many turns are drawn."""
+    """Return how many turns are drawn."""
     enough = np.flatnonzero(course.n >= FEWEST)
     return int(enough[-1]) + 1 if len(enough) else 0
 

@@ -35,7 +35,7 @@ def matrix_figure(
     note: str = "",
     note_lead: str = "",
 ) -> Figure:
-    """Every row with every column.
+    """Draw the correlation of every row with every column.
 
     Args:
         rows, columns: titles.
@@ -122,7 +122,7 @@ def _draw(
 
 
 def _wrapped(title: str, width: float) -> list[str]:
-    """The words of a title on as few lines as fit."""
+    """Break a title into as few lines as fit."""
     lines: list[str] = []
     for word in title.split():
         longer = f"{lines[-1]} {word}" if lines else word

@@ -29,7 +29,7 @@ class TrackCell:
 
 
 def printed(value: float | None, unit: str) -> str:
-    """A metric's value: whole numbers as they are, others with two decimals."""
+    """Write a metric's value: whole numbers as they are, others with two decimals."""
     if value is None:
         return "–"
     return (
@@ -40,11 +40,11 @@ def printed(value: float | None, unit: str) -> str:
 def track(
     values: Sequence[float | None], speakers: Sequence[str], column: Column, why: str
 ) -> list[TrackCell]:
-    """Cells of one track, in the order of turns.
+    """Return the cells of one track, in the order of turns.
 
     Args:
         values: per turn, None where undefined.
-        speakers: per turn; bot filled, participant hollow.
+        speakers: per turn; the bot's marks are filled, the participant's hollow.
         column: gives the range.
         why: said beside missing values.
     """
@@ -74,7 +74,7 @@ def track(
 
 
 def _through(xs: Sequence[float | None], silent: Sequence[bool]) -> list[float | None]:
-    """The points, with the middle of both neighbours where a turn is silent between two of them."""
+    """Return the points; a turn without a value between two that have one gets the middle of both."""
     path = list(xs)
     for i in range(1, len(xs) - 1):
         if xs[i] is None and silent[i]:

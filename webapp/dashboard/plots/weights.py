@@ -12,7 +12,7 @@ from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 
 
 def weights_figure(weights: Sequence[Weight], *, title: str, method: str, note: str = "") -> Figure:
-    """Sorted by mean, largest first."""
+    """Draw the weights, sorted by their means, largest first."""
     ordered = sorted(weights, key=lambda weight: -weight.mean)
     name = _("Weights of {n} features with their intervals.").format(n=len(ordered))
     return Figure(

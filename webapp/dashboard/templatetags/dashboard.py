@@ -24,13 +24,13 @@ register = template.Library()
 
 @register.simple_tag
 def bot_mark(slot: int, hollow: bool = False) -> Markup:
-    """The shape and colour of a bot's slot."""
+    """Draw the shape and colour of a bot's slot."""
     return bot_icon(slot, hollow=hollow)
 
 
 @register.simple_tag
 def bar(done: int, total: int, label: str = "") -> Markup:
-    """How much is done, as a bar; a total of 0 is drawn empty."""
+    """Draw how much is done, as a bar; a total of 0 is drawn empty."""
     return el(
         "progress",
         value=min(done, total) if total else 0,
@@ -61,7 +61,7 @@ def job_pill(job: JobBase) -> Markup:
 
 @register.filter
 def minutes(value: float | timedelta | None) -> str:
-    """Seconds or a duration as `7:40`."""
+    """Write seconds or a duration as `7:40`."""
     if value is None:
         return "–"
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
@@ -71,7 +71,7 @@ def minutes(value: float | timedelta | None) -> str:
 
 @register.filter
 def in_words(seconds: float | None) -> str:
-    """A rough time, `4 minutes`."""
+    """Write a rough time, as `4 minutes`."""
     if seconds is None:
         return "–"
     if seconds < 90:
@@ -84,7 +84,7 @@ def in_words(seconds: float | None) -> str:
 
 @register.filter
 def money(value: float | None) -> str:
-    """An amount: two decimals, small ones with two digits that count, a dash where it is unknown."""
+    """Write an amount: two decimals, small ones with two digits that count, a dash where it is unknown."""
     if value is None:
         return "–"
     if value == 0 or abs(value) >= 0.1:
@@ -94,7 +94,7 @@ def money(value: float | None) -> str:
 
 @register.filter
 def setting(value: Any) -> str:
-    """A bot's parameter in words: yes and no, none, and lists without brackets."""
+    """Say a bot's parameter in words: yes and no, none, and lists without brackets."""
     if value is None:
         return _("none")
     if isinstance(value, bool):
@@ -113,31 +113,31 @@ def setting(value: Any) -> str:
 
 @register.filter
 def two(value: float | None) -> str:
-    """Two decimals, a dash for none."""
+    """Write a number with two decimals, a dash for none."""
     return figure(value)
 
 
 @register.filter
 def point(value: float | None) -> str:
-    """A correlation, `.84`."""
+    """Write a correlation, as `.84`."""
     return share(value)
 
 
 @register.filter
 def interval(value: Any) -> str:
-    """A pair as `[.34, .97]`."""
+    """Write a pair as `[.34, .97]`."""
     return span(*value, shares=True) if value else "–"
 
 
 @register.filter
 def p_value(value: float | None) -> str:
-    """`p = .031`."""
+    """Write a p-value, as `p = .031`."""
     return probability(value)
 
 
 @register.filter
 def get(mapping: dict, key: Any) -> Any:
-    """An entry of a dictionary, None where it is missing."""
+    """Return an entry of a dictionary, None where it is missing."""
     return mapping.get(key)
 
 

@@ -70,7 +70,7 @@ def _suffix(request: HttpRequest) -> str:
 
 
 def _section(request: HttpRequest, study: Study, part: str) -> Section | None:
-    """The part, from the cache where nothing it is made of has changed; None without a rating."""
+    """Return the part, from the cache where nothing it is made of has changed; None without a rating."""
     key = f"analysis:{part}:{analysis_stamp(study, include_synthetic=synthetic_asked(request))}"
     found: Section | None = cache.get(key)
     if found is None:
@@ -85,7 +85,7 @@ def _section(request: HttpRequest, study: Study, part: str) -> Section | None:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(to_post=[Right.RUN])
 def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> HttpResponse:
-    """One part of the analysis; POST on "correlations" takes a table of bots."""
+    """Show one part of the analysis; POST on "correlations" takes a table of bots."""
     if part not in PARTS:
         raise Http404
     study = study_of(key)
@@ -125,7 +125,7 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
 def point(
     request: HttpRequest, key: str, figure: str, column: str, group: int, exchange: int
 ) -> HttpResponse:
-    """The conversations behind a point of a trajectory."""
+    """Show the conversations behind a point of a trajectory."""
     study = study_of(key)
     data = _data(request, study)
     if data is None:
@@ -193,7 +193,7 @@ def _store(request: HttpRequest, study: Study) -> str:
 @require_safe
 @staff_only
 def report(request: HttpRequest, key: str) -> HttpResponse:
-    """What the report holds, and the button that makes it."""
+    """Show what the report holds, and the button that makes it."""
     study = study_of(key)
     counts = analysed_counts(study, include_synthetic=synthetic_asked(request))
     return study_page(
@@ -210,7 +210,7 @@ def report(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @staff_only
 def report_file(request: HttpRequest, key: str) -> HttpResponse:
-    """The report as `manage.py report` writes it."""
+    """Send the report as `manage.py report` writes it."""
     study = study_of(key)
     data = study_data(study, include_synthetic=synthetic_asked(request))
     if data is None:

@@ -40,7 +40,7 @@ _log = logging.getLogger("webapp.dashboard")
 @require_safe
 @staff_only
 def bots(request: HttpRequest) -> HttpResponse:
-    """Every registered bot."""
+    """Show every registered bot."""
     reports = heartbeat_bots()
     found = bot_entry_list()
     spent = bots_spent()
@@ -61,7 +61,7 @@ def bots(request: HttpRequest) -> HttpResponse:
 @require_safe
 @staff_only
 def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
-    """One bot: its parameters and the try-it chat."""
+    """Show one bot: its parameters and the try-it chat."""
     entry = next((entry for entry in bot_entry_list() if entry.id == bot_id), None)
     if entry is None:
         raise Http404
@@ -139,7 +139,7 @@ def _shortened(text: str) -> str:
 @require_POST
 @needs(to_post=[Right.RUN])
 async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
-    """A reply of the bot host to `{"turns": [{"speaker", "text"}], "seed"}`. Nothing is stored."""
+    """Answer `{"turns": [{"speaker", "text"}], "seed"}` with a reply of the bot host. Nothing is stored."""
     problem, turns, seed = _read(request.body)
     if problem:
         return JsonResponse({"error": problem}, status=400)
@@ -154,7 +154,7 @@ async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
 
 
 def _read(body: bytes) -> tuple[str, list[dict[str, str]], int]:
-    """The request's turns and seed, or what is wrong with it."""
+    """Return what is wrong with the request, if anything, then its turns and its seed."""
     try:
         value = json.loads(body)
         turns = [

@@ -65,7 +65,7 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @staff_only
 def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
-    """A self-play run's conversations."""
+    """Show a self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
     filters = conversation_list.Filters.of(request.GET)
     rows = conversation_list.of_run(run)
@@ -100,7 +100,7 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_safe
 @staff_only
 def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
-    """The reader: turns beside their metrics."""
+    """Show the reader: turns beside their metrics."""
     row = get_object_or_404(reader.conversations_to_read(), pk=conversation_id)
     filters = conversation_list.Filters.of(request.GET)
     run = row.selfplay.run if hasattr(row, "selfplay") else None

@@ -30,7 +30,7 @@ _ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "co
 
 
 def _tables(study: Study) -> list[tuple[Exporter, int | None]]:
-    """Exporters, the main ones first, with how many rows of the database each reads."""
+    """Return the exporters, the main ones first, with how many rows of the database each reads."""
     counts = exporter_counts(study, ExportOptions())
     known = {name: i for i, name in enumerate(_ORDER)}
     exporters = sorted(exporter_list(), key=lambda e: (known.get(e.name, len(known)), e.name))
@@ -40,7 +40,7 @@ def _tables(study: Study) -> list[tuple[Exporter, int | None]]:
 @require_safe
 @staff_only
 def export(request: HttpRequest, key: str) -> HttpResponseBase:
-    """The form; with `what` and `format` in the address, the file."""
+    """Show the form; with `what` and `format` in the address, send the file."""
     study = study_of(key)
     choices = [(exporter.name, exporter.title) for exporter in exporter_list()]
     form = ExportForm(request.GET if "what" in request.GET else None, tables=choices)
@@ -69,7 +69,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
 
 
 def rights_of(exporter: Exporter, options: ExportOptions) -> list[Right]:
-    """What a file needs beside reading: the table's right, and that to private data where it is asked for."""
+    """Return the rights that a file needs: its table's, and that to private data where such data are asked for."""
     private = [Right.PRIVATE] if options.include_private else []
     return [getattr(exporter, "right", Right.READ), *private]
 
@@ -95,7 +95,7 @@ def _download(
 
 
 async def _each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces one after another: as a plain iterator the server would read them all at once."""
+    """Yield the pieces one after another; of a plain iterator the server would read all at once."""
     end = object()
     following = sync_to_async(next)
     while (piece := await following(pieces, end)) is not end:  # type: ignore[call-arg]

@@ -33,7 +33,7 @@ _LISTED = 20
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(to_post=[Right.RUN])
 def hybrid(request: HttpRequest, key: str) -> HttpResponse:
-    """The newest fit (or `?fit=`), and the form for another."""
+    """Show the newest fit (or `?fit=`), and the form for another."""
     study = study_of(key)
     bots = study_bots(study)
     form = FitForm(
@@ -102,7 +102,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @staff_only
 def fit_download(request: HttpRequest, key: str, fit_id: int) -> HttpResponse:
-    """The fit alone, as `fit_hybrid --output` writes it; `fit_hybrid --fit` applies it."""
+    """Send the fit alone, as `fit_hybrid --output` writes it; `fit_hybrid --fit` applies it."""
     fit = get_object_or_404(HybridFit, pk=fit_id, study__key=key)
     if not fit.kept:
         raise Http404

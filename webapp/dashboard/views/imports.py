@@ -33,7 +33,7 @@ WAITED_FOR_BYTES = 5_000_000
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(Right.RUN)
 def imports(request: HttpRequest) -> HttpResponse:
-    """The form, and after a POST what was stored and what was left out, line by line."""
+    """Show the form, and after a POST what was stored and what was left out, line by line."""
     form = ImportForm(request.POST or None, request.FILES or None)
     report: ImportReport | None = None
     context: dict[str, Any] = {}

@@ -49,7 +49,7 @@ _RESULT_MAX = 20_000
 
 
 def job_context(job: JobBase, kind: str) -> dict[str, Any]:
-    """What the progress of any job needs."""
+    """Return what the progress of any job needs."""
     return {
         "job": job,
         "kind": kind,
@@ -64,7 +64,7 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(to_post=[Right.RUN])
 def runs(request: HttpRequest) -> HttpResponse:
-    """The list of self-play runs and the form for a new one."""
+    """Show the list of self-play runs and the form for a new one."""
     entries = bot_entry_list()
     form = SelfPlayForm(request.POST or None, entries=entries)
     form_open = request.method == "POST" or request.GET.get("new") == "1"
@@ -123,7 +123,7 @@ class PairCell:
 
 
 def run_context(run: SelfPlayRun) -> dict[str, Any]:
-    """A run's progress: bot by bot, or pair by pair where bots converse with each other."""
+    """Return a run's progress: bot by bot, or pair by pair where bots converse with each other."""
     counts = selfplay_counts(run)
     wanted = run.plan.get("n_conversations", 0)
     names = run.plan.get("bots", [])
@@ -160,7 +160,7 @@ def run_context(run: SelfPlayRun) -> dict[str, Any]:
 
 
 def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[str, str]:
-    """A bot's or pair's state in a word, and its colour."""
+    """Return the state of a bot or a pair in a word, and its colour."""
     if n >= wanted:
         return _("Complete"), "good"
     if n + n_failed >= wanted:
@@ -175,7 +175,7 @@ def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[st
 @require_safe
 @staff_only
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """One self-play run: progress, bots, the frozen plan."""
+    """Show one self-play run: progress, bots, the frozen plan."""
     found = get_object_or_404(SelfPlayRun, pk=run_id)
     return page(request, "run.html", "runs", **run_context(found))
 
@@ -192,7 +192,7 @@ def _job(kind: str, pk: int) -> JobBase:
 @require_safe
 @staff_only
 def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """One job of any kind: how it stands, and the result of one that has no page of its own."""
+    """Show one job of any kind: how it stands, and its result if that has no page of its own."""
     found = _job(kind, pk)
     result = getattr(found, "result", None)
     return page(
@@ -209,7 +209,7 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 @require_safe
 @staff_only
 def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """The part of a page that shows a job's progress, for polling."""
+    """Send the part of a page that shows a job's progress, for polling."""
     job = _job(kind, pk)
     if isinstance(job, SelfPlayRun):
         response = render(request, "dashboard/_run_live.html", run_context(job))

@@ -41,7 +41,7 @@ class MetricRow:
 
 
 def dictionary() -> list[MetricRow]:
-    """Every metric with its identity and columns."""
+    """Return every metric with its identity and columns."""
     return [
         MetricRow(
             metric=metric,
@@ -69,7 +69,7 @@ def _range(column: Column) -> str:
 @require_safe
 @staff_only
 def metrics(request: HttpRequest) -> HttpResponse:
-    """The data dictionary."""
+    """Show the data dictionary."""
     rows = dictionary()
     return page(
         request,
@@ -84,7 +84,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(to_post=[Right.RUN])
 def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
-    """How much of a study is measured; POST computes what is missing."""
+    """Show how much of a study is measured; POST computes what is missing."""
     study = study_of(key)
     if request.method == "POST":
         try:

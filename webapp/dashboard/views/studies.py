@@ -20,7 +20,7 @@ _YEAR_S = 365 * 24 * 3600
 @require_safe
 @staff_only
 def studies(request: HttpRequest) -> HttpResponse:
-    """All studies."""
+    """Show all studies."""
     rows = selectors.study_rows()
     return page(
         request,

@@ -56,14 +56,14 @@ def study_of(key: str) -> Study:
 
 
 def synthetic_asked(request: HttpRequest) -> bool:
-    """Whether scripted participants are asked for."""
+    """Tell whether scripted participants are asked for."""
     return request.GET.get("synthetic") == "1"
 
 
 def study_page(
     request: HttpRequest, template: str, study: Study, tab: str, **context: Any
 ) -> HttpResponse:
-    """A page within a study's frame: name, state, tabs, participant link."""
+    """Show a page within a study's frame: name, state, tabs, participant link."""
     state, pill = selectors.study_state(study)
     suffix = "?synthetic=1" if synthetic_asked(request) else ""
     context = {
@@ -83,12 +83,12 @@ def study_page(
 
 
 def participant_link(request: HttpRequest, study: Study) -> str:
-    """The link that participants get. Their pages are another front end, so it is written out."""
+    """Return the link that participants get. Their pages are another front end, so it is written out."""
     return request.build_absolute_uri(f"{settings.CONFAB_PATH_PREFIX}/s/{study.key}/")
 
 
 def conversations_link(study: Study, *, bot: str, synthetic: bool) -> str:
-    """The conversations behind a bot's mark."""
+    """Return the address of the conversations behind a bot's mark."""
     query = {"bot": bot, **({"synthetic": "1"} if synthetic else {})}
     return f"{reverse('dashboard:study_conversations', args=[study.key])}?{urlencode(query)}"
 
@@ -96,7 +96,7 @@ def conversations_link(study: Study, *, bot: str, synthetic: bool) -> str:
 @require_safe
 @staff_only
 def overview(request: HttpRequest, key: str) -> HttpResponse:
-    """How far the study is, bot by bot, and its settings in words."""
+    """Show how far the study is, bot by bot, and its settings in words."""
     study = study_of(key)
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
@@ -124,7 +124,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @staff_only
 def bots(request: HttpRequest, key: str) -> HttpResponse:
-    """The comparison of the study's bots."""
+    """Show the comparison of the study's bots."""
     study = study_of(key)
     synthetic = synthetic_asked(request)
     failed = request.GET.get("failed") == "1"
@@ -150,7 +150,7 @@ def bots(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @staff_only
 def agreement(request: HttpRequest, key: str) -> HttpResponse:
-    """How answers spread, which dimensions move together, and whether raters agree."""
+    """Show how answers spread, which dimensions move together, and whether raters agree."""
     study = study_of(key)
     synthetic = synthetic_asked(request)
     found = agreement_of.study_agreement(
@@ -187,7 +187,7 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 @staff_only
 def selfplay(request: HttpRequest, key: str) -> HttpResponse:
-    """Self-play runs with bots of the study."""
+    """Show self-play runs with bots of the study."""
     study = study_of(key)
     return study_page(
         request,

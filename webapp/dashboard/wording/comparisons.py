@@ -30,7 +30,7 @@ from webapp.ratings.summary import StudySummary
 
 
 def ratings_section(data: StudyData, summary: StudySummary) -> Section:
-    """Means with intervals, and how the answers spread."""
+    """Show the means with intervals, and how the answers spread."""
     steps = steps_of(data.headline, data.values)
     spreads = [
         spread_of(data.bots[bot], data.values[data.bot == bot], steps) for bot in data.rated_bots
@@ -47,7 +47,7 @@ def ratings_section(data: StudyData, summary: StudySummary) -> Section:
 
 
 def _distributions(data: StudyData, means: BotMeans) -> NamedTable:
-    """Every bot's answers to every question in five numbers."""
+    """Tabulate every bot's answers to every question in five numbers."""
     headers = [Header(_("Bot")), Header(_("Dimension"))]
     titles = ("n", _("Mean"), _("SD"), _("Lowest"), "25 %", _("Median"), "75 %", _("Highest"))
     headers += [Header(title, numeric=True) for title in titles]
@@ -77,10 +77,10 @@ def compared(data: StudyData, summary: StudySummary) -> Comparisons:
 
 
 def comparisons_section(data: StudyData, compared: Comparisons) -> Section:
-    """Which bots can be put in order, in words, and what it would take for the others.
+    """Say which bots can be put in order, and what it would take for the others.
 
     Args:
-        compared: with plans.
+        compared: the comparisons, with plans.
     """
     digits = digits_for(data.headline.low, data.headline.high)
     titles = {bot: info.title for bot, info in data.bots.items()}
@@ -130,7 +130,7 @@ def comparisons_section(data: StudyData, compared: Comparisons) -> Section:
 
 
 def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
-    """Whether bots made to be bad came out so."""
+    """Say whether bots that were made to be bad came out so."""
     return " ".join(
         _("The control {name} is rated below {n} of {all} other bots.").format(
             name=titles[control], n=compared.below(control), all=len(compared.order)
@@ -190,7 +190,7 @@ def _plan_table(data: StudyData, compared: Comparisons) -> NamedTable:
 
 
 def planning_table(data: StudyData, plan: RaterPlan) -> NamedTable:
-    """Raters per bot for differences that might matter, by this study's spread."""
+    """Tabulate the raters per bot for differences that might matter, by this study's spread."""
     digits = digits_for(data.headline.low, data.headline.high)
     headers = [Header(_("Difference")), Header(_("Share of the scale"), numeric=True)]
     headers += [
@@ -235,7 +235,7 @@ def planning_table(data: StudyData, plan: RaterPlan) -> NamedTable:
 
 
 def headline_sentence(data: StudyData, summary: StudySummary) -> str:
-    """Who leads, with its mean and interval."""
+    """Say who leads, with its mean and interval."""
     order = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
     if not order:
         return ""

@@ -145,7 +145,7 @@ def _caution(
     predictors: list[Predictor],
     enough: bool,
 ) -> tuple[str, str]:
-    """What to know before quoting the number, made of the numbers."""
+    """Say what to know before quoting the number: bold first words, and the rest."""
     n_bots = result["n_bots"]
     if not enough:
         return (
@@ -196,7 +196,7 @@ def _pair(value: Any) -> tuple[float, float] | None:
 
 
 def target_in_words(target: str, dimensions: Collection[str]) -> str:
-    """What was predicted, short enough for an axis.
+    """Say what was predicted, short enough for an axis.
 
     Args:
         target: as a result holds it, `quality,fluency`.
@@ -216,7 +216,7 @@ def _points(
     link: Callable[[str], str],
     source: str,
 ) -> list[Point]:
-    """The bots with a prediction from `source`, best rated first."""
+    """Return the bots with a prediction from `source`, best rated first."""
     points = []
     for i, (bot_id, found) in enumerate(result["bots"].items()):
         if found[source] is None:
@@ -244,7 +244,7 @@ def _selfplay(
     link: Callable[[str], str],
     x_title: str,
 ) -> Figure | None:
-    """Rated bots by what their self-play predicts."""
+    """Draw the rated bots by what their self-play predicts."""
     points = [p for p in _points(result, bots, link, "predicted_selfplay") if p.human is not None]
     if not points:
         return None
@@ -260,7 +260,7 @@ def _selfplay(
 
 
 def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Figure | None:
-    """Bots that only self-play tells something of."""
+    """Draw the bots that nobody rated, by what their self-play predicts."""
     points = [
         p for p in _points(result, bots, lambda bot: "", "predicted_selfplay") if p.human is None
     ]

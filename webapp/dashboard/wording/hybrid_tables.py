@@ -51,12 +51,12 @@ class Check:
 
 
 def intercept_in_words(result: Mapping[str, Any]) -> str:
-    """Which intercept a result's numbers are by, to stand next to them."""
+    """Say by which intercept a result's numbers are, to stand next to them."""
     return str(INTERCEPTS.get(result["intercept"], result["intercept"]))
 
 
 def predictor(title: str, found: Mapping[str, Any], is_metric: bool) -> Predictor:
-    """A line of a correlation as the document holds it."""
+    """Return a line of a correlation as the document holds it."""
     ci = found.get("ci95")
     null95 = found.get("null95")
     return Predictor(
@@ -71,13 +71,13 @@ def predictor(title: str, found: Mapping[str, Any], is_metric: bool) -> Predicto
 
 
 def predictors_of(result: Mapping[str, Any]) -> list[Predictor]:
-    """The metric and its rivals on conversations with people."""
+    """Return the metric and its rivals on conversations with people."""
     rows = [predictor(_("Hybrid metric"), result["bot_level"].get("pearson", {}), True)]
     return rows + _rivals(result.get("baselines"))
 
 
 def predictors_selfplay(result: Mapping[str, Any]) -> list[Predictor]:
-    """The same on self-play, where the fit was applied to some."""
+    """Return the metric and its rivals on self-play, where the fit was applied to some."""
     selfplay = result.get("bot_level_selfplay")
     if not selfplay:
         return []
@@ -101,7 +101,7 @@ def _rivals(baselines: Mapping[str, Any] | None) -> list[Predictor]:
 
 
 def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Check]:
-    """Both intercepts, the ceiling, the bot on which most hangs, and what was chosen."""
+    """Return the checks: both intercepts, the ceiling, the bot on which most hangs, and what was chosen."""
     rows = []
     for kind, found in result.get("intercepts", {}).items():
         pearson = found["bot_level"]["pearson"]
@@ -146,7 +146,7 @@ def _r(levels: Mapping[str, Any] | None) -> float | None:
 
 
 def choices_of(result: Mapping[str, Any]) -> list[Check]:
-    """The penalties that nested leave-bot-out chose, over the folds."""
+    """Return the penalties that nested leave-bot-out chose, over the folds."""
     penalties = [fold["penalty"] for fold in result.get("folds", []) if "penalty" in fold]
     if not penalties:
         return []
@@ -157,10 +157,10 @@ def choices_of(result: Mapping[str, Any]) -> list[Check]:
 
 
 def dimensions_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> NamedTable | None:
-    """r of the metric with every rating dimension, from rated conversations and from self-play.
+    """Tabulate r of the metric with every rating dimension, from rated conversations and from self-play.
 
     Args:
-        titles: of the dimensions.
+        titles: the dimensions' titles by key.
     """
     found = result.get("dimensions") or {}
     if not found or result["n_bots"] < FEW_BOTS:

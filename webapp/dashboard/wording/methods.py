@@ -33,7 +33,7 @@ _CUT = 60
 
 
 def methods_section(data: StudyData) -> Section:
-    """Sentences that can go into a paper, and the tables that make the numbers traceable."""
+    """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
     section = Section("methods", _("Data and methods"))
     section.lead.extend([_data_sentence(data), _statistics_sentence(data), _software_sentence()])
     section.tables.extend([_bots(data), _metrics(data), _questions(data), _environment()])
@@ -156,7 +156,7 @@ def _metrics(data: StudyData) -> NamedTable:
 
 
 def _told(params: Mapping[str, Any], before: str = "") -> str:
-    """Parameters in one line, long digests cut: the identity beside them covers all of it."""
+    """Write parameters in one line, long digests cut: the identity beside them covers all of it."""
     parts = []
     for key, value in sorted(params.items()):
         name = f"{before}{key}"

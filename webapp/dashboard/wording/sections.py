@@ -53,13 +53,13 @@ class Section:
 
 
 def number_cell(value: float | None, digits: int = 2, why: str | None = "") -> Cell:
-    """A number; without one a dash and the reason."""
+    """Make a cell of a number; without one, of a dash and the reason."""
     undefined = value is None or not math.isfinite(value)
     return Cell(figure(value, digits), why=(why or "") if undefined else "", raw=(value,))
 
 
 def share_cell(value: float | None, digits: int = 2, why: str | None = "") -> Cell:
-    """A number between −1 and 1."""
+    """Make a cell of a number between −1 and 1."""
     undefined = value is None or not math.isfinite(value)
     return Cell(share(value, digits), why=(why or "") if undefined else "", raw=(value,))
 
@@ -67,37 +67,37 @@ def share_cell(value: float | None, digits: int = 2, why: str | None = "") -> Ce
 def span_cell(
     low: float | None, high: float | None, digits: int = 2, *, shares: bool = False, why: str = ""
 ) -> Cell:
-    """An interval."""
+    """Make a cell of an interval."""
     return Cell(
         span(low, high, digits, shares=shares), why=why if low is None else "", raw=(low, high)
     )
 
 
 def count_cell(n: int | None, why: str = "") -> Cell:
-    """A whole number."""
+    """Make a cell of a whole number."""
     return Cell("–" if n is None else f"{n:,}", why=why if n is None else "", raw=(n,))
 
 
 def p_cell(p: float | None, why: str | None = "") -> Cell:
-    """A p-value."""
+    """Make a cell of a p-value."""
     shown = probability(p).removeprefix("p ").removeprefix("= ")
     return Cell(shown, why=(why or "") if p is None else "", raw=(p,))
 
 
 def digits_for(low: float, high: float) -> int:
-    """Decimals that make sense on a scale: two up to 1 … 10, one on 0 … 100."""
+    """Return how many decimals make sense on a scale: two up to 1 … 10, one on 0 … 100."""
     return 1 if high - low > 20 else 2
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return `A, B and C`."""
+    """Join names to a list in words, `A, B and C`."""
     if len(names) < 2:
         return "".join(names)
     return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1])
 
 
 def two_digits(n: int) -> str:
-    """A planned number, rounded up to two figures: more digits would promise too much."""
+    """Write a planned number rounded up to two figures, because more digits would promise too much."""
     if n < 100:
         return str(n)
     power = 10 ** (len(str(n)) - 2)

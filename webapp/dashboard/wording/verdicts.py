@@ -54,7 +54,7 @@ def _with_n(plan: PairPlan | None) -> str:
 
 
 def _need(found: Comparison, compared: Comparisons) -> str:
-    """How many would do, for the difference observed."""
+    """Say how many ratings would do, for the difference observed."""
     need, plan = compared.need(found), compared.plan(found.a, found.b)
     if need == "raters" and plan is not None and plan.needed is not None:
         return _("about {n} each would do").format(n=two_digits(plan.needed))
