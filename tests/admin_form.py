@@ -8,7 +8,7 @@ from django.test import Client
 
 
 def form_of(client: Client, address: str) -> dict[str, Any]:
-    """The fields of an admin form as a browser would send them back."""
+    """Return the fields of an admin form as a browser would send them back."""
     form = client.get(address).context["adminform"].form
     data = {}
     for name, field in form.fields.items():

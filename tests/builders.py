@@ -17,7 +17,7 @@ from webapp.studies.services import consent_record, participant_enter, study_cre
 
 
 def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
-    """A member of staff with these rights."""
+    """Make a member of staff with these rights."""
     user = get_user_model().objects.create_user(username, password="x", is_staff=True)
     user.user_permissions.set(
         Permission.objects.filter(content_type__app_label="core", codename__in=rights)
@@ -26,7 +26,7 @@ def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
 
 
 def make_study(key: str = "s", **fields: Any) -> Study:
-    """A collecting study with two bots, three exchanges needed, no pacing."""
+    """Make a collecting study with two bots, three exchanges needed, no pacing."""
     defaults: dict[str, Any] = {
         "name": key,
         "bots": ["eliza", "parrot"],
@@ -46,12 +46,12 @@ def force_bots(study: Study, bots: list[str]) -> None:
 
 
 def make_participant(study: Study, **fields: Any) -> Participant:
-    """Somebody who agreed."""
+    """Make a participant who agreed."""
     return consent_record(participant=participant_enter(study=study, **fields))
 
 
 def make_conversation(study: Study, *, n_exchanges: int = 0, **fields: Any) -> Conversation:
-    """A started chat with this many exchanges."""
+    """Start a chat with this many exchanges."""
     conversation = conversation_services.conversation_start(
         participant=make_participant(study, **fields)
     )
@@ -62,7 +62,7 @@ def make_conversation(study: Study, *, n_exchanges: int = 0, **fields: Any) -> C
 
 
 def exchange(conversation: Conversation, message: str, reply: str) -> None:
-    """One message and its reply."""
+    """Add one message and its reply."""
     conversation_services.turn_add_human(
         conversation_id=conversation.pk, client_id=uuid.uuid4(), text=message
     )
@@ -76,7 +76,7 @@ def exchange(conversation: Conversation, message: str, reply: str) -> None:
 
 
 def fail_reply(conversation: Conversation) -> None:
-    """One message to which the bot breaks."""
+    """Add one message to which the bot breaks."""
     conversation_services.turn_add_human(
         conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello"
     )
@@ -86,7 +86,7 @@ def fail_reply(conversation: Conversation) -> None:
 
 
 def make_rating(conversation: Conversation, **answers: float) -> RatingOutcome:
-    """A rating of all five dimensions, 4 where nothing else is said."""
+    """Submit a rating of all five dimensions, 4 where nothing else is said."""
     assert conversation.participant is not None
     keys = ["quality", "fluency", "diversity", "contingency", "empathy"]
     return rating_submit(

@@ -72,7 +72,7 @@ def _database_thread_closed(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """Return a port that nobody listens on now."""
     with contextlib.closing(socket.socket()) as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
@@ -93,7 +93,7 @@ class ConfabServer:
 
     @staticmethod
     def root() -> Path:
-        """The project's folder."""
+        """Return the project's folder."""
         return ROOT
 
     @property
@@ -152,17 +152,17 @@ class ConfabServer:
         return process
 
     def start_web(self) -> None:
-        """The web process; embedded, it is the bot host too."""
+        """Start the web process; embedded, it is the bot host too."""
         self.start("web", "manage.py", "serve", "--port", str(self.port))
         self.wait_until_healthy()
 
     def start_bot_host(self) -> None:
-        """The bot host; embedded there is none apart."""
+        """Start the bot host; embedded, it has no process of its own."""
         if self.is_distributed:
             self.start("bot_host", "manage.py", "bot_host")
 
     def start_worker(self, name: str = "worker") -> None:
-        """A Celery worker for all queues; a second one beside it has another name."""
+        """Start a Celery worker for all queues; a second one beside it needs another name."""
         self.start(
             name,
             "-m",
@@ -293,13 +293,13 @@ def _postgres(base: str, statement: str) -> None:
 
 @pytest.fixture
 def confab_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
-    """A running Confab with the demo study, reachable at `.url`."""
+    """Start a Confab with the demo study, reachable at `.url`."""
     yield from start_confab(tmp_path, vector_cache)
 
 
 @pytest.fixture
 def bare_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
-    """A running Confab without a study; it is there at once, for no bot has to be loaded."""
+    """Start a Confab without a study; it is there at once, for no bot has to be loaded."""
     yield from start_confab(tmp_path, vector_cache, with_demo=False)
 
 
@@ -318,7 +318,7 @@ def test_bots_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServe
 def command_env(
     tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
 ) -> Iterator[ConfabServer]:
-    """A migrated installation with the demo study and no process running, for commands."""
+    """Make a migrated installation with the demo study and no process running, for commands."""
     yield from start_confab(tmp_path_factory.mktemp("commands"), vector_cache, with_processes=False)
 
 

@@ -42,7 +42,7 @@ class RecordingLibrary:
 
 @pytest.fixture
 def encoder_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The devices that sentence encoders are loaded to during the test, in order."""
+    """Record the devices that sentence encoders are loaded to during the test, in order."""
     found: list[str] = []
     library = type("Library", (RecordingLibrary,), {"devices": found})
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", library)

@@ -26,27 +26,27 @@ Chooser = Callable[[Conversation], bool]
 
 
 def says(word: str) -> Chooser:
-    """True for conversations whose last utterance contains `word`."""
+    """Return a test that is true for conversations whose last utterance contains `word`."""
     return lambda context: word in last_text(context)
 
 
 def never(context: Conversation) -> bool:
-    """The default of every trouble: no conversation has it."""
+    """Return False: the default of every trouble, which no conversation has."""
     return False
 
 
 def last_text(context: Conversation) -> str:
-    """The last utterance, or "nothing" for an empty conversation."""
+    """Return the last utterance, or "nothing" for an empty conversation."""
     return context.texts[-1] if context.turns else "nothing"
 
 
 def echo(context: Conversation) -> str:
-    """The default reply of every fake."""
+    """Return the default reply of every fake."""
     return f"echo: {last_text(context)}"
 
 
 def words_of(reply: Any) -> list[Any]:
-    """A reply in pieces that joined give the reply; what is not text is one piece."""
+    """Return a reply in pieces that joined give the reply; what is not text is one piece."""
     if not isinstance(reply, str):
         return [reply]
     parts = reply.split(" ")
@@ -127,7 +127,7 @@ class _Script(BotDefaults):
         return {"replies": self._replies} if self._replies is not None else {}
 
     def reply_to(self, context: Conversation) -> Any:
-        """The scripted reply to one context."""
+        """Return the scripted reply to one context."""
         if self._replies is not None:
             n_before = sum(turn.speaker == "bot" for turn in context.turns)
             return self._replies[n_before % len(self._replies)]

@@ -158,7 +158,7 @@ class HostileEndless(_Test):
 
 
 def mend_file() -> Path:
-    """Its presence mends the failing bot."""
+    """Return the file whose presence mends the failing bot."""
     import os
 
     return Path(os.environ.get("CONFAB_DATA_DIR", gettempdir())) / "mended"

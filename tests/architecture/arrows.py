@@ -40,12 +40,12 @@ DOORS = {"views", "consumers", "tasks", "admin", "urls", "routing"}
 
 
 def is_wiring(name: str) -> bool:
-    """Whether this is `webapp/asgi.py` and the like."""
+    """Tell whether this is `webapp/asgi.py` or another module that wires the parts together."""
     return any(name == wiring or name.startswith(f"{wiring}.") for wiring in WIRING)
 
 
 def breaches(module: Module) -> Iterator[str]:
-    """One line for every import of the module that points the wrong way."""
+    """Yield a line for every import of the module that points the wrong way."""
     package, _, rest = module.name.partition(".")
     app = rest.partition(".")[0] if package == "webapp" else ""
     for imported in module.imports:

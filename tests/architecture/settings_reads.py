@@ -21,7 +21,7 @@ class Read:
 
 
 def settings_reads() -> list[Read]:
-    """Every read in `webapp/settings/`."""
+    """Return every read of the environment in `webapp/settings/`."""
     found = []
     for module in modules("webapp"):
         if not module.name.startswith("webapp.settings"):
@@ -48,13 +48,13 @@ def _default(node: ast.Call) -> object:
 
 
 def example_entries() -> dict[str, str]:
-    """Variable to the default shown in `.env.example`, all sections."""
+    """Return variable to default as `.env.example` shows them, all sections."""
     text = (ROOT / ".env.example").read_text(encoding="utf-8")
     return dict(re.findall(r"^#?([A-Z][A-Z0-9_]*)=(.*)$", text, flags=re.MULTILINE))
 
 
 def example_compose_only() -> set[str]:
-    """The variables of `.env.example` that docker compose alone reads."""
+    """Return the variables of `.env.example` that docker compose alone reads."""
     text = (ROOT / ".env.example").read_text(encoding="utf-8")
     _, _, compose = text.partition("## docker compose only")
     return set(re.findall(r"^#?([A-Z][A-Z0-9_]*)=", compose, flags=re.MULTILINE))

@@ -71,14 +71,14 @@ def _imports(node: ast.AST, package: str, *, only_for_types: bool) -> Iterator[I
 
 
 def parse(name: str, text: str, path: Path) -> Module:
-    """A module from text, written to `path`: for testing the tests."""
+    """Make a module from text, written to `path`, for testing the tests."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return Module(name, path)
 
 
 def modules(*packages: str) -> list[Module]:
-    """All modules of the project, or of these packages; migrations are Django's own."""
+    """Return all modules of the project, or of these packages; migrations, which Django writes, are left out."""
     found = []
     for package in packages or PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):

@@ -49,14 +49,14 @@ def heavy_modules(code: str, **env: str) -> list[str]:
 
 
 def _plain_environment() -> dict[str, str]:
-    """This process's environment without any setting of Confab's."""
+    """Return this process's environment without any setting of Confab's."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")}
     return {**kept, "DATABASE_URL": "", "REDIS_URL": ""}
 
 
 @pytest.fixture
 def production(tmp_path: Path) -> dict[str, str]:
-    """The environment of a production web process on an SQLite file, with its static files."""
+    """Return the environment of a production web process on an SQLite file, with its static files."""
     env = {
         "DJANGO_SETTINGS_MODULE": "webapp.settings.production",
         "CONFAB_SECRET_KEY": "production-test-" + "k3y" * 20,

@@ -42,7 +42,7 @@ def test_the_environment_is_read_in_the_settings_only() -> None:
 
 
 def _environment_reads(module: Module) -> list[int]:
-    """Lines that touch the environment, except to set one of `SETTABLE`."""
+    """Return the lines that touch the environment, except to set one of `SETTABLE`."""
     lines = []
     allowed: set[ast.AST] = set()
     for node in ast.walk(module.tree):

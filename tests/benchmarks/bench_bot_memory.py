@@ -23,7 +23,7 @@ MB = 1e6
 
 
 def make(folder: Path, n: int, *, common_tables: bool) -> None:
-    """Checkpoints 0 … n; the first is only for warming up, and shares nothing."""
+    """Make checkpoints 0 … n; the first is only for warming up, and shares nothing."""
     import torch
 
     from chatbots.models.catalogue import config_read, model_build
@@ -46,7 +46,7 @@ def make(folder: Path, n: int, *, common_tables: bool) -> None:
 
 
 def measure(folder: Path, n: int, way: str) -> int:
-    """Bytes that bots 1 … n take; to be called in a fresh process."""
+    """Measure the bytes that bots 1 … n take, in a fresh process."""
     import gc
 
     from chatbots.checkpoints import checkpoint_load
@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def _measured(folder: Path, n: int, way: str) -> int:
-    """What `measure` finds in a process of its own."""
+    """Return what `measure` finds in a process of its own."""
     module = [sys.executable, "-m", "tests.benchmarks.bench_bot_memory"]
     asked = ["--bots", str(n), "--measure", way, str(folder)]
     done = subprocess.run([*module, *asked], stdout=subprocess.PIPE, text=True, check=True)

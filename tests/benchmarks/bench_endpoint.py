@@ -58,7 +58,7 @@ def _serve(port_to: Connection) -> None:
 
 
 def of_bot(base_url: str) -> One:
-    """The bot, as a study's chats use it."""
+    """Make a call of the bot, as a study's chats use it."""
     bot = EndpointBot(name="e", model="m", base_url=base_url, concurrency=N_STREAMS)
     bot.load("cpu")
     context = Conversation.from_texts([MESSAGES[0]["content"]])
@@ -70,7 +70,7 @@ def of_bot(base_url: str) -> One:
 
 
 def of_client(base_url: str) -> One:
-    """The HTTP client alone."""
+    """Make a call of the HTTP client alone."""
     import httpx2
 
     client = httpx2.AsyncClient(limits=httpx2.Limits(max_connections=None), timeout=60)
@@ -88,7 +88,7 @@ def of_client(base_url: str) -> One:
 
 
 def of_openai(base_url: str) -> One:
-    """The client library of the API's inventors."""
+    """Make a call of the client library of the API's inventors."""
     import openai
 
     client = openai.AsyncOpenAI(api_key="none", base_url=base_url)
@@ -101,7 +101,7 @@ def of_openai(base_url: str) -> One:
 
 
 async def measure(ones: dict[str, One], n_rounds: int) -> dict[str, float]:
-    """Milliseconds of CPU per chunk of each; they take turns, so that a busy minute hits all alike."""
+    """Measure each one's milliseconds of CPU per chunk; they take turns, so that a busy minute hits all alike."""
     least: dict[str, float] = {}
     for n_round in range(n_rounds + 1):
         for name, one in ones.items():

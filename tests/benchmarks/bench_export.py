@@ -32,7 +32,7 @@ def _setup() -> None:
 
 
 def make(n_ratings: int) -> None:
-    """Bulk-make one imported study with a rating per conversation."""
+    """Make in bulk one imported study with a rating per conversation."""
     _setup()
     from django.core.management import call_command
     from django.utils import timezone

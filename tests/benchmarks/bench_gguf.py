@@ -28,7 +28,7 @@ STORY = "We walked along the shore, it rained a little, and then we found a smal
 
 
 def contexts(n: int) -> list[Conversation]:
-    """Conversations of one turn each, all different."""
+    """Make n different conversations of one turn each."""
     return [
         Conversation.from_texts([f"Tell me a long story about the number {i}. {STORY}"], seed=i)
         for i in range(n)
@@ -36,7 +36,7 @@ def contexts(n: int) -> list[Conversation]:
 
 
 def timings(bot: GgufBot, texts: list[str], **settings: Any) -> dict[str, float]:
-    """What llama.cpp says of one reply."""
+    """Return what llama.cpp says of one reply."""
     assert bot._server is not None
     found: list[dict[str, Any]] = []
     roles = ("user", "assistant")
@@ -56,7 +56,7 @@ def timings(bot: GgufBot, texts: list[str], **settings: Any) -> dict[str, float]
 
 
 def measure(model: str) -> dict[str, float]:
-    """All figures."""
+    """Measure and return all figures."""
     before = resident_bytes() or 0
     bot = GgufBot(name="bench", model=model, max_new_tokens=N_TOKENS, temperature=0.3)
     began = time.perf_counter()

@@ -41,7 +41,7 @@ async def ask(host: BotHost, context: Conversation) -> float:
 
 
 async def serve(host: BotHost, contexts: list[Conversation], n_each: int, n_poisson: int) -> dict:
-    """All figures. The contexts differ from request to request, so nothing is remembered."""
+    """Measure and return all figures. The contexts differ from request to request, so nothing is remembered."""
     waiting = iter(contexts)
     for _ in range(2):  # warm
         await ask(host, next(waiting))

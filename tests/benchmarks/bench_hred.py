@@ -45,7 +45,7 @@ def main() -> None:
         for how, params in (("greedy", {"decoding": "greedy"}), ("beam 5", {"decoding": "beam"})):
 
             def ms_a_turn(seeds: list[int], *, alone: bool, params=params) -> tuple[float, float]:
-                """Milliseconds a turn, and the share of utterances said once only."""
+                """Return the milliseconds a turn takes, and the share of utterances that are said only once."""
                 bot = random_bot(folder, **params, capacity=N_CONVERSATIONS)
                 bot.load("cpu")
                 play(bot, seeds=[0], n_turns=2, openers=openers)  # warm

@@ -76,7 +76,7 @@ def bench_bootstrap(n_resamples: int = 10_000) -> None:
 
 
 def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
-    """Seconds for all nested fits of a study of the usual size."""
+    """Print the seconds for all nested fits of a study of the usual size."""
     rng = np.random.default_rng(0)
     preset = preset_get("strong")
     codes = np.repeat(np.arange(n_bots), n_each)

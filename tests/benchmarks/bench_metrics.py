@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def conversations(n: int, n_turns: int = 10, seed: int = 0) -> list[Conversation]:
-    """Conversations of utterances of the everyday corpus, varied so that most occur once."""
+    """Make conversations of utterances of the everyday corpus, varied so that most occur once."""
     rng = np.random.default_rng(seed)
     corpus = [turn for dialogue in corpus_read(EVERYDAY).dialogues for turn in dialogue.turns]
     words = sorted({word for turn in corpus for word in turn.split()})
@@ -45,7 +45,7 @@ def conversations(n: int, n_turns: int = 10, seed: int = 0) -> list[Conversation
 
 
 def study_made(talk: list[Conversation]) -> Study:
-    """An imported study with these conversations, in the database."""
+    """Store an imported study with these conversations."""
     from webapp.bots.services import bot_version_record_imported
     from webapp.conversations.models import Conversation as Row
     from webapp.conversations.models import Turn

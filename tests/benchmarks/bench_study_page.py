@@ -21,7 +21,7 @@ LIMIT_S = 3.0
 
 
 def make(key: str, n_ratings: int) -> None:
-    """Bulk-make one imported study with a rating per conversation and four bots."""
+    """Make in bulk one imported study with a rating per conversation and four bots."""
     from django.utils import timezone
 
     from webapp.bots.services import bot_version_record_imported
@@ -68,7 +68,7 @@ def make(key: str, n_ratings: int) -> None:
 
 
 def opened(client: object, key: str, page: str) -> tuple[int, float]:
-    """Queries and seconds of one page."""
+    """Return the queries and seconds of one page."""
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
     from django.urls import reverse
@@ -81,7 +81,7 @@ def opened(client: object, key: str, page: str) -> tuple[int, float]:
 
 
 def main() -> int:
-    """1 if a page asks more of a large study than of a small one, or the study's own page is slow."""
+    """Return 1 if a page asks more of a large study than of a small one, or the study's own page is slow."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ratings", type=int, default=100_000)
     n_ratings: int = parser.parse_args().ratings

@@ -33,7 +33,7 @@ N_NEW_TOKENS = 30
 
 
 def bench_bot(folder: Path) -> TransformersBot:
-    """The bot that both benchmarks talk to, loaded."""
+    """Make the bot that both benchmarks talk to, loaded."""
     save_model(folder, "gpt2", width=256, n_layers=4, n_positions=512, n_words=8000)
     bot = TransformersBot(
         name="bench",
@@ -47,7 +47,7 @@ def bench_bot(folder: Path) -> TransformersBot:
 
 
 def bench_contexts(n: int) -> list[Conversation]:
-    """Conversations of 1 to 5 turns of 3 to 12 words."""
+    """Make conversations of 1 to 5 turns of 3 to 12 words."""
     return [
         Conversation.from_texts(
             [
@@ -62,7 +62,7 @@ def bench_contexts(n: int) -> list[Conversation]:
 
 
 async def serve(bot: TransformersBot, contexts: list[Conversation]) -> tuple[float, float]:
-    """Seconds for all contexts at once, and for one after the other."""
+    """Return the seconds for all contexts at once, and for one after the other."""
     host = BotHost(get_bot=lambda _: bot, reply_timeout_s=600)
 
     async def ask(context: Conversation) -> str:
@@ -82,7 +82,7 @@ async def serve(bot: TransformersBot, contexts: list[Conversation]) -> tuple[flo
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
+    """Return the seconds that a call takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

@@ -58,7 +58,7 @@ def busy() -> None:
 
 
 def timed(what: str, n: int, told: str) -> float:
-    """Seconds that `n` processes take from being told to their end."""
+    """Return the seconds that `n` processes take from the word to start to their end."""
     command = [sys.executable, "-m", "tests.benchmarks.bench_workers", what]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -81,7 +81,7 @@ def timed(what: str, n: int, told: str) -> float:
 
 @contextmanager
 def own_database(url: str) -> Iterator[str]:
-    """A database for the length of the benchmark, on the server of `url`."""
+    """Make a database for the length of the benchmark, on the server of `url`."""
     import psycopg2
 
     parts = urlsplit(url)

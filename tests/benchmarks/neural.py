@@ -32,7 +32,9 @@ def random_checkpoint(
     dtype: str = "float32",
     change: Callable[[Any], None] = lambda model: None,
 ) -> Path:
-    """A checkpoint of HRED, VHRED or VHCR, its random weights so wide that no two contexts get the same reply.
+    """Write a checkpoint of HRED, VHRED or VHCR with random weights.
+
+    The weights are so wide that no two contexts get the same reply.
 
     Args:
         change: done to the model before it is written.
@@ -55,13 +57,13 @@ def random_checkpoint(
 
 
 def random_bot(folder: Path, **params: Any) -> CheckpointBot:
-    """A bot whose replies all have `N_TOKENS` words."""
+    """Make a bot whose replies all have `N_TOKENS` words."""
     fixed = {"min_tokens": N_TOKENS, "max_tokens": N_TOKENS, "forbid_unknown": False}
     return CheckpointBot(name=folder.name, folder=str(folder), **{**fixed, **params})
 
 
 def random_texts(n: int, *, seed: int = 0, most_words: int = 12) -> list[str]:
-    """Sentences of 3 and more words, all different."""
+    """Make n different sentences of 3 and more words."""
     draw = random.Random(seed)
     return [
         " ".join(f"w{draw.randrange(6000)}" for _ in range(draw.randint(3, most_words)))
@@ -70,7 +72,7 @@ def random_texts(n: int, *, seed: int = 0, most_words: int = 12) -> list[str]:
 
 
 def random_contexts(n: int, *, seed: int = 0) -> list[Conversation]:
-    """Conversations of 1, 3 or 5 turns."""
+    """Make n conversations of 1, 3 or 5 turns."""
     texts = random_texts(5 * n, seed=seed)
     return [
         Conversation.from_texts(texts[5 * i : 5 * i + 1 + 2 * (i % 3)], id=str(i), seed=i + 1)

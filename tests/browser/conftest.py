@@ -24,10 +24,10 @@ ARGUMENTS = [
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
-    """One Chromium for all browser tests, gone when the last of them is.
+    """Start one Chromium for all browser tests and end it after the last of them.
 
-    While Playwright's synchronous way is open, the thread has a running event loop, and no asynchronous
-    test could run beside it.
+    While Playwright's synchronous interface is open, the thread has a running event loop, and no
+    asynchronous test could run beside it.
     """
     if not CHROMIUM:
         pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
@@ -43,7 +43,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def new_page(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Makes pages: `new_page(width, height, **context options)`, each a browser of its own.
+    """Make pages: `new_page(width, height, **context options)`, each in a browser of its own.
 
     Afterwards the test fails on script errors and on console messages about the policy.
     """

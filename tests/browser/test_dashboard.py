@@ -18,7 +18,7 @@ BOTS = {"alpha": [6, 7, 6, 5], "beta": [4, 4, 5, 3], "gamma": [2, 1, 2, 3]}
 
 
 def prepare(server: ConfabServer, folder: Path) -> None:
-    """A researcher, and an imported study of three bots with ratings and metrics."""
+    """Make a researcher, and an imported study of three bots with ratings and metrics."""
     server.shell(
         "from django.contrib.auth import get_user_model;"
         "get_user_model().objects.create_superuser('res', password='a-long-password')"
@@ -48,7 +48,7 @@ def prepare(server: ConfabServer, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
-    """One prepared server for all tests here: its bots take seconds to load."""
+    """Start one prepared server for all tests here, because its bots take seconds to load."""
     folder = tmp_path_factory.mktemp("lab")
     for server in start_confab(folder, vector_cache):
         prepare(server, folder)
@@ -64,7 +64,7 @@ def sign_in(page: Page, server: ConfabServer) -> None:
 
 
 def no_sideways_scroll(page: Page) -> None:
-    """Nothing is wider than the window."""
+    """Check that nothing is wider than the window."""
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, f"{page.url} is {wide} px too wide"
 

@@ -22,7 +22,7 @@ LAST_WORD = "twelve"  # of every reply of the slow bot
 
 
 def study(server: ConfabServer, key: str, bots: list[str], **fields: Any) -> None:
-    """A collecting study on the running server."""
+    """Make a collecting study on the running server."""
     fields = {"state": "collecting", "min_exchanges": 2, "max_exchanges": 3, **fields}
     server.shell(
         "from webapp.studies.models import Study;"
@@ -56,7 +56,7 @@ def say(page: Page, text: str) -> None:
 
 
 def replies(page: Page) -> Any:
-    """The replies that are complete: only they can be voted on."""
+    """Find the replies that are complete: only they can be voted on."""
     return page.locator("#log .msg-bot:has(.votes) .bubble")
 
 
@@ -67,7 +67,7 @@ def choose(within: Page | FrameLocator, key: str, value: int) -> None:
 
 
 def no_sideways_scroll(page: Page) -> None:
-    """Nothing is wider than the window."""
+    """Check that nothing is wider than the window."""
     box = page.locator("html").bounding_box()
     assert box["width"] <= page.viewport_size["width"]
     wide = page.locator("html").evaluate("e => e.scrollWidth - e.clientWidth")
@@ -365,7 +365,7 @@ def test_two_tabs_show_the_same_chat(
 
 @contextmanager
 def page_at_localhost(body: str) -> Iterator[str]:
-    """A site that is not 127.0.0.1, with this one page; its origin."""
+    """Serve this one page from a site that is not 127.0.0.1, and give its origin."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

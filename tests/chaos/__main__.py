@@ -70,7 +70,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def server() -> Iterator[ConfabServer]:
-    """A Confab with the bots of the tests and short time-outs."""
+    """Start a Confab with the bots of the tests and short time-outs."""
     env = {"CONFAB_PLUGINS": "tests.plugin_bots", "CONFAB_REPLY_TIMEOUT_S": "6"}
     with tempfile.TemporaryDirectory(prefix="confab-chaos-") as folder:
         cache = Path(folder, "kept")
@@ -85,7 +85,7 @@ def server() -> Iterator[ConfabServer]:
 
 
 async def chaos(confab: ConfabServer, ledger: Ledger, options: argparse.Namespace) -> None:
-    """All of it, one after the other where it would hide what is wrong, else side by side."""
+    """Run all troubles side by side, or one after the other where one would hide what is wrong."""
 
     def people(study: str, n: int) -> list[Person]:
         return [Person(confab.url, study, ledger, options.seed + i) for i in range(n)]
@@ -168,7 +168,7 @@ async def settle(confab: ConfabServer) -> None:
 
 
 def selfplay_count(confab: ConfabServer) -> int:
-    """Conversations of the self-play run."""
+    """Count the conversations of the self-play run."""
     code = (
         "from webapp.runs.models import SelfPlayConversation as S; "
         "print(S.objects.filter(conversation__isnull=False).count())"

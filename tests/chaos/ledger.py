@@ -64,16 +64,16 @@ class Ledger:
         )
 
     async def note_status(self, answer: Any) -> None:
-        """An event hook of httpx."""
+        """Count the status of an answer, as an event hook of httpx."""
         self.statuses[answer.status_code] += 1
 
     def note_reply(self, conversation: str, turn: int, text: str) -> None:
-        """A reply is shown; shown again it must be the same."""
+        """Note a reply that is shown; shown again it must be the same."""
         if self.replies.setdefault((conversation, turn), text) != text:
             self.changed.append(f"reply {turn} of {conversation} was shown with two texts")
 
     def note_history(self, conversation: str, turns: list[dict[str, Any]]) -> None:
-        """Replies as a page sees them that was opened again."""
+        """Note the replies as a page sees them that was opened again."""
         for turn in turns:
             if turn["speaker"] == "bot":
                 self.note_reply(conversation, turn["turn"], turn["text"])

@@ -11,7 +11,7 @@ from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
 
 @pytest.fixture
 def meter() -> Iterator[MemoryMeter]:
-    """Accounts in memory, in place of the database's."""
+    """Keep accounts in memory, in place of the database's."""
     before, mine = meter_get(), MemoryMeter()
     meter_set(mine)
     yield mine

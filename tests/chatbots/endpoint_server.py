@@ -17,7 +17,7 @@ Answer = Callable[["Server", Send], Awaitable[None]]
 
 
 def chunk(text: str | None = None, finish: str | None = None) -> bytes:
-    """One server-sent event of a chat completion."""
+    """Return one server-sent event of a chat completion."""
     delta = {} if text is None else {"role": "assistant", "content": text}
     body = {
         "id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m",
@@ -101,7 +101,7 @@ async def hangs(server: Server, send: Send) -> None:
 
 
 def counts(tokens_in: int, tokens_out: int, *pieces: str) -> Answer:
-    """A reply whose tokens the server counts in a chunk of its own, as OpenAI's does."""
+    """Make a reply whose tokens the server counts in a chunk of its own, as OpenAI's does."""
     usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}
 
     async def answer(server: Server, send: Send) -> None:

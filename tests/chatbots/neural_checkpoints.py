@@ -53,10 +53,10 @@ def tiny_checkpoint(
     ei_pca: PCA | None = None,
     **changes,
 ) -> Path:
-    """A checkpoint of random weights, wide enough for a word more or less to change the reply.
+    """Write a checkpoint of random weights, wide enough for a word more or less to change the reply.
 
     Args:
-        tables_seed: the embedding depends on this alone, whatever the model; None: on `seed`.
+        tables_seed: the embedding depends on this alone, whatever the model; on `seed` if None.
     """
     config = config_read(name, {"V": len(VOCABULARY), **SIZES[name], **changes})
     model = model_build(config, seed)

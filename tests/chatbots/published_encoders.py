@@ -16,7 +16,7 @@ WORDS = ["<s>", "</s>", "i", "I", "you", "the", "a", "is", "it", "to", "do", "do
 
 
 def drawn(model: torch.nn.Module, seed: int) -> torch.nn.Module:
-    """The model with weights from a seed."""
+    """Give the model weights from a seed and return it."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -25,7 +25,7 @@ def drawn(model: torch.nn.Module, seed: int) -> torch.nn.Module:
 
 
 def deepmoji_write(folder: Path) -> dict[str, str]:
-    """`weights` and `vocabulary` of a tiny DeepMoji, by their names in `folder`."""
+    """Write `weights` and `vocabulary` of a tiny DeepMoji; return their names in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     special = ["CUSTOM_MASK", "CUSTOM_UNKNOWN", "CUSTOM_AT", "CUSTOM_URL", "CUSTOM_NUMBER"]
     special += ["CUSTOM_BREAK", *(f"CUSTOM_BLANK_{i}" for i in range(6, 10))]
@@ -38,7 +38,7 @@ def deepmoji_write(folder: Path) -> dict[str, str]:
 
 
 def infersent_write(folder: Path, scale: float = 1.0) -> dict[str, str]:
-    """`weights` and `vectors` of a tiny InferSent on GloVe's 300 dimensions, by their names in `folder`."""
+    """Write `weights` and `vectors` of a tiny InferSent on GloVe's 300 dimensions; return their names in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.save(drawn(InferSent(300, 6), 5).state_dict(), folder / "infersent1.pkl")
     rows = scale * np.random.default_rng(2).normal(size=(len(WORDS), 300)).round(3)

@@ -128,7 +128,7 @@ def tamper(path: Path) -> None:
 
 
 def reshape(folder: Path) -> None:
-    """Weights of a wider model under a digest that fits them."""
+    """Write weights of a wider model under a digest that fits them."""
     wide = checkpoint_write(folder, tiny("vhred", H_d=8), VOCABULARY, GIVEN)
     edit_manifest(folder, config={**wide.config, "H_d": TINY["vhred"]["H_d"]})
     redigest(folder)

@@ -21,7 +21,10 @@ ELSEWHERE = "cuda:1"
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path) -> None:
-    """Vectors that an earlier run kept would be read without any encoder, made-up ones by a later run."""
+    """Use an empty cache.
+
+    Vectors of an earlier run would be read without any encoder, and made-up ones by a later run.
+    """
     cache_folder_set(tmp_path)
 
 

@@ -12,7 +12,7 @@ from chatbots.bots.eliza import ElizaBot, reflected, script_read
 
 
 def reply_to(*texts: str, seed: int = 0) -> str:
-    """The reply to an alternating conversation that ends with the participant."""
+    """Return the reply to an alternating conversation that ends with the participant."""
     return ElizaBot().answer([Conversation.from_texts(texts, seed=seed)])[0]
 
 

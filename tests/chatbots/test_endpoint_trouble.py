@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("meter")
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The waits that bots asked for; none of them is waited out, but the clock says it was."""
+    """Record the waits that bots ask for; none of them is waited out, but the clock says it was."""
     asked: list[float] = []
     now = time.monotonic
 

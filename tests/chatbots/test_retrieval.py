@@ -34,7 +34,7 @@ DIALOGUES = [
 
 @pytest.fixture(params=["minilm", MISSING])
 def bot(request: pytest.FixtureRequest, tmp_path: Path) -> RetrievalBot:
-    """Over six small dialogues; once ranked by vectors, once by words."""
+    """Make a bot over six small dialogues, once ranked by vectors and once by words."""
     file = tmp_path / "corpus.jsonl"
     file.write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in DIALOGUES))
     made = RetrievalBot(name="r", corpus=str(file), encoder=request.param)

@@ -30,7 +30,7 @@ def saying(text: str, seed: int = 0) -> Conversation:
 
 @pytest.fixture
 async def host_of() -> AsyncIterator[Callable[..., BotHost]]:
-    """Makes hosts of given bots; closes them and lets their hanging bots go."""
+    """Make hosts of given bots; close them and let their hanging bots go."""
     made: list[tuple[BotHost, tuple]] = []
 
     def make(*bots, **options) -> BotHost:
@@ -57,7 +57,7 @@ async def ask(host: BotHost, bot_id: str, text: str) -> str:
 
 
 async def outcome(host: BotHost, bot_id: str, text: str) -> str:
-    """The reply, or the error in angle brackets."""
+    """Return the reply, or the error in angle brackets."""
     try:
         return await ask(host, bot_id, text)
     except BotError as exc:

@@ -17,7 +17,7 @@ KINDS = [FakeStepBot, FakeStreamBot, FakeWholeBot]
 
 
 def bot_of(make=FakeStepBot, name="b", memory_bytes=10, **script):
-    """A fake that says how much memory it takes."""
+    """Make a fake that says how much memory it takes."""
     return type(make.__name__, (make,), {"memory_bytes": memory_bytes})(name=name, **script)
 
 

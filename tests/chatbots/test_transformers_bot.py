@@ -50,7 +50,7 @@ def loaded(folder: Path, **params) -> TransformersBot:
 
 
 def contexts(n: int) -> list[Conversation]:
-    """Conversations of 0 to 3 turns and of very different lengths."""
+    """Make conversations of 0 to 3 turns and of very different lengths."""
     texts = ["hello", "how are you today my friend " * 3, "what do you like to eat", "ok"]
     return [
         Conversation.from_texts([texts[(i + t) % 4] for t in range(i % 4)], id=str(i), seed=i)
@@ -67,7 +67,7 @@ def prompt_of(bot: TransformersBot, context: Conversation) -> list[int]:
 
 
 def generated_by_transformers(bot: TransformersBot, context: Conversation, **options) -> str:
-    """The greedy reply by transformers' `generate`, with the same tokens forbidden; cut as the bot cuts."""
+    """Generate the greedy reply by transformers' `generate`, with the same tokens forbidden; cut as the bot cuts."""
     ids = prompt_of(bot, context)
     forbidden = torch.nonzero(bot._loaded.forbidden).flatten().tolist()
     out = (

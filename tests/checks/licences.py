@@ -73,7 +73,7 @@ class Refusal:
 
 
 def licence_allowed(expression: str) -> bool:
-    """Whether an SPDX expression, or a list of classifiers joined by ";", is covered.
+    """Tell whether an SPDX expression, or a list of classifiers joined by ";", is covered.
 
     Parentheses are ignored, and AND and ";" are split before OR: that can only refuse more.
     """
@@ -88,7 +88,7 @@ def _known(name: str) -> bool:
 
 
 def refusals(packages: Iterable[tuple[str, str]]) -> list[Refusal]:
-    """Those of `packages`, pairs of name and licence, that nothing allows."""
+    """Return those of `packages`, pairs of name and licence, that nothing allows."""
     found = []
     for package, licence in packages:
         if package in BY_NAME or package.startswith(tuple(BY_PREFIX)):
@@ -105,7 +105,7 @@ def refusals(packages: Iterable[tuple[str, str]]) -> list[Refusal]:
 
 
 def _licence_file_opening(package: str) -> str:
-    """The first line of the licence that the installed package ships; "" without one."""
+    """Return the first line of the licence that the installed package ships; "" without one."""
     for file in metadata.files(package) or []:
         if file.name.upper().startswith("LICEN"):
             return file.read_text().strip().partition("\n")[0].strip()

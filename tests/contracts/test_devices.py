@@ -38,7 +38,7 @@ WITHOUT_TORCH = {"word2vec"}
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    """The parameters of each metric that needs files, and where tiny ones are."""
+    """Write tiny files for each metric that needs some, and return its parameters that name them."""
     folder = tmp_path_factory.mktemp("models")
     model = {"model": str(save_model(folder / "gpt2", "gpt2", width=16, n_layers=1))}
     classifier = {"model": str(save_classifier(folder / "bert")), "label": "entailment"}

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.parametrize("name", sorted(METRICS))
 
 @pytest.fixture(scope="module")
 def shared():
-    """The texts here are encoded once for all metrics, as in a run."""
+    """Encode the texts here once for all metrics, as in a run."""
     return Shared()
 
 

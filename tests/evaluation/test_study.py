@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 
 
 def lines(n_bots: int = 4, n_each: int = 6) -> list[dict]:
-    """Rated conversations: the more words a bot's people write, the better they rate it."""
+    """Make rated conversations: the more words a bot's people write, the better they rate it."""
     rng = np.random.default_rng(3)
     found = []
     for bot in range(n_bots):

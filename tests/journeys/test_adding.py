@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory, vector_cache):
-    """A server with the plug-in `tests/plugin`."""
+    """Start a server with the plug-in `tests/plugin`."""
     folder = tmp_path_factory.mktemp("extended")
     yield from start_confab(
         folder, vector_cache, {"CONFAB_PLUGINS": "tests.plugin"}, with_demo=False

@@ -19,7 +19,7 @@ N_THREADS = 6
 
 @pytest.fixture
 def small_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
-    """A server with few threads and little patience, so that many are turned away."""
+    """Start a server with few threads and little patience, so that many are turned away."""
     env = {
         "CONFAB_PLUGINS": "tests.plugin_bots",
         "CONFAB_WEB_THREADS": str(N_THREADS),
@@ -29,7 +29,7 @@ def small_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
 
 
 async def connections_at_most(server: ConfabServer, over: asyncio.Event) -> int:
-    """The most connections to the server's database seen at once; 0 where that is SQLite."""
+    """Return the most connections to the server's database seen at once; 0 where that is SQLite."""
     if not server.env.get("DATABASE_URL"):
         return 0
     import psycopg2

@@ -25,7 +25,7 @@ pytestmark = [
 
 
 def living(data_dir: Path, variable: str = "CONFAB_DATA_DIR") -> list[psutil.Process]:
-    """Every process that was started with this folder in the variable, wherever it hangs in the tree."""
+    """Return every process that was started with this folder in the variable, wherever it is in the tree."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

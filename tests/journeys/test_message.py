@@ -38,7 +38,7 @@ async def history(doors: OutsideDoors) -> dict:
 
 
 async def wait_for_reply(doors: OutsideDoors, turn: int, timeout_s: float = 40) -> dict:
-    """Reconnect as a browser does until the reply numbered `turn` is there."""
+    """Connect again as a browser does until the reply numbered `turn` is there."""
 
     async def try_again() -> dict:
         while True:

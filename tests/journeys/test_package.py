@@ -48,7 +48,7 @@ def canonical(name: str) -> str:
 
 
 def pins() -> dict[str, tuple[str, bool]]:
-    """Each pinned package, to its version and whether the code imports it or another package needs it."""
+    """Return each pinned package with its version and whether the code imports it or another package needs it."""
     direct, _, needed = (ROOT / "requirements.txt").read_text().partition("# what the above need")
     found = {}
     for text, is_direct in ((direct, True), (needed, False)):
@@ -89,7 +89,7 @@ def test_a_pin_lies_in_its_range(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that `pip install .` makes, built of a copy in which git has one commit."""
+    """Build the wheel that `pip install .` makes, from a copy in which git has one commit."""
     source = tmp_path_factory.mktemp("source") / "confab"
     source.mkdir()
     for name in PARTS:
@@ -113,7 +113,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment's `bin` with the package alone; its dependencies are those of this environment."""
+    """Make an environment with the package alone, on the dependencies of this environment; return its `bin`."""
     home = tmp_path_factory.mktemp("installed")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install"]
@@ -126,7 +126,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """This process's environment without what would lead to the checkout or to a server."""
+    """Return this process's environment without what would lead to the checkout or to a server."""
     kept = {
         name: value
         for name, value in os.environ.items()

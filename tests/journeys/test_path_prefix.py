@@ -24,7 +24,7 @@ def server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
 
 
 def addresses(page: str) -> list[str]:
-    """Every address on a page that leads to this host."""
+    """Return every address on a page that leads to this host."""
     found = re.findall(r'(?:href|src|action|data-ws|data-rate|data-live|data-try)="(/[^"]*)"', page)
     return [address for address in found if not address.startswith("//")]
 

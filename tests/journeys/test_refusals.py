@@ -36,7 +36,7 @@ def manage(data_dir: Path, *args: str, **kwargs: object) -> subprocess.Completed
 
 
 def refusal(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line on standard error; nothing was said before it."""
+    """Return the one line on standard error; nothing may be said before it."""
     assert done.returncode == 1
     assert not done.stdout
     assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def rated_conversations(path: Path, *, n_bots: int = 4, n_each: int = 8) -> None:
-    """Conversations whose ratings depend on how long the person's answers are, plus noise."""
+    """Write conversations whose ratings depend on how long the person's answers are, plus noise."""
     rng = random.Random(7)
     dialogues = [list(d.turns) for d in corpus_read().dialogues]
     with gzip.open(path, "wt", encoding="utf-8") as file:
@@ -49,7 +49,7 @@ def rated_conversations(path: Path, *, n_bots: int = 4, n_each: int = 8) -> None
 
 
 def answer(server: ConfabServer, *args: str) -> dict:
-    """A command's one JSON document."""
+    """Return a command's one JSON document."""
     return json.loads(server.manage(*args, "--json").stdout)
 
 

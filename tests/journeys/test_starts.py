@@ -24,7 +24,7 @@ async def form_fields(browser: httpx.AsyncClient, path: str) -> dict[str, str]:
 
 
 def counts(server: ConfabServer, study: str) -> list[int]:
-    """Participants, tasks and conversations of the study."""
+    """Count participants, tasks and conversations of the study."""
     printed = server.shell(
         "from webapp.studies.models import Participant, Task;"
         "from webapp.conversations.models import Conversation;"

@@ -26,7 +26,7 @@ NEVER_S = 60
 
 
 def production_command(port: int) -> list[str]:
-    """The Dockerfile's command on this machine, with less grace."""
+    """Return the Dockerfile's command on this machine, with less grace."""
     found = re.search(r"^CMD (\[.*?\])", (ROOT / "Dockerfile").read_text(), re.M | re.S)
     assert found
     command = json.loads(found[1].replace("\\\n", ""))
@@ -52,14 +52,14 @@ def start(server: ConfabServer, kind: str) -> subprocess.Popen[bytes]:
 
 
 def raw(server: ConfabServer, text: str) -> socket.socket:
-    """A connection that has sent this and will do nothing more."""
+    """Open a connection that sends this and does nothing more."""
     connection = socket.create_connection(("127.0.0.1", server.port))
     connection.sendall(text.replace("\n", "\r\n").encode())
     return connection
 
 
 def raw_socket(server: ConfabServer, doors: OutsideDoors) -> socket.socket:
-    """A chat's WebSocket whose client neither reads nor answers any more."""
+    """Open a chat's WebSocket whose client neither reads nor answers any more."""
     cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in doors.http.cookies.jar)
     return raw(
         server,

@@ -16,7 +16,7 @@ CORPUS = ["cornell"] * 6 + ["reddit"] * 6
 
 
 def row(numbers: str) -> list[float]:
-    """One row of a table, in the order of the bots."""
+    """Return one row of a table, in the order of the bots."""
     return [float(number) for number in numbers.split()]
 
 

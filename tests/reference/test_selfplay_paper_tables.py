@@ -67,7 +67,7 @@ AMBIGUOUS = {  # Table 7, of 100 examples: HRED, VHRED, VHCR on Cornell, then on
 
 
 def plain_and_ei(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The six baselines and their EI versions: HRED, VHRED, VHCR on Cornell, then on Reddit."""
+    """Return the six baselines and their EI versions: HRED, VHRED, VHCR on Cornell, then on Reddit."""
     means = np.array(HUMAN[name])
     return means[0::2], means[1::2]
 

@@ -21,7 +21,7 @@ FILE = "database.json.gz"
 
 
 def migrations_newest() -> list[tuple[str, str]]:
-    """The newest migration of every app."""
+    """Return the newest migration of every app."""
     return MigrationExecutor(connection).loader.graph.leaf_nodes()
 
 
@@ -63,7 +63,7 @@ def load(folder: Path) -> None:
 
 
 def _made(model: type[Model], row: dict[str, Any]) -> Model:
-    """The unsaved row, with the times it had."""
+    """Make the unsaved row, with the times it had."""
     made = model()
     for field in model._meta.concrete_fields:
         for name in ("auto_now", "auto_now_add"):
@@ -76,5 +76,5 @@ def _made(model: type[Model], row: dict[str, Any]) -> Model:
 
 
 def _models(apps: Apps) -> list[type[Model]]:
-    """The models whose rows are kept, many-to-many tables among them."""
+    """Return the models whose rows are kept, many-to-many tables among them."""
     return [m for m in apps.get_models(include_auto_created=True) if m._meta.managed]

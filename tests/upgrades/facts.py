@@ -33,7 +33,7 @@ def tables_write(folder: Path) -> None:
 
 
 def facts() -> dict[str, Any]:
-    """Chats under way, who may go on, what people find at their addresses, rights, runs and fits."""
+    """Return facts: chats under way, who may go on, what people find at their addresses, rights, runs and fits."""
     people = list(Participant.objects.exclude(platform="import").order_by("created_at", "pk"))
     refusals = {str(one.pk): study_refusal(one.study, one) for one in people}
     chats = Conversation.objects.filter(source=Conversation.Source.CHAT).order_by("pk")
@@ -52,7 +52,7 @@ def facts() -> dict[str, Any]:
 
 
 def _pages(conversation_id: UUID, participant: Participant) -> dict[str, list[Any]]:
-    """Status, and where it leads, of each page of somebody's way."""
+    """Return the status, and where it leads, of each page that somebody passes."""
     token = participant_token(participant)
     found = {}
     for page in ("", "rate/", "done/"):

@@ -56,7 +56,7 @@ def main(folder: Path) -> None:
 
 
 def _people() -> None:
-    """A study that collects, with somebody in every state."""
+    """Make a study that collects, with somebody in every state."""
     from django.utils import timezone
 
     from tests.builders import exchange, fail_reply, make_conversation, make_rating, make_study
@@ -144,7 +144,7 @@ def _people() -> None:
 
 
 def _researchers() -> None:
-    """Somebody who pays people, by a ready group, with the password "test"."""
+    """Make somebody who pays people, by a ready group, with the password "test"."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
 
@@ -153,7 +153,7 @@ def _researchers() -> None:
 
 
 def _imported() -> None:
-    """A study of imported conversations; one rater has no name, one rates a conversation twice."""
+    """Make a study of imported conversations; one rater has no name, one rates a conversation twice."""
     from webapp.transfer.jobs import import_conversations
 
     rng = random.Random(3)
@@ -179,7 +179,7 @@ def _imported() -> None:
 
 
 def _computed() -> None:
-    """Self-play with metrics, metrics of both studies, a hybrid fit applied to the self-play."""
+    """Compute self-play with metrics, metrics of both studies, and a hybrid fit applied to the self-play."""
     from webapp.runs.models import HybridFit, MetricRun, SelfPlayRun
 
     metrics = ["--metrics", "words,length,question"]

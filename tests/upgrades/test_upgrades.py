@@ -20,14 +20,14 @@ RELEASES = sorted(path.parent for path in Path(__file__).parent.glob("*/facts.js
 
 @pytest.fixture
 def empty_database(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The environment of a process whose database is empty and its own."""
+    """Make an empty database and give the environment of a process that has it to itself."""
     env = {**os.environ, "CONFAB_TEST_DIR": str(tmp_path)}
     for _ in own_database(env):
         yield env
 
 
 def rows_of(path: Path) -> list[list[Any]]:
-    """The table's cells; nested ones as values, for databases keep their keys in different orders."""
+    """Return the table's cells; nested ones as values, for databases keep their keys in different orders."""
     with path.open(newline="") as file:
         return [
             [json.loads(cell) if cell[:1] in ("{", "[") else cell for cell in row]

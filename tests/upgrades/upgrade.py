@@ -29,7 +29,7 @@ def main(kept: Path, tables: Path) -> dict[str, Any]:
 
 
 def _goes_on() -> dict[str, Any]:
-    """Whoever had begun a rating sends it; newcomers take the places that are left, and no more."""
+    """Go on collecting: whoever had begun a rating sends it; newcomers take the places left, and no more."""
     from tests.builders import make_conversation, make_rating
     from webapp.conversations.models import Conversation
     from webapp.core.errors import Refused

@@ -30,7 +30,7 @@ TURNED = ("robotic", "repetitive")
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    """The conversations of one file."""
+    """Return the conversations of one file."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
@@ -61,7 +61,7 @@ def screened(
 
 
 def told(value: float | None, low: float | None, high: float | None) -> str:
-    """`.93 [.88, .96]`."""
+    """Write a value with its interval: `.93 [.88, .96]`."""
     return "–" if value is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 

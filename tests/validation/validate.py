@@ -141,7 +141,7 @@ def fits_of(confab: Confab, rated: RatedSet) -> list[dict[str, Any]]:
 
 
 def told(correlation: dict[str, Any] | None, kind: str) -> str:
-    """`.42 [.10, .68]`, or a dash where there is none."""
+    """Write a correlation with its interval, `.42 [.10, .68]`, or a dash where there is none."""
     found = (correlation or {}).get(kind) or {}
     if found.get("r") is None:
         return "–"
@@ -150,7 +150,7 @@ def told(correlation: dict[str, Any] | None, kind: str) -> str:
 
 
 def rows_of(name: str, fit: dict[str, Any]) -> list[list[str]]:
-    """The fit's rows of the table, one per intercept."""
+    """Return the fit's rows of the table, one per intercept."""
     rows = []
     for intercept, found in fit["intercepts"].items():
         pearson, pairs = found["bot_level"]["pearson"], found["pairs"]
@@ -171,7 +171,7 @@ def rows_of(name: str, fit: dict[str, Any]) -> list[list[str]]:
 
 
 def baseline_rows(fit: dict[str, Any]) -> list[list[str]]:
-    """A row for each trivial predictor, by the common intercept."""
+    """Return a row for each trivial predictor, by the common intercept."""
     rows = []
     for name, found in fit["baselines"].items():
         shown = share(found["bot_level"]["pearson"].get("null95"))
@@ -180,7 +180,7 @@ def baseline_rows(fit: dict[str, Any]) -> list[list[str]]:
 
 
 def notes_of(name: str, fit: dict[str, Any]) -> str:
-    """What the nested choice was, how good it could be, and the verdict."""
+    """Say what the nested choice was, how good it could be, and the verdict."""
     chosen = Counter(fold.get("penalty") for fold in fit["folds"])
     penalties = ", ".join(f"{penalty:g} in {n}" for penalty, n in sorted(chosen.items()))
     best = fit["ceiling"]["best_r"]
@@ -204,7 +204,7 @@ HEADINGS = [
 
 
 def table(rows: list[list[str]]) -> str:
-    """Columns under each other, as Markdown."""
+    """Write columns under each other, as Markdown."""
     widths = [max(len(row[i]) for row in [HEADINGS, *rows]) for i in range(len(HEADINGS))]
     lines = [HEADINGS, ["-" * width for width in widths], *rows]
     return "\n".join(

@@ -20,7 +20,7 @@ WORDS1 = tokeniser_get("words-1")
 
 
 def numbered(n: int, words: int = 1) -> Dialogue:
-    """A dialogue of n different utterances."""
+    """Make a dialogue of n different utterances."""
     return Dialogue(tuple(" ".join([f"u{i}"] * words) for i in range(n)))
 
 
@@ -36,7 +36,7 @@ def texts_of(windows: Windows) -> list[list[str]]:
 
 
 def conversations(batches: list[DialogueBatch]) -> list[list[list[int]]]:
-    """The ids of a batch's utterances, without padding."""
+    """Return the ids of the batches' utterances, without padding."""
     return [
         [ids[:n].tolist() for ids, n in zip(row, lengths, strict=True) if n]
         for batch in batches

@@ -28,7 +28,7 @@ TEXTS = ["I love you !", "hate it", "this day so much I love it", "zzz", "_"]
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, DeepMoji]:
-    """A small network with random weights in torchMoji's file layout, and its vocabulary."""
+    """Write a small network with random weights in torchMoji's file layout, and its vocabulary."""
     folder = tmp_path_factory.mktemp("deepmoji")
     vocabulary = {word: i for i, word in enumerate([*SPECIAL, *WORDS])}
     (folder / "vocabulary.json").write_text(json.dumps(vocabulary))
@@ -42,7 +42,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, DeepMoj
 
 
 def forward_by_numpy(w: dict[str, np.ndarray], ids: list[int]) -> np.ndarray:
-    """One text, word by word, as the fact sheet writes it."""
+    """Compute one text, word by word, as the fact sheet writes it."""
 
     def gate(x: np.ndarray) -> np.ndarray:
         return np.clip(0.2 * x + 0.5, 0, 1)

@@ -42,7 +42,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Weights in the published layout, GloVe and fastText files of a few words."""
+    """Write weights in the published layout, and GloVe and fastText files of a few words."""
     folder = tmp_path_factory.mktemp("infersent")
     generator = torch.Generator().manual_seed(1)
     model = InferSent(D, H)
@@ -71,7 +71,7 @@ def encoder(files: dict[str, Path], version: int = 1, **kw) -> InferSentEncoder:
 
 
 def by_numpy(files: dict[str, Path], words: list[str]) -> np.ndarray:
-    """One sentence alone: a textbook LSTM both ways, the maximum over time."""
+    """Compute one sentence alone: a textbook LSTM both ways, the maximum over time."""
     w = {k: v.double().numpy() for k, v in torch.load(files["weights"], weights_only=True).items()}
     lines = [line.split() for line in files["glove"].read_text().splitlines()]
     table = {word: np.array(numbers, dtype=float) for word, *numbers in lines}

@@ -18,7 +18,7 @@ from tests.chatbots.models.builders import tiny
 
 
 def choose_plainly(logits, uniform, temperature, top_k, top_p) -> int:
-    """One row, by the definition: filter, normalise, walk in the order of the vocabulary."""
+    """Choose a token of one row by the definition: filter, normalise, walk in the order of the vocabulary."""
     scaled = np.asarray(logits, dtype=np.float64) / temperature
     order = np.argsort(-scaled, kind="stable")
     if top_k:

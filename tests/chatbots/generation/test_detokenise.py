@@ -10,7 +10,7 @@ from chatbots.generation.detokenise import GrowingText, SentencePieces, sentence
 
 
 def shown(beginnings: list[str], stops: tuple[str, ...] = ()) -> list[str]:
-    """The pieces shown as a text grows."""
+    """Return the pieces shown as a text grows."""
     growing = GrowingText(stops)
     pieces = []
     for text in beginnings[:-1]:

@@ -9,7 +9,7 @@ from chatbots.generation.thoughts import ThoughtFilter, without_thoughts
 
 
 def said(text: str, size: int, *, is_inside: bool = False) -> str:
-    """What is passed on of a text that comes in pieces of so many characters."""
+    """Return what is passed on of a text that comes in pieces of so many characters."""
     thoughts = ThoughtFilter(is_inside=is_inside)
     pieces = [thoughts.take(text[i : i + size]) for i in range(0, len(text), size)]
     return "".join(pieces) + thoughts.end()

@@ -35,7 +35,7 @@ CONVERSATIONS = [
 
 
 def tiny(name: str, *, seed: int = 3, spread: float = 1.5, **changes):
-    """A tiny model in evaluation mode, its weights wide enough for every part to matter."""
+    """Make a tiny model in evaluation mode, its weights wide enough for every part to matter."""
     model = model_build(config_read(name, {**TINY[name], **changes}), seed).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -44,12 +44,12 @@ def tiny(name: str, *, seed: int = 3, spread: float = 1.5, **changes):
 
 
 def ended(conversation: list[list[int]]) -> list[list[int]]:
-    """The utterances as a batch holds them, with `<eos>`."""
+    """Return the utterances as a batch holds them, with `<eos>`."""
     return [[*u, 3] for u in conversation]
 
 
 def ei_values(conversations, seed: int = 0):
-    """Emotion distributions and embeddings for each utterance: two lists of (n, K) and (n, D)."""
+    """Make emotion distributions and embeddings for each utterance: two lists of (n, K) and (n, D)."""
     random = np.random.default_rng(seed)
     emotion = [
         torch.tensor(random.dirichlet(np.ones(EI["K"]), len(c)), dtype=torch.float32)
@@ -63,7 +63,7 @@ def ei_values(conversations, seed: int = 0):
 
 
 def batch_of(conversations, *, ei: bool = False) -> DialogueBatch:
-    """A batch, with EI targets if asked for."""
+    """Make a batch, with EI targets if asked for."""
     if not ei:
         return DialogueBatch.from_ids(conversations)
     emotion, sentence = ei_values(conversations)

@@ -24,7 +24,7 @@ class Weights:
         return self.arrays[f"{name}.weight"] @ x + bias
 
     def gru(self, name: str, x: np.ndarray, h: np.ndarray, suffix: str = "l0") -> np.ndarray:
-        """One step: r, z, n; h' = (1 − z) n + z h (Cho et al. 2014, PyTorch's form)."""
+        """Make one step: r, z, n; h' = (1 − z) n + z h (Cho et al. 2014, PyTorch's form)."""
         a = self.arrays[f"{name}.weight_ih_{suffix}"] @ x + self.arrays[f"{name}.bias_ih_{suffix}"]
         b = self.arrays[f"{name}.weight_hh_{suffix}"] @ h + self.arrays[f"{name}.bias_hh_{suffix}"]
         H = len(h)
@@ -34,7 +34,7 @@ class Weights:
         return (1 - z) * n + z * h
 
     def both_ways(self, name: str, xs: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """A bidirectional GRU: [forward last; backward last], and [forward; backward] at each place."""
+        """Run a bidirectional GRU: [forward last; backward last], and [forward; backward] at each place."""
         H = self.arrays[f"{name}.weight_hh_l0"].shape[1]
         ahead, back = [np.zeros(H)], [np.zeros(H)]
         for x in xs:
@@ -82,7 +82,7 @@ def contexts(w: Weights, read: list[np.ndarray], start: np.ndarray | None = None
 
 
 def decoder_logits(w: Weights, first: np.ndarray, utterance: list[int]) -> list[np.ndarray]:
-    """The logits of each token of `utterance`."""
+    """Return the logits of each token of `utterance`."""
     embedding = w.arrays["encoder.embedding.weight"]
     h = np.tanh(w.linear("decoder.start.0", first))
     logits = []
@@ -106,7 +106,7 @@ def gaussian(w: Weights, name: str, *inputs: np.ndarray) -> tuple[np.ndarray, np
 
 
 def hred(w: Weights, conversation: list[list[int]]) -> dict:
-    """NLL and contexts of one conversation whose utterances end in `<eos>`."""
+    """Compute NLL and contexts of one conversation whose utterances end in `<eos>`."""
     read = [encode(w, u) for u in conversation]
     c = contexts(w, read)
     nll = sum(
@@ -117,7 +117,12 @@ def hred(w: Weights, conversation: list[list[int]]) -> dict:
 
 
 def vhred(w: Weights, conversation: list[list[int]], noise: np.ndarray, extras=None) -> dict:
-    """`noise`: (n − 1, Z); `extras`: what is read beside each utterance."""
+    """Compute the terms of one conversation.
+
+    Args:
+        noise: (n − 1, Z).
+        extras: what is read beside each utterance.
+    """
     read = [encode(w, u) for u in conversation]
     if extras is not None:
         read = [np.concatenate([h, e]) for h, e in zip(read, extras, strict=True)]
@@ -147,7 +152,13 @@ def vhcr(
     dropped: set[int] = frozenset(),
     inference_sees_holes: bool = False,
 ) -> dict:
-    """`noise`: (n − 1, Z), `noise_conv`: (Z,); `dropped`: places the context is not shown."""
+    """Compute the terms of one conversation.
+
+    Args:
+        noise: (n − 1, Z).
+        noise_conv: (Z,).
+        dropped: places that the context is not shown.
+    """
     read = [encode(w, u) for u in conversation]
     hole = w.arrays["dropped_utterance"]
     shown = [hole if t in dropped else h for t, h in enumerate(read)]
@@ -170,7 +181,7 @@ def vhcr(
 
 
 def seq2seq_logits(w: Weights, source: list[int], target: list[int]) -> list[np.ndarray]:
-    """Luong et al. (2015), Eq. 5-8, one decoder word and one memory place at a time."""
+    """Compute the logits of Luong et al. (2015), Eq. 5-8, one decoder word and one memory place at a time."""
     embedding = w.arrays["embedding.weight"]
     last, memory = w.both_ways("encoder", [embedding[i] for i in source])
     h = np.tanh(w.linear("start.0", last))
@@ -185,5 +196,5 @@ def seq2seq_logits(w: Weights, source: list[int], target: list[int]) -> list[np.
 
 
 def head(w: Weights, name: str, c: np.ndarray) -> np.ndarray:
-    """An EI head: one hidden ReLU layer."""
+    """Compute an EI head: one hidden ReLU layer."""
     return w.linear(f"ei.{name}.2", np.maximum(w.linear(f"ei.{name}.0", c), 0))

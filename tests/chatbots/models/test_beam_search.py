@@ -29,7 +29,7 @@ def encoded(model, contexts=CONTEXTS, seeds=SEEDS):
 
 
 def log_probabilities(model, row: int, prefix: tuple[int, ...]) -> np.ndarray:
-    """log p of the next token after a prefix, decoded alone from the beginning."""
+    """Return log p of the next token after a prefix, decoded alone from the beginning."""
     state = encoded(model, CONTEXTS[row : row + 1], SEEDS[row : row + 1])
     for token in (SOS, *prefix):
         logits, state = model.step(torch.tensor([token]), state)
@@ -37,7 +37,7 @@ def log_probabilities(model, row: int, prefix: tuple[int, ...]) -> np.ndarray:
 
 
 def plain_search(model, row: int, settings: BeamSettings) -> list[tuple]:
-    """The same search with lists, and no stopping before the longest length."""
+    """Search in the same way with lists, without stopping before the longest length."""
     alive, ended = [((), 0.0)], []
 
     def score(said, has_ended, log_p):
@@ -140,12 +140,12 @@ def test_batched_as_one_by_one(name):
 
 
 def answer_to(utterance: list[int]) -> int:
-    """In the toy language an utterance begins with the word after the last word of the one before."""
+    """Return the word that begins an answer in the toy language: the one after the last word heard."""
     return 4 + (utterance[-1] - 4 + 1) % 7
 
 
 def talk(random: np.random.Generator, n_utterances: int) -> list[list[int]]:
-    """A conversation whose every utterance ends in a word that nothing foretells."""
+    """Make a conversation whose every utterance ends in a word that nothing foretells."""
     utterances = [[4, int(random.integers(4, 11))]]
     while len(utterances) < n_utterances:
         utterances.append([answer_to(utterances[-1]), int(random.integers(4, 11))])
@@ -256,7 +256,7 @@ def hypotheses_of(*replies: tuple[int, ...]) -> list[Hypothesis]:
 
 
 def picked(hypotheses, rule) -> list[int]:
-    """How often each is picked over an even grid of 1000 numbers."""
+    """Count how often each is picked over an even grid of 1000 numbers."""
     numbers = (np.arange(1000) + 0.5) / 1000
     chosen = [
         hypotheses.index(pick_hypothesis(hypotheses, u, rule=rule, unknown=UNK)) for u in numbers

@@ -26,7 +26,7 @@ def with_a_negative_logit(model):
 
 
 def expected_losses(model, relu_emotion=False):
-    """The two means, utterance by utterance: the heads read c_t, the targets are utterance t's."""
+    """Compute the two means, utterance by utterance: the heads read c_t, the targets are utterance t's."""
     w = references.Weights(model)
     emotion, sentence = ei_values(CONVERSATIONS)
     cross, squares = [], []
@@ -70,7 +70,7 @@ def test_compat_relu_makes_a_difference():
 
 
 def gradients(model) -> dict[str, float]:
-    """How strongly the EI losses alone pull at each part."""
+    """Return how strongly the EI losses alone pull at each part."""
     model.zero_grad()
     parts = loss_of(model)
     (parts.emotion + parts.sentence).backward()

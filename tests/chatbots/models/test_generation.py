@@ -17,7 +17,7 @@ SEEDS = [ReplySeeds(10 * b + 1, 10 * b + 2) for b in range(4)]
 
 
 def logits_of(model, state, tokens=REPLY):
-    """(steps, R, V), every row reading the same tokens."""
+    """Return logits (steps, R, V) of rows that all read the same tokens."""
     steps = []
     for token in tokens:
         logits, state = model.step(torch.full((state.n_rows,), token), state)
@@ -30,7 +30,7 @@ def noise_of(seed: int, n: int = 3):
 
 
 def expected_first(name: str, w, conversation, seeds: ReplySeeds):
-    """What the decoder's first state is made of, by the equations."""
+    """Return what the decoder's first state is made of, by the equations."""
     read = [references.encode(w, u) for u in ended(conversation)]
     if name == "hred":
         return references.contexts(w, read)[-1]

@@ -19,7 +19,7 @@ VARIANTS = [
 
 
 def train(name: str, changes: dict, n_steps: int, **loss_options) -> tuple[list[float], float]:
-    """Total loss of each step, and the perplexity of the replies at the end."""
+    """Return the total loss of each step, and the perplexity of the replies at the end."""
     model = model_build(config_read(name, {**TINY[name], **changes}), seed=1).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
     generator = torch.Generator().manual_seed(2)

@@ -123,7 +123,7 @@ def test_transformer_agrees_with_torch_nn_one_pair_at_a_time():
 
 
 def positions_by_hand(n: int, d: int) -> torch.Tensor:
-    """Vaswani et al. (2017), section 3.5, entry by entry."""
+    """Compute the positions of Vaswani et al. (2017), section 3.5, entry by entry."""
     table = np.zeros((n, d))
     for position in range(n):
         for i in range(d // 2):

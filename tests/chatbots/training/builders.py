@@ -31,7 +31,7 @@ DATA = {
 
 
 def corpus_write(folder: Path, n: int = 20) -> Path:
-    """Some dialogues of the everyday corpus as a file of the user's."""
+    """Write some dialogues of the everyday corpus as a file of the user's."""
     dialogues = corpus_read(EVERYDAY).dialogues[:n]
     lines = (json.dumps({"turns": d.turns}) for d in dialogues)
     (folder / "small.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -39,7 +39,7 @@ def corpus_write(folder: Path, n: int = 20) -> Path:
 
 
 def config(folder: Path, model: str = "hred", **changes: Any) -> TrainingConfig:
-    """A config of few batches; `changes` go over its keys."""
+    """Make a config of few batches; `changes` go over its keys."""
     values: dict[str, Any] = {
         "name": "tiny",
         "model": model,
@@ -58,7 +58,7 @@ def config(folder: Path, model: str = "hred", **changes: Any) -> TrainingConfig:
 
 
 def fake_embeddings(texts: Any, encoder: object = None) -> np.ndarray:
-    """(n, 384) unit vectors that a text's digest decides, in the place of MiniLM's."""
+    """Return (n, 384) unit vectors that a text's digest decides, in the place of MiniLM's."""
     rows = []
     for text in texts:
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

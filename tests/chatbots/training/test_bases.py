@@ -28,7 +28,7 @@ FILES = {
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data folder whose files are all there, and empty."""
+    """Make a data folder whose files are all there, and empty."""
     for corpus in ("cornell", "reddit"):
         (tmp_path / corpus).mkdir()
     for encoder, names in FILES.items():

@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def paper_ei(folder: Path, **more: Any) -> dict[str, Any]:
-    """`ei` of a config that takes both encoders of the paper."""
+    """Return the `ei` of a config that takes both encoders of the paper."""
     return {
         "emotion_encoder": "deepmoji",
         "deepmoji": deepmoji_write(folder),

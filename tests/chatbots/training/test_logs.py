@@ -11,7 +11,7 @@ from chatbots.training.logs import LOG, TENSORBOARD, MetricsLog, log_read
 
 
 def scalars(folder) -> dict[tuple[str, int], float]:
-    """What the event files hold: records of length, checksum, event, checksum."""
+    """Return what the event files hold: records of length, checksum, event, checksum."""
     found = {}
     for path in sorted((folder / TENSORBOARD).iterdir()):
         data = path.read_bytes()

@@ -15,7 +15,7 @@ from evaluation.stats.icc import icc
 
 
 def frame(per: int) -> pd.DataFrame:
-    """Three bots, six conversations each, rated by `per` of five people."""
+    """Make ratings of three bots, six conversations each, rated by `per` of five people."""
     rng = np.random.default_rng(1)
     rows = []
     for bot, level in {"a": 5, "b": 3, "bad": 1}.items():

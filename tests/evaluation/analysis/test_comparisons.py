@@ -17,7 +17,7 @@ from evaluation.stats.sample_size import raters_needed
 
 
 def ratings() -> Ratings:
-    """Forty raters of two bots alike, one worse, one control, and one bot that a single conversation has."""
+    """Make ratings by forty raters of two bots alike, one worse, one control, and one with a single conversation."""
     rng = np.random.default_rng(2)
     rows = [
         {

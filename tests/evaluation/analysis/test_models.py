@@ -25,7 +25,7 @@ FACTORS = {
 
 
 def frame(raters: int = 24) -> pd.DataFrame:
-    """Every rater rates every bot on two questions, a few answers missing."""
+    """Make ratings in which every rater rates every bot on two questions, a few answers missing."""
     rng = np.random.default_rng(7)
     rows = []
     for rater in range(raters):

@@ -48,7 +48,7 @@ def selfplay(n_bots=8, seed=1):
 
 
 def by_hand(human, intercept, at=None):
-    """Leave-bot-out from rows, bot means of predictions at `at` (the human table by default)."""
+    """Leave out bot by bot from rows; return bot means of predictions at `at` (the human table by default)."""
     at = human if at is None else at
     x, y = human[FEATURES].to_numpy(), human["quality"].to_numpy()
     found = {}

@@ -9,7 +9,7 @@ from evaluation.hybrid.leastsquares import Factors
 
 
 def study(seed=0, n_bots=6, n=25, p=4, collinear=0.0):
-    """Features whose bots differ, and ratings; `collinear`: how far feature 1 is from feature 0."""
+    """Make features whose bots differ, and ratings; `collinear` says how far feature 1 is from feature 0."""
     rng = np.random.default_rng(seed)
     bots = np.repeat([f"bot{k}" for k in range(n_bots)], rng.integers(n - 10, n + 10, n_bots))
     shift = np.array([rng.normal(size=p) for _ in range(n_bots)])[

@@ -11,7 +11,7 @@ from evaluation.ratings import Ratings
 
 
 def rated(seed=0, n_bots=4, n=60, raters=12, per=3, habit=2.0, noise=1.0, talk=1.0):
-    """Ratings = bot + conversation + rater's habit + noise; raters rate all bots."""
+    """Make ratings = bot + conversation + rater's habit + noise; raters rate all bots."""
     rng = np.random.default_rng(seed)
     codes = np.repeat(np.arange(n_bots), n)
     rows = np.repeat(np.arange(len(codes)), per)

@@ -17,7 +17,7 @@ CHOICES = (("metrics",), ("metrics", "embedding"))
 
 
 def study(seed=0, n_bots=5, n=14, p_embedding=6, raters=9):
-    """Two features and an embedding, several raters with habits of their own, and their ratings."""
+    """Make two features and an embedding, several raters with habits of their own, and their ratings."""
     rng = np.random.default_rng(seed)
     codes = np.repeat(np.arange(n_bots), n)
     x = rng.normal(size=(len(codes), 2 + p_embedding)) * 3 + rng.normal(size=(n_bots, 1))[codes]
@@ -45,7 +45,7 @@ def engine_of(x, y, codes, table):
 
 
 def refit(x, y, codes, ratings, members, candidate):
-    """Slopes and intercept of one weighted ridge on these bots' rows, straight from its definition."""
+    """Return slopes and intercept of one weighted ridge on these bots' rows, straight from its definition."""
     mask = np.isin(codes, members)
     taking_part = np.isin(np.arange(codes.max() + 1), members)
     w = ratings.precision(taking_part)[ratings.counts][mask]
@@ -69,7 +69,7 @@ def refit(x, y, codes, ratings, members, candidate):
 
 
 def by_hand(x, y, codes, ratings, candidates, common):
-    """Every bot's mean prediction, the candidate chosen by the errors over other bots' conversations."""
+    """Return every bot's mean prediction, the candidate chosen by the errors over other bots' conversations."""
     bots = range(codes.max() + 1)
     mean_x = np.stack([x[codes == k].mean(axis=0) for k in bots])
     predicted, chosen = [], []

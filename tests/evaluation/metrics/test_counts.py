@@ -49,7 +49,7 @@ def test_question_score(text, score):
 
 
 def Question_tokens(text):
-    """The words of these simple texts, without the tokenizer."""
+    """Return the words of these simple texts, without the tokenizer."""
     return text.lower().replace("?", " ?").replace(".", " .").split()
 
 

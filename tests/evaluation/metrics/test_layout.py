@@ -9,7 +9,7 @@ from evaluation.metrics.layout import Layout, run_ends
 
 
 def speaking(pattern: str, id: str = "c") -> Conversation:
-    """A conversation from a pattern such as "hbbh": who speaks, turn by turn."""
+    """Make a conversation from a pattern such as "hbbh": who speaks, turn by turn."""
     names = {"h": "human", "b": "bot"}
     return Conversation(id, tuple(Turn(names[s], f"{s}{i}") for i, s in enumerate(pattern)))
 

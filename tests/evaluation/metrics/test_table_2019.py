@@ -37,7 +37,7 @@ SELF_PLAY = [["what is it?", "a dog", "a dog is a dog", "haha"], ["x"], []]
 
 
 def emotions(text):
-    """Made up: three emotions, of weights 1, -0.5 and 0."""
+    """Make up three emotions, of weights 1, -0.5 and 0."""
     a, b = 1 + len(text) % 5, 1 + text.count("a")
     return [a / (a + b + 2), b / (a + b + 2), 2 / (a + b + 2)]
 
@@ -88,7 +88,7 @@ def coherences(one, other):
 
 
 def plain_rows(texts, self_play):
-    """[(message, response, next message)], as the released code writes them."""
+    """Return [(message, response, next message)], as the released code writes them."""
     if self_play:
         pairs = [(texts[t], texts[t + 1] if t + 1 < len(texts) else "") for t in range(len(texts))]
     else:
@@ -98,7 +98,7 @@ def plain_rows(texts, self_play):
 
 
 def plain_values(rows):
-    """Every quantity of one conversation's rows, by the sheet's formulas."""
+    """Compute every quantity of one conversation's rows by the sheet's formulas."""
     n = len(rows)
     tokenise = NLTKWordTokenizer().tokenize
     found = {name: [] for name in ()}

@@ -21,7 +21,7 @@ rng = np.random.default_rng(2)
 
 
 def from_counts(table: np.ndarray) -> tuple[list[int], list[int]]:
-    """Two raters' codes with this table of counts."""
+    """Return two raters' codes with this table of counts."""
     pairs = [(i, j) for i, j in np.ndindex(table.shape) for _ in range(table[i, j])]
     first, second = zip(*pairs, strict=True)
     return list(first), list(second)
@@ -137,7 +137,7 @@ def test_alpha_of_the_two_observer_examples():
 
 
 def plain_alpha(table: np.ndarray, scale: str) -> float:
-    """The definition, pair by pair."""
+    """Compute alpha by its definition, pair by pair."""
     units = [row[np.isfinite(row)] for row in table]
     units = [unit for unit in units if len(unit) > 1]
     pool = np.concatenate(units)

@@ -28,7 +28,7 @@ FACTORS = {
 
 
 def unbalanced() -> pd.DataFrame:
-    """Ratings of 12 bots with different numbers of them."""
+    """Make ratings of 12 bots, a different number of each."""
     rows = [
         (a, e, c, rng.normal(2 * (e == "ei") + (a == "hred") * (c == "reddit"), 3))
         for a, e, c in zip(*FACTORS.values(), strict=True)

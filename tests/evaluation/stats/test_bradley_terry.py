@@ -22,7 +22,7 @@ def puddings() -> tuple[list[str], list[str], list[float]]:
 
 
 def judgements(n: int = 600, place: float = 0.0, nu: float = 0.6):
-    """Four bots of strengths 0, .4, .8, 1.5."""
+    """Make judgements of four bots of strengths 0, .4, .8, 1.5."""
     strength = {"a": 0.0, "b": 0.4, "c": 0.8, "d": 1.5}
     first, second, outcomes = [], [], []
     for _ in range(n):

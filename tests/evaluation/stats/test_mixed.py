@@ -25,7 +25,7 @@ def ergo_stool() -> pd.DataFrame:
 
 
 def unbalanced(n_raters: int = 40, rater_sd: float = 1.2) -> pd.DataFrame:
-    """Raters who rate two to six bots of four, some twice."""
+    """Make ratings by raters who rate two to six bots of four, some twice."""
     rows = []
     for rater in range(n_raters):
         kind = rng.normal(0, rater_sd)

@@ -18,7 +18,7 @@ def cheese() -> tuple[list[int], list[str]]:
 
 
 def ratings(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
-    """Seven points, four bots."""
+    """Make ratings of four bots on seven points."""
     bots = rng.choice(list("abcd"), n)
     effects = np.array([0, 0.3, 0.9, 1.5])
     latent = rng.logistic(size=n) + effects[np.searchsorted(list("abcd"), bots)]

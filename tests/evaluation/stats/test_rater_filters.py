@@ -22,7 +22,7 @@ TURNED = [False, False, False, True]
 
 
 def study(n_honest: int = 30, seed: int = 0) -> dict:
-    """Honest raters of five bots on four dimensions 0 … 100, the last one turned round."""
+    """Make honest raters of five bots on four dimensions 0 … 100, the last one turned round."""
     rng = np.random.default_rng(seed)
     found: dict = {"values": [], "raters": [], "bots": [], "control": [], "seconds": []}
     for rater in range(n_honest):

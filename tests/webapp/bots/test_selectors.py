@@ -24,7 +24,7 @@ from webapp.core.rights import Right
 
 @pytest.fixture
 def bots_file(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """`CONFAB_BOTS` names this file, which is not there yet, in a process that has just started."""
+    """Let `CONFAB_BOTS` name this file, which is not there yet, in a process that has just started."""
     settings.CONFAB_BOTS = tmp_path / "mine.yaml"
     monkeypatch.setattr(selectors, "_registered_from", None)
     yield settings.CONFAB_BOTS

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _hosted_in_the_web_process(settings) -> None:
-    """As embedded, whatever the database and the channel layer are."""
+    """Run the bot host as embedded, whatever the database and the channel layer are."""
     settings.CONFAB_BOT_HOST_IN_PROCESS = True
 
 

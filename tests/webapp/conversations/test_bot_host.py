@@ -134,7 +134,7 @@ async def test_a_host_that_stops_gives_its_leases_back() -> None:
 
 
 async def tryout_asked() -> dict:
-    """The next request of the dashboard; what other tests asked for and nobody heard is passed over."""
+    """Return the next request of the dashboard; what other tests asked for and nobody heard is passed over."""
     layer = get_channel_layer()
     while True:
         message = await layer.receive(events.bot_host_channel("default"))
@@ -165,7 +165,7 @@ ILL = {
 
 
 async def ended(runtime: BotHostRuntime, conversation) -> list[dict]:
-    """The frames up to the reply, or to the news that it failed."""
+    """Return the frames up to the reply, or to the news that it failed."""
     layer = get_channel_layer()
     channel = await layer.new_channel()
     await layer.group_add(events.conversation_group(conversation.pk), channel)

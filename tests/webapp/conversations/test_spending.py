@@ -50,7 +50,7 @@ def write(conversation: Conversation) -> None:
 
 
 async def answered(conversation: Conversation) -> dict[str, Any]:
-    """The last frame after one more message."""
+    """Return the last frame after one more message."""
     await in_database(write)(conversation)
     layer, runtime = get_channel_layer(), BotHostRuntime()
     channel = await layer.new_channel()

@@ -47,7 +47,7 @@ def data_dir(settings, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def collected() -> Conversation:
-    """A study with a rated chat."""
+    """Make a study with a rated chat."""
     conversation = make_conversation(make_study(title=TEXT), n_exchanges=3)
     make_rating(conversation)
     return conversation
@@ -55,7 +55,7 @@ def collected() -> Conversation:
 
 @pytest.fixture
 def empty_database(tmp_path: Path) -> Iterator[str]:
-    """The address of a new database of the kind that the tests run on."""
+    """Make a new database of the kind that the tests run on, and give its address."""
     if connection.vendor == "sqlite":
         yield f"sqlite:///{tmp_path / 'other.sqlite3'}"
         return
@@ -71,7 +71,7 @@ def empty_database(tmp_path: Path) -> Iterator[str]:
 
 
 def values(alias: str = "default") -> dict[str, list]:
-    """Every row of what people made, as the database has it."""
+    """Return every row of what people made, as the database has it."""
     return {
         model.__name__: list(model.objects.using(alias).order_by("pk").values())
         for model in (Study, Participant, Conversation, Turn, Rating)
@@ -147,7 +147,7 @@ def test_the_command_names_its_file_and_replaces_none(
 
 @pytest.fixture
 def of_an_earlier_version() -> Iterator[str]:
-    """The database without its last migration of staff rights, which changes nothing when applied again."""
+    """Take back the last migration of staff rights, which changes nothing when applied again."""
     recorder = MigrationRecorder(connection)
     recorder.record_unapplied("core", "0001_staff_rights")
     yield "core.0001_staff_rights"

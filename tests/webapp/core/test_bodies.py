@@ -40,7 +40,7 @@ class Sender:
         self.sent.append(dict(message))
 
     async def post(self, path: str, *headers: tuple[bytes, bytes]) -> int:
-        """The answer's status."""
+        """Return the answer's status."""
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -67,7 +67,7 @@ def length(n_bytes: int) -> tuple[bytes, bytes]:
 
 @pytest.fixture
 def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may be put on the disk."""
+    """Refuse to put anything on the disk."""
 
     def refused(*_args: Any, **_kwargs: Any) -> Any:
         raise AssertionError("the body went to the disk")
@@ -76,7 +76,7 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def cookie_of(*rights: Right) -> tuple[bytes, bytes]:
-    """The session of staff with these rights."""
+    """Return the session cookie of staff with these rights."""
 
     def sign_in() -> str:
         client = Client()

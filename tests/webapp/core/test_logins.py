@@ -26,7 +26,7 @@ def admin() -> None:
 def attempt(
     client: Client, password: str, address: str, username: str = "admin", **more: Any
 ) -> int:
-    """The status of a login: 302 it worked, 200 wrong, 429 not looked at."""
+    """Return the status of a login: 302 it worked, 200 wrong, 429 not looked at."""
     data = {"username": username, "password": password}
     return client.post(reverse("admin:login"), data, REMOTE_ADDR=address, **more).status_code
 
@@ -67,7 +67,7 @@ def test_no_proxy_is_declared_unless_somebody_does() -> None:
 
 
 def attack(n: int) -> list[int]:
-    """Wrong passwords, each from an address of its own."""
+    """Try wrong passwords, each from an address of its own, and return the statuses."""
     return [attempt(Client(), "wrong", f"10.1.{i // 250}.{i % 250}") for i in range(n)]
 
 

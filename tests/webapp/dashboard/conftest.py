@@ -17,13 +17,13 @@ from webapp.studies.models import Study
 
 @pytest.fixture(autouse=True)
 def _empty_cache() -> None:
-    """Summaries of another test's study must not answer for this one's."""
+    """Empty the cache: summaries of another test's study must not answer for this one's."""
     cache.clear()
 
 
 @pytest.fixture
 def staff(db: Any) -> Client:
-    """A researcher's browser, with all rights."""
+    """Return a researcher's browser, with all rights."""
     client = Client()
     client.force_login(make_staff(*Right))
     return client
@@ -31,14 +31,14 @@ def staff(db: Any) -> Client:
 
 @pytest.fixture
 def stranger(db: Any) -> Client:
-    """Signed in, but no researcher."""
+    """Return the browser of somebody who is signed in, but no researcher."""
     client = Client()
     client.force_login(get_user_model().objects.create_user("s", password="x"))
     return client
 
 
 def rate_some(study: Study, n: int, offset: int = 0) -> None:
-    """n conversations, each with votes and a rating by a person of its own."""
+    """Make n conversations, each with votes and a rating by a person of its own."""
     for i in range(n):
         conversation = make_conversation(study, n_exchanges=3)
         Turn.objects.filter(conversation=conversation, index=1).update(vote=1 if i % 2 else -1)
@@ -47,7 +47,7 @@ def rate_some(study: Study, n: int, offset: int = 0) -> None:
 
 @pytest.fixture
 def rated(db: Any) -> Study:
-    """Two bots, eight rated conversations."""
+    """Make a study of two bots with eight rated conversations."""
     study = make_study("rated")
     rate_some(study, 8)
     return study

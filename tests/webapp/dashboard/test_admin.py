@@ -19,7 +19,7 @@ from webapp.studies.models import Rubric, Study
 
 @pytest.fixture
 def chief(db: Any) -> Client:
-    """A superuser's browser."""
+    """Return a superuser's browser."""
     client = Client()
     client.force_login(get_user_model().objects.create_superuser("chief", password="x"))
     return client

@@ -20,7 +20,7 @@ QUALITIES = [4, 2, 7, 2, None, 5]
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Six conversations of different lengths, made one after the other."""
+    """Make a study of six conversations of different lengths, made one after the other."""
     study = make_study("list")
     for number, quality in enumerate(QUALITIES):
         conversation = make_conversation(study, n_exchanges=3)

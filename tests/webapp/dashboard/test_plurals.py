@@ -24,7 +24,7 @@ WRONG = re.compile(rf"(?<![\d.,:−+-])\b1 (?:(?:rated|completed|scripted|open) 
 
 
 def wrong_in(page: str) -> list[str]:
-    """The places that tell one thing in the plural, in texts and in attributes."""
+    """Return the places that tell one thing in the plural, in texts and in attributes."""
     text = html.unescape(re.sub(r"\s+", " ", strip_tags(page)))
     places = [*WRONG.finditer(text), *WRONG.finditer(html.unescape(page))]
     return [f"…{place.string[max(0, place.start() - 40) : place.end()]}" for place in places]

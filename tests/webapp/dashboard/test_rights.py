@@ -54,7 +54,7 @@ VALUES = {
 
 
 def address(pattern: URLPattern) -> str:
-    """The pattern's address, of things that do not exist: rights are asked before anything is looked up."""
+    """Return the pattern's address, of things that do not exist: rights are asked before anything is looked up."""
     names = pattern.pattern.converters
     unknown = names.keys() - VALUES.keys()
     assert not unknown, f"tell this test a value for {unknown}"
@@ -69,7 +69,7 @@ def browser(*rights: Right) -> Client:
 
 @pytest.fixture
 def browsers() -> dict[str, tuple[set[Right], Client]]:
-    """Staff with reading alone, with reading and one right more, with one right and no reading, with none."""
+    """Return browsers of staff: with reading alone, reading and one right, one right alone, all, and none."""
     alone = [frozenset({right}) for right in Right]
     sets = {*alone, *(one | {Right.READ} for one in alone), frozenset(), frozenset(Right)}
     return {"-".join(sorted(rights)): (set(rights), browser(*sorted(rights))) for rights in sets}

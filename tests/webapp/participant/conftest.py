@@ -15,18 +15,18 @@ ANSWERS = {**dict.fromkeys(KEYS, "5"), "comments": "Nice."}
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Two bots, three exchanges needed, five at most."""
+    """Make a study of two bots, three exchanges needed, five at most."""
     return make_study("s", contact="lab@example.org")
 
 
 @pytest.fixture
 def browser() -> Client:
-    """A browser that obeys the form check, as real ones must."""
+    """Return a browser that obeys the form check, as real ones must."""
     return Client(enforce_csrf_checks=True)
 
 
 def csrf(browser: Client) -> str:
-    """The form check's token, as the browser's cookie holds it."""
+    """Return the form check's token, as the browser's cookie holds it."""
     return browser.cookies["csrftoken"].value
 
 
@@ -36,7 +36,7 @@ def post(browser: Client, path: str, **data: str):
 
 
 def entry_field(page) -> str:
-    """The signed hidden field of the entry form."""
+    """Return the signed hidden field of the entry form."""
     return page.content.decode().split('name="_entry" value="')[1].split('"')[0]
 
 
@@ -56,6 +56,6 @@ def chat(conversation: Conversation, n: int) -> None:
 
 
 def policy(response) -> dict[str, list[str]]:
-    """The Content-Security-Policy by directive."""
+    """Return the Content-Security-Policy by directive."""
     parts = [part.split() for part in response["Content-Security-Policy"].split(";")]
     return {part[0]: part[1:] for part in parts if part}

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 async def lost(*_args: object) -> None:
-    """Taken, and never heard of again."""
+    """Take a message that is never heard of again."""
 
 
 async def away(*_args: object) -> None:
@@ -36,7 +36,7 @@ async def away(*_args: object) -> None:
 
 
 def started() -> tuple[str, str]:
-    """A conversation's id and its browser's cookies."""
+    """Start a chat; return its id and its browser's cookies."""
     make_study("s", min_exchanges=1)
     browser = Client(enforce_csrf_checks=True)
     conversation = begin(browser)
@@ -44,7 +44,7 @@ def started() -> tuple[str, str]:
 
 
 def answer(conversation_id: str) -> None:
-    """What a bot host does that swept the database."""
+    """Answer as a bot host does that swept the database."""
     lease = uuid.uuid4()
     services.reply_claim(conversation_id=conversation_id, lease=lease, lease_s=30)
     services.turn_add_bot(conversation_id=conversation_id, lease=lease, text="Here I am.")

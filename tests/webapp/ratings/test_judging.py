@@ -76,7 +76,7 @@ def registered() -> Iterator[None]:
 
 @pytest.fixture
 def study() -> Study:
-    """Three rated chats and two items; from now on pairs are judged."""
+    """Make a study of three rated chats and two items; from now on pairs are judged."""
     study = make_study()
     for number in range(3):
         make_rating(make_conversation(study, n_exchanges=3, entry_nonce=f"n{number}"))

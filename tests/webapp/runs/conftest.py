@@ -62,7 +62,7 @@ WORDS = [
 
 @pytest.fixture
 def rated_study(tmp_path: Path) -> Callable[..., Study]:
-    """An imported study: bots whose quality shows in how many questions they ask."""
+    """Make an imported study of bots whose quality shows in how many questions they ask."""
 
     def make(
         key: str = "rated",

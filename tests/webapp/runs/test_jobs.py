@@ -201,7 +201,7 @@ def test_a_shard_has_one_holder_and_is_begun_anew_when_that_dies(run: SelfPlayRu
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
-    """What is sent to the broker: the task's arguments and how long it is to wait."""
+    """Record what is sent to the broker: the task's arguments and how long it is to wait."""
     found: list[tuple[Any, Any]] = []
     monkeypatch.setattr(
         queue.app, "send_task", lambda name, args, **how: found.append((args, how["countdown"]))

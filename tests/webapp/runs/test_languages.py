@@ -24,7 +24,7 @@ ENGLISH = [
 
 
 def study_of(folder: Path, *talks: list[str]) -> Study:
-    """An imported study of these conversations."""
+    """Make an imported study of these conversations."""
     path = folder / "talks.jsonl"
     with path.open("w", encoding="utf-8") as file:
         for number, texts in enumerate(talks):
@@ -38,7 +38,7 @@ def study_of(folder: Path, *talks: list[str]) -> Study:
 
 
 def compute(*metrics: str) -> str:
-    """What `compute_metrics` tells on standard error."""
+    """Return what `compute_metrics` tells on standard error."""
     err = StringIO()
     where = ("--study", "talks", "--metrics", ",".join(metrics), "--inline", "--json")
     call_command("compute_metrics", *where, stdout=StringIO(), stderr=err)

@@ -35,7 +35,7 @@ def create(*bots: str, n: int = 2, turns: int = 4, **more: Any) -> SelfPlayRun:
 
 @pytest.fixture
 def two(fake_bot: MakeBot) -> tuple[FakeStepBot, FakeStepBot]:
-    """Bots whose words tell who spoke, and by which seed."""
+    """Make two bots whose words tell who spoke, and by which seed."""
 
     def speaks(name: str) -> Callable[[Any], str]:
         return lambda context: f"{name}{context.reply_seed}?"
@@ -44,7 +44,7 @@ def two(fake_bot: MakeBot) -> tuple[FakeStepBot, FakeStepBot]:
 
 
 def speakers(run: SelfPlayRun) -> dict[Pair, list[set[str]]]:
-    """Per pair, who was heard on the two sides, "human" and "bot"."""
+    """Return per pair who was heard on the two sides, "human" and "bot"."""
     found: dict[Pair, list[set[str]]] = {}
     for bot, partner, speaker, text in Turn.objects.filter(
         conversation__selfplay__run=run

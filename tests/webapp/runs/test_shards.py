@@ -80,7 +80,7 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def measured(study: Study, way: Callable[[JobBase], None]) -> str:
-    """Every number of every conversation, as JSON with all digits."""
+    """Return every number of every conversation, as JSON with all digits."""
     MetricResult.objects.all().delete()
     # Vectors of sentences, whose last digits tell with what a text was encoded.
     job = metric_run_create(study=study, metrics=["semantic_similarity"], enqueue=False)
@@ -107,7 +107,7 @@ def test_metrics_are_the_same_bytes_by_one_by_two_and_after_a_kill(
 
 
 def played(bot: FakeStepBot, way: Callable[[JobBase], None]) -> tuple[list[Any], set[Any]]:
-    """What was said, and which conversations were ever in one batch."""
+    """Return what was said, and which conversations were ever in one batch."""
     bot.batches.clear()
     run = run_create(bots=[bot.name], n_conversations=40, n_turns=3, seed=3, enqueue=False)
     way(run)

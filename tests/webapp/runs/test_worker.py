@@ -19,7 +19,7 @@ WAIT_S = 180
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ConfabServer]:
-    """Data and settings of a Confab without its web process."""
+    """Make data and settings of a Confab without its web process."""
     env = {
         **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
         "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",

@@ -38,7 +38,7 @@ SECRET = "XSECRETX"
 
 
 def make_person(study: Study, secret: str = SECRET) -> Participant:
-    """Somebody who chatted, voted and rated, whose every word holds `secret`."""
+    """Make somebody who chatted, voted and rated, whose every word holds `secret`."""
     conversation = make_conversation(
         study, platform="prolific", external_id=f"pid-{secret}", recruitment={"SESSION_ID": secret}
     )
@@ -55,7 +55,7 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
 
 
 def exported(study: Study) -> str:
-    """All tables with everything that can be asked for."""
+    """Export all tables with everything that can be asked for."""
     options = ExportOptions(include_synthetic=True, include_failed=True, include_private=True)
     rows = [list(exporter.rows(study, options)) for exporter in exporter_list()]
     return json.dumps(rows, default=str)
@@ -235,7 +235,7 @@ def test_a_person_who_writes_while_being_erased_leaves_nothing() -> None:
 
 
 def exchange_or_gone(conversation: Conversation, n: int) -> None:
-    """A message, as long as the chat is there."""
+    """Send a message, as long as the chat is there."""
     try:
         services.turn_add_human(
             conversation_id=conversation.pk, client_id=uuid.uuid4(), text=f"message {n}"

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def task() -> Task:
-    """An open task whose one slot is a chat."""
+    """Open a task whose one slot is a chat."""
     return task_open(participant=make_participant(make_study()))
 
 
 def refused(make: Any) -> bool:
-    """Whether the database refuses it, and nothing else does."""
+    """Tell whether the database refuses it, and nothing else does."""
     try:
         with transaction.atomic():
             make()

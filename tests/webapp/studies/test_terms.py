@@ -43,7 +43,7 @@ pytestmark = pytest.mark.django_db
 
 
 def refused(study: Study, **changes: Any) -> dict[str, list[str]]:
-    """What is said of the change; nothing is stored."""
+    """Return what is said of the change; nothing is stored."""
     with transaction.atomic():
         try:
             study_edit(study=Study.objects.get(pk=study.pk), **changes)
@@ -89,7 +89,7 @@ def test_an_edit_after_somebody_agreed_makes_a_version_and_those_under_way_stay_
 
 
 def make_values(study: Study, number: int) -> dict[str, Any]:
-    """What a version said, as it is stored."""
+    """Return what a version said, as it is stored."""
     return StudyVersion.objects.get(study=study, number=number).values.flat()
 
 

@@ -27,7 +27,7 @@ TABLE = (
 
 
 def records(seed: int = 3) -> list[dict[str, Any]]:
-    """Every rater talks to every bot; good bots get more words and up-votes."""
+    """Make records in which every rater talks to every bot; good bots get more words and up-votes."""
     rng = np.random.default_rng(seed)
     found = []
     for rater in range(N_RATERS):
@@ -58,7 +58,7 @@ def records(seed: int = 3) -> list[dict[str, Any]]:
 
 
 def measure(study: Study) -> None:
-    """Words and questions of every turn, stored as a metric run would."""
+    """Store words and questions of every turn, as a metric run would."""
     for name, speaker, column, value in (
         ("words", "human", "words_user", lambda text: float(len(text.split()))),
         ("question", "bot", "question_bot", lambda text: 1.0),
@@ -87,7 +87,7 @@ def measure(study: Study) -> None:
 
 @pytest.fixture
 def study(db: Any, tmp_path: Path) -> Study:
-    """The study, imported and measured."""
+    """Make the study, imported and measured."""
     path = tmp_path / "records.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records()))
     import_conversations(path, study_key="analysed", scale=(1, 7))
@@ -99,7 +99,7 @@ def study(db: Any, tmp_path: Path) -> Study:
 
 @pytest.fixture
 def data(study: Study) -> StudyData:
-    """The study as the analysis reads it."""
+    """Return the study as the analysis reads it."""
     found = study_data(study)
     assert found is not None
     return found

@@ -50,7 +50,7 @@ def compute(**where: Any) -> None:
 
 @pytest.fixture
 def study(db: Any, tmp_path: Path) -> Study:
-    """Seven bots rated by nine named people each, and twice by nobody who is named."""
+    """Make a study of seven bots rated by nine named people each, and twice by nobody who is named."""
     rng = np.random.default_rng(4)
     path = tmp_path / "records.jsonl"
     with path.open("w") as file:
@@ -78,7 +78,7 @@ def study(db: Any, tmp_path: Path) -> Study:
 
 @pytest.fixture
 def run(study: Study) -> SelfPlayRun:
-    """The bots' conversations with themselves, which say the opposite of those with people."""
+    """Make the bots' conversations with themselves, which say the opposite of those with people."""
     rng = np.random.default_rng(5)
     run = SelfPlayRun.objects.create(
         plan={"bots": BOTS, "identities": {}}, state=SelfPlayRun.State.DONE
@@ -120,7 +120,7 @@ def fit(*args: str) -> dict[str, Any]:
 
 
 def text_of(html: str) -> str:
-    """What a reader reads."""
+    """Return what a reader reads of a page."""
     html = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.S)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 

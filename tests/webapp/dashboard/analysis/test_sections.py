@@ -36,7 +36,7 @@ from webapp.studies.models import Study
 
 
 def frame() -> pd.DataFrame:
-    """The ratings as they went in."""
+    """Return the ratings as they went in."""
     return pd.DataFrame(
         [{"bot": r["bot"], "id": r["dialogue_id"], **r["ratings"][0]} for r in records()]
     )

@@ -14,7 +14,7 @@ from webapp.dashboard.wording.hybrid_verdict import verdict_text
 
 @pytest.fixture(scope="module")
 def result() -> dict:
-    """A small fit of the preset `strong`, as it is stored."""
+    """Make a small fit of the preset `strong`, as it is stored."""
     rng = np.random.default_rng(0)
     bots = np.repeat([f"bot{k}" for k in range(6)], 10)
     mean = np.repeat(np.arange(6.0), 10)
