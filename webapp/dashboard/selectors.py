@@ -22,11 +22,11 @@ from webapp.bots.selectors import BotEntry, bot_entry_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
-from webapp.dashboard.unfinished import jobs_unfinished
 from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import raters_count, study_conversations
 from webapp.runs.kinds.base import job_models
 from webapp.runs.models import MetricResult, SelfPlayRun, State
+from webapp.runs.selectors.jobs import job_title
 from webapp.studies.models import Participant, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import bots_beyond_cap
@@ -169,18 +169,18 @@ def needs() -> list[Need]:
         if (beyond := bots_beyond_cap(study))
     ]
     found += _behind(collecting)
+    since = timezone.now() - timedelta(days=2)
     found += [
         Need(
             "warn",
-            job.title,
+            job_title(job),
             _("was interrupted, and nobody is at work on it: its process has ended."),
-            _("See runs"),
-            ("dashboard:runs", {}, ""),
+            _("See job"),
+            ("dashboard:job", {"kind": job.kind, "pk": job.pk}, ""),
         )
-        for job in jobs_unfinished()
-        if job.is_abandoned
+        for model in job_models()
+        for job in model._default_manager.filter(state=State.INTERRUPTED, ended_at__gte=since)
     ]
-    since = timezone.now() - timedelta(days=2)
     n_failed = sum(
         model._default_manager.filter(state=State.FAILED, ended_at__gte=since).count()
         for model in job_models()

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webapp.runs.models import HybridFit, JobBase, MetricRun, SelfPlayRun, Standing
+from webapp.runs.models import HybridFit, JobBase, MetricRun, SelfPlayRun
 from webapp.runs.selectors import jobs as selectors
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job under way."""
+    """A job under way, or waiting for a worker.
 
+    Attributes:
+        route: name and arguments of the page that shows it.
+    """
+
+    job: JobBase
     title: str
-    n_done: int
-    n_total: int
-    standing: Standing
     route: tuple[str, list[object]]
-
-    @property
-    def is_abandoned(self) -> bool:
-        """Return whether nobody is at work on it any more."""
-        return self.standing == Standing.INTERRUPTED
 
 
 def jobs_running() -> list[Running]:
     """Return the jobs waiting or under way, oldest first."""
-    return [job for job in jobs_unfinished() if not job.is_abandoned]
-
-
-def jobs_unfinished() -> list[Running]:
-    """Return the jobs that are not over, those without a process too."""
     return [
-        Running(
-            selectors.job_title(job),
-            job.n_done,
-            job.n_total,
-            selectors.job_standing(job),
-            route_of(job),
-        )
-        for job in selectors.jobs_unfinished()
+        Running(job, selectors.job_title(job), route_of(job)) for job in selectors.jobs_unfinished()
     ]
 
 

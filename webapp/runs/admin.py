@@ -10,12 +10,17 @@ from django.http import HttpRequest
 from webapp.core.rights import Right
 from webapp.core.rights_admin import ReadOnly
 from webapp.runs.models import HybridFit, Job, MetricRun, MetricVersion, SelfPlayRun
+from webapp.runs.services.jobs import jobs_settle
 
 
 class JobAdmin(ReadOnly, admin.ModelAdmin):
     """Who may run jobs may delete them."""
 
     right_to_delete = Right.RUN
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        jobs_settle()
+        return super().changelist_view(request, extra_context)
 
 
 @admin.register(SelfPlayRun)

@@ -22,24 +22,16 @@ class State(models.TextChoices):
     DONE = "done", _("Done")
     CANCELLED = "cancelled", _("Stopped")
     FAILED = "failed", _("Failed")
-
-
-class Standing(models.TextChoices):
-    """How a job stands for whoever looks at it: its state, and whether anybody is at work on it."""
-
-    WAITING = "waiting", _("Waiting")
-    RUNNING = "running", _("Running")
-    STOPPING = "stopping", _("Stopping")
     INTERRUPTED = "interrupted", _("Interrupted")
-    DONE = "done", _("Done")
-    CANCELLED = "cancelled", _("Stopped")
-    FAILED = "failed", _("Failed")
+
+
+UNFINISHED = (State.QUEUED, State.RUNNING)
 
 
 class Held(models.Model):
     """What a process can be at work on: who holds it, how far it is, and the last sign of life."""
 
-    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    state = models.CharField(max_length=11, choices=State, default=State.QUEUED)
     holder = models.CharField(
         max_length=150, blank=True, help_text=_("The process at work on it: host:pid:token.")
     )
@@ -61,7 +53,7 @@ class JobBase(Held, TimeStamped):
 
     cancel_requested = models.BooleanField(default=False)
     inline = models.BooleanField(
-        default=False, help_text=_("A command does it; workers leave it alone while that lives.")
+        default=False, help_text=_("A command does it, and workers leave it alone.")
     )
     planned_at = models.DateTimeField(null=True, blank=True, help_text=_("Its shards are there."))
     started_at = models.DateTimeField(null=True, blank=True)
@@ -79,8 +71,18 @@ class JobBase(Held, TimeStamped):
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will happen."""
-        return self.state in (State.DONE, State.CANCELLED, State.FAILED)
+        """Nothing more will happen by itself."""
+        return self.state not in UNFINISHED
+
+    @property
+    def is_stopping(self) -> bool:
+        """Somebody asked it to stop, and whoever is at work on it is about to."""
+        return self.cancel_requested and not self.is_over
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether `job_restart` takes it up where it stands."""
+        return self.state in (State.FAILED, State.CANCELLED, State.INTERRUPTED)
 
     @property
     def asked(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from webapp.runs.engine import job_slice
 from webapp.runs.holders import STALE_AFTER
 from webapp.runs.kinds.base import kind_of
 from webapp.runs.selectors.jobs import jobs_for_workers, jobs_unfinished
+from webapp.runs.services.jobs import jobs_settle
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ def work(queue_name: str, watches: bool = False) -> None:
         watches: it has worked before. While others do the rest, it looks later whether they died.
     """
     try:
+        jobs_settle()
         jobs = jobs_for_workers(queue_name)
         for job in jobs:
             if job_slice(job).worked:
@@ -55,6 +57,7 @@ def unfinished_pick_up(**_: Any) -> None:
     Whose holder may be alive is found taken, and looked at again when that holder would be known to be dead.
     """
     try:
+        jobs_settle()
         for job in jobs_unfinished():
             with contextlib.suppress(UnknownName):  # of a plug-in that is not installed here
                 queue.wake(kind_of(job).queue_of(job), watches=True)

@@ -17,8 +17,6 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from webapp.core.errors import Refused
-from webapp.dashboard.selectors import needs
-from webapp.dashboard.unfinished import jobs_running
 from webapp.runs import engine, queue, tasks
 from webapp.runs.engine import job_do, job_slice
 from webapp.runs.holders import STALE_AFTER, holder_is_dead
@@ -26,12 +24,7 @@ from webapp.runs.kinds import selfplay
 from webapp.runs.kinds.base import ShardPlan
 from webapp.runs.management.following import work_inline
 from webapp.runs.models import SelfPlayRun, Shard
-from webapp.runs.selectors.jobs import (
-    job_is_abandoned,
-    job_progress,
-    jobs_unfinished,
-    shard_results,
-)
+from webapp.runs.selectors.jobs import job_progress, jobs_unfinished, shard_results
 from webapp.runs.services.jobs import (
     job_beat,
     job_cancel,
@@ -83,26 +76,6 @@ def test_a_holder_that_died_on_this_machine_is_replaced_at_once(run: SelfPlayRun
     assert job_claim(job=run)
     SelfPlayRun.objects.update(holder=f"elsewhere:{gone.pid}:x")
     assert job_claim(job=run) is None
-
-
-def test_a_job_whose_process_was_killed_is_not_running_and_can_be_gone_on_with(
-    run: SelfPlayRun,
-) -> None:
-    assert job_claim(job=run)
-    run.refresh_from_db()
-    assert not job_is_abandoned(run)
-    with pytest.raises(Refused, match="not over"):
-        job_restart(job=run)
-    assert [job.title for job in jobs_running()] == [f"Self-play {run.pk}"]
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    SelfPlayRun.objects.update(holder=f"{socket.gethostname()[:80]}:{gone.pid}:x")
-    run.refresh_from_db()
-    assert job_is_abandoned(run)
-    assert jobs_running() == []
-    assert [need.lead for need in needs()] == [f"Self-play {run.pk}"]
-    assert job_restart(job=run).state == "queued"
-    assert not job_is_abandoned(run)
 
 
 def _ctrl_c() -> None:

@@ -16,8 +16,7 @@ from evaluation.plots.svg import el
 from evaluation.printing import figure, probability, share, span
 from webapp.dashboard.plots.figure import bot_icon
 from webapp.dashboard.wording.terms import terms as shared_terms
-from webapp.runs.models import JobBase, Standing
-from webapp.runs.selectors.jobs import job_standing
+from webapp.runs.models import JobBase, State
 
 register = template.Library()
 
@@ -41,22 +40,23 @@ def bar(done: int, total: int, label: str = "") -> Markup:
 
 
 JOB_PILLS = {
-    Standing.WAITING: "",
-    Standing.RUNNING: "info",
-    Standing.STOPPING: "warn",
-    Standing.INTERRUPTED: "bad",
-    Standing.DONE: "good",
-    Standing.CANCELLED: "warn",
-    Standing.FAILED: "bad",
+    State.QUEUED: "",
+    State.RUNNING: "info",
+    State.DONE: "good",
+    State.CANCELLED: "warn",
+    State.FAILED: "bad",
+    State.INTERRUPTED: "bad",
 }
 
 
 @register.simple_tag
 def job_pill(job: JobBase) -> Markup:
     """Return how a job stands, in a word and a colour."""
-    standing = job_standing(job)
-    colour = f" pill-{JOB_PILLS[standing]}" if JOB_PILLS[standing] else ""
-    return el("span", str(standing.label), class_=f"pill{colour}")
+    state = State(job.state)
+    word, colour = str(state.label), JOB_PILLS[state]
+    if job.is_stopping:
+        word, colour = _("Stopping"), "warn"
+    return el("span", word, class_=f"pill pill-{colour}" if colour else "pill")
 
 
 @register.filter

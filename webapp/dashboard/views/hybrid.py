@@ -23,9 +23,10 @@ from webapp.dashboard.views.study import (
 from webapp.dashboard.wording.hybrid import hybrid_view
 from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import rated_count, study_whole
-from webapp.runs.models import HybridFit, Job
+from webapp.runs.models import HybridFit
 from webapp.runs.selectors.fits import fit_is_behind, fit_leading, fits_of
 from webapp.runs.services.fits import fit_create
+from webapp.runs.services.jobs import jobs_settle
 
 _LISTED = 20
 
@@ -61,6 +62,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             return redirect("dashboard:study_hybrid", study.key)
+    jobs_settle()
     fits = fits_of(study, _LISTED)
     asked = request.GET.get("fit", "")
     newest = fits[0] if fits else None
@@ -90,7 +92,7 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         form=form,
         form_open=bool(form.errors) or request.GET.get("new") == "1" or done is None,
         running=job_context(newest, "hybrid") if newest and not newest.is_over else None,
-        failed=newest if newest and newest.state == Job.State.FAILED and not asked else None,
+        broken_off=newest if newest and newest.can_go_on and not asked else None,
         metrics_complete=all(
             m.n_done == m.n_total for m in progress if not (m.reason or m.on_request)
         ),

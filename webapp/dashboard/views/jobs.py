@@ -31,7 +31,7 @@ from webapp.runs.models import (
     SelfPlayRun,
     State,
 )
-from webapp.runs.selectors.jobs import job_is_abandoned, job_progress, job_title, jobs_failed
+from webapp.runs.selectors.jobs import job_progress, job_title, jobs_broken_off
 from webapp.runs.selectors.metrics import metric_run_of
 from webapp.runs.selectors.selfplay import (
     Pair,
@@ -40,7 +40,7 @@ from webapp.runs.selectors.selfplay import (
     selfplay_failed_counts,
     selfplay_failures,
 )
-from webapp.runs.services.jobs import job_cancel, job_restart
+from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
 from webapp.runs.services.selfplay import run_create
 
 _LISTED = 100
@@ -55,7 +55,6 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
         "kind": kind,
         "title": job_title(job),
         "left_s": job_progress(job).remaining_s,
-        "abandoned": job_is_abandoned(job),
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
         "now": timezone.now(),
     }
@@ -65,6 +64,7 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
 @needs(to_post=[Right.RUN])
 def runs(request: HttpRequest) -> HttpResponse:
     """Show the list of self-play runs and the form for a new one."""
+    jobs_settle()
     entries = bot_entry_list()
     form = SelfPlayForm(request.POST or None, entries=entries)
     form_open = request.method == "POST" or request.GET.get("new") == "1"
@@ -88,7 +88,9 @@ def runs(request: HttpRequest) -> HttpResponse:
             return redirect("dashboard:run", run.pk)
     listed = runs_newest(_LISTED)
     n_failed = selfplay_failed_counts(listed)
-    failed_jobs = [(job_title(job), job) for job in jobs_failed(_FAILED_LISTED, beside=SelfPlayRun)]
+    broken_off = [
+        (job_title(job), job) for job in jobs_broken_off(_FAILED_LISTED, beside=SelfPlayRun)
+    ]
     return page(
         request,
         "runs.html",
@@ -104,7 +106,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         form=form,
         form_open=form_open or not listed,
         unavailable=[entry for entry in entries if not entry.available],
-        failed_jobs=failed_jobs,
+        broken_off=broken_off,
         status=400 if form.errors else 200,
     )
 
@@ -176,7 +178,7 @@ def _part_state(n: int, n_failed: int, wanted: int, under_way: bool) -> tuple[st
 @staff_only
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one self-play run: progress, bots, the frozen plan."""
-    found = get_object_or_404(SelfPlayRun, pk=run_id)
+    found = job_settle(job=get_object_or_404(SelfPlayRun, pk=run_id))
     return page(request, "run.html", "runs", **run_context(found))
 
 
@@ -184,9 +186,8 @@ def _job(kind: str, pk: int) -> JobBase:
     if kind not in kinds:
         raise Http404
     model = kinds.get(kind).model
-    if issubclass(model, Job):
-        return get_object_or_404(model, pk=pk, kind=kind)
-    return get_object_or_404(model, pk=pk)
+    which = {"pk": pk, "kind": kind} if issubclass(model, Job) else {"pk": pk}
+    return job_settle(job=get_object_or_404(model, **which))
 
 
 @require_safe

@@ -25,6 +25,7 @@ from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.runs.selectors.languages import languages_of, languages_told, study_languages
 from webapp.runs.selectors.metrics import metric_runs_newest
+from webapp.runs.services.jobs import jobs_settle
 from webapp.runs.services.metrics import metric_run_create
 
 
@@ -98,6 +99,7 @@ def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
         else:
             messages.success(request, _("Metrics are being computed by a worker."))
         return redirect("dashboard:study_metrics", study.key)
+    jobs_settle()
     jobs = metric_runs_newest(study, 10)
     newest = jobs[0] if jobs else None
     measured = metrics_progress(study)

@@ -12,6 +12,7 @@ from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.unfinished import jobs_running
+from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
 
 _YEAR_S = 365 * 24 * 3600
@@ -21,6 +22,7 @@ _YEAR_S = 365 * 24 * 3600
 @staff_only
 def studies(request: HttpRequest) -> HttpResponse:
     """Show all studies."""
+    jobs_settle()
     rows = selectors.study_rows()
     return page(
         request,
@@ -35,7 +37,7 @@ def studies(request: HttpRequest) -> HttpResponse:
             )
             for need in selectors.needs()
         ],
-        running=[(job, reverse(job.route[0], args=job.route[1])) for job in jobs_running()],
+        running=[(found, reverse(found.route[0], args=found.route[1])) for found in jobs_running()],
     )
 
 

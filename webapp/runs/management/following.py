@@ -18,7 +18,7 @@ from webapp.core.errors import Refused
 from webapp.runs.engine import job_do
 from webapp.runs.models import JobBase, State
 from webapp.runs.selectors.jobs import job_progress, job_read
-from webapp.runs.services.jobs import job_cancel
+from webapp.runs.services.jobs import job_cancel, job_settle
 
 J = TypeVar("J", bound=JobBase)
 POLL_S = 0.5
@@ -101,7 +101,7 @@ def follow(job: J, *, what: str, unit: str, note: Callable[[str], None], go_on: 
         with Bar(job, what, unit) as bar:
             while not job.is_over:
                 time.sleep(POLL_S)
-                job = job_read(job)
+                job = job_settle(job=job_read(job))
                 bar.show(job)
                 if not told and job_progress(job).waits_for_worker:
                     told = True
@@ -118,10 +118,12 @@ def checked(job: J) -> J:
     """Return the job if it is done.
 
     Raises:
-        Refused: it failed, with its error, or was stopped.
+        Refused: it failed, with its error, or was stopped or interrupted.
     """
     if job.state == State.FAILED:
         raise Refused("failed", f"{job} failed: {job.error}")
     if job.state == State.CANCELLED:
         raise Refused("cancelled", f"{job} was stopped; what it made is kept")
+    if job.state == State.INTERRUPTED:
+        raise Refused("interrupted", f"{job} was interrupted; what it made is kept")
     return job

@@ -11,12 +11,11 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from chatbots.registry import UnknownName
-from webapp.runs.holders import is_alive
+from webapp.runs.holders import STALE_AFTER, holder_is_dead, is_alive
 from webapp.runs.kinds.base import job_models, kind_of
-from webapp.runs.models import JobBase, Shard, Standing, State
+from webapp.runs.models import UNFINISHED, JobBase, Shard, State
 
 NO_WORKER_AFTER = timedelta(seconds=15)
-UNFINISHED = (State.QUEUED, State.RUNNING)
 J = TypeVar("J", bound=JobBase)
 
 
@@ -61,9 +60,8 @@ def job_progress(job: JobBase) -> JobProgress:
         n_total=job.n_total,
         fraction=fraction,
         remaining_s=remaining_s,
-        waits_for_worker=job_standing(job) == Standing.WAITING
-        and now - job.updated_at > NO_WORKER_AFTER,
-        stopping=job.cancel_requested and not job.is_over,
+        waits_for_worker=job.state == State.QUEUED and now - job.updated_at > NO_WORKER_AFTER,
+        stopping=job.is_stopping,
         is_over=job.is_over,
         error=job.error,
     )
@@ -78,31 +76,36 @@ def job_is_held(job: JobBase) -> bool:
 
 
 def job_is_abandoned(job: JobBase) -> bool:
-    """Return whether a job counts as running though whoever was at work on it was killed or has long been silent.
+    """Return whether a job counts as running though nobody is at work on it.
 
-    A worker takes it up; work that was done by a command waits for somebody to go on with it where there is none.
+    Whoever was, was killed or has long been silent. A command that was to do it may have died before it began.
     """
-    if job.state != State.RUNNING:
-        return False
-    was_held = job.holder or (
-        Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="").exists()
-    )
-    return bool(was_held) and not job_is_held(job)
-
-
-def job_standing(job: JobBase) -> Standing:
-    """Return how the job stands: waiting and running are told apart by who is at work, not by the row alone."""
-    if job.is_over:
-        return Standing(job.state)
-    if job_is_abandoned(job):
-        return Standing.INTERRUPTED
-    if job.cancel_requested:
-        return Standing.STOPPING
+    now = timezone.now()
     if job.state == State.QUEUED:
-        return Standing.WAITING
+        return job.inline and now - job.updated_at > STALE_AFTER
+    if job.state != State.RUNNING or job_is_held(job):
+        return False
     # Between two slices nobody holds it for a moment.
-    told = job.heartbeat_at is not None and timezone.now() - job.heartbeat_at < NO_WORKER_AFTER
-    return Standing.RUNNING if told or job_is_held(job) else Standing.WAITING
+    silent = job.heartbeat_at is None or now - job.heartbeat_at > NO_WORKER_AFTER
+    return silent or bool(dead_holders(job))
+
+
+def dead_holders(job: JobBase) -> list[str]:
+    """Return the holders of the job and its shards that are known to have ended: processes of this machine."""
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
+    holders = [job.holder, *shards.values_list("holder", flat=True)]
+    return [holder for holder in holders if holder and holder_is_dead(holder)]
+
+
+def jobs_abandoned() -> list[JobBase]:
+    """Return the jobs that nobody is at work on though their rows say so."""
+    may_be = Q(state=State.RUNNING) | Q(state=State.QUEUED, inline=True)
+    return [
+        job
+        for model in job_models()
+        for job in model._default_manager.filter(may_be)
+        if job_is_abandoned(job)
+    ]
 
 
 def job_title(job: JobBase) -> str:
@@ -130,8 +133,7 @@ def jobs_unfinished() -> list[JobBase]:
 def jobs_for_workers(queue: str) -> list[JobBase]:
     """Return the unfinished jobs of a queue that workers may do, the one that waited longest first.
 
-    Those that a command does itself are left to it while it lives, and those of an unknown plug-in to workers
-    that know it.
+    Those that a command does itself are left to it, and those of an unknown plug-in to workers that know it.
     """
     never = datetime.min.replace(tzinfo=timezone.get_default_timezone())
     found = [job for job in jobs_unfinished() if _is_for(job, queue)]
@@ -140,11 +142,9 @@ def jobs_for_workers(queue: str) -> list[JobBase]:
 
 def _is_for(job: JobBase, queue: str) -> bool:
     try:
-        if kind_of(job).queue_of(job) != queue:
-            return False
+        return not job.inline and kind_of(job).queue_of(job) == queue
     except UnknownName:
         return False
-    return not job.inline or job_is_abandoned(job)
 
 
 def shards_free(job: JobBase, *, limit: int) -> Iterator[Shard]:
@@ -175,8 +175,8 @@ def shard_results(job: JobBase) -> list[Any]:
     return list(shards.values_list("result", flat=True))
 
 
-def jobs_failed(n: int, *, beside: type[JobBase]) -> list[JobBase]:
-    """Return the `n` newest failed jobs of each table.
+def jobs_broken_off(n: int, *, beside: type[JobBase]) -> list[JobBase]:
+    """Return the `n` newest jobs of each table that failed or were interrupted.
 
     Args:
         beside: the table that is left out, because the page lists it itself.
@@ -185,5 +185,5 @@ def jobs_failed(n: int, *, beside: type[JobBase]) -> list[JobBase]:
         job
         for model in job_models()
         if model is not beside
-        for job in model._default_manager.filter(state=State.FAILED)[:n]
+        for job in model._default_manager.filter(state__in=(State.FAILED, State.INTERRUPTED))[:n]
     ]

@@ -6,24 +6,33 @@ claimed by whoever plans or finishes it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import OperationalError, transaction
-from django.db.models import F, Q
+from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from chatbots.identity import Identity
 from chatbots.outside import Values, ValuesError, values_read
+from chatbots.registry import UnknownName
 from chatbots.storable import storable
 from webapp.core.errors import Refused
 from webapp.runs import queue
 from webapp.runs.holders import free_rows, holder_end, holder_new
 from webapp.runs.kinds.base import Kind, kind_of, kinds
-from webapp.runs.models import Job, JobBase, Shard, State
-from webapp.runs.selectors.jobs import job_is_abandoned, job_is_held, rows_of, shard_counts
+from webapp.runs.models import UNFINISHED, Job, JobBase, Shard, State
+from webapp.runs.selectors.jobs import (
+    dead_holders,
+    job_is_abandoned,
+    job_is_held,
+    jobs_abandoned,
+    rows_of,
+    shard_counts,
+)
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
@@ -32,7 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 J = TypeVar("J", bound=JobBase)
-UNFINISHED = (State.QUEUED, State.RUNNING)
+LIVING = (State.QUEUED, State.RUNNING, State.INTERRUPTED)
+"""A job in one of these states runs when somebody at work on it gives a sign of life."""
 
 
 def job_create(
@@ -152,9 +162,21 @@ def job_claim(*, job: JobBase) -> str | None:
 
 def job_beat(*, job: JobBase, holder: str) -> bool:
     """Give a sign of life while planning or finishing. False if work must stop."""
+    return job_lives(rows_of(job).filter(holder=holder))
+
+
+def job_lives(rows: QuerySet[Any], **progress: Any) -> bool:
+    """Note a sign of life in a job's row, and its progress. False if work must stop.
+
+    Whoever slept so long that the job was taken for abandoned is at work on it again.
+
+    Args:
+        rows: the job's row, if the caller's conditions hold.
+    """
     now = timezone.now()
-    mine = rows_of(job).filter(holder=holder, state=State.RUNNING, cancel_requested=False)
-    return bool(mine.update(heartbeat_at=now, updated_at=now))
+    mine = rows.filter(state__in=LIVING, cancel_requested=False)
+    living = {"state": State.RUNNING, "ended_at": None, "heartbeat_at": now, "updated_at": now}
+    return bool(mine.update(**living, **progress))
 
 
 def job_release(*, job: JobBase, holder: str) -> None:
@@ -234,6 +256,38 @@ def job_cancel(*, job: J) -> J:
     return job
 
 
+def job_settle(*, job: J) -> J:
+    """Put a job's row right where it counts as running though nobody is at work on it, and return the row.
+
+    A job of the workers waits for one again. What a command did is interrupted until somebody goes on with it:
+    nobody else was asked to do it. One that was to stop has stopped.
+    """
+    if not job_is_abandoned(job):
+        return job
+    dead, now = dead_holders(job), timezone.now()
+    fields: dict[str, Any] = {"state": State.QUEUED}
+    if job.cancel_requested or job.inline:
+        ended = State.CANCELLED if job.cancel_requested else State.INTERRUPTED
+        fields = {"state": ended, "ended_at": now}
+    if job.holder in dead:
+        fields["holder"] = ""
+    seen = ("state", "heartbeat_at", "holder", "cancel_requested")
+    as_seen = rows_of(job).filter(**{name: getattr(job, name) for name in seen})
+    if as_seen.update(updated_at=now, **fields) and dead:
+        Shard.objects.filter(kind=job.kind, job_id=job.pk, holder__in=dead).update(holder="")
+        if fields["state"] == State.QUEUED:
+            with contextlib.suppress(UnknownName):  # of a plug-in that is not installed here
+                queue.send(job)
+    job.refresh_from_db()
+    return job
+
+
+def jobs_settle() -> None:
+    """Put every job's row right: called wherever somebody is about to look at jobs."""
+    for job in jobs_abandoned():
+        job_settle(job=job)
+
+
 def job_restart(*, job: J, enqueue: bool = False) -> J:
     """Go on with a job that failed, was stopped or lost its process.
 
@@ -243,14 +297,12 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
     Raises:
         Refused: `running` or `done`.
     """
-    can = Q(state__in=[State.FAILED, State.CANCELLED])
-    if job_is_abandoned(job):
-        can |= Q(state=State.RUNNING, holder=job.holder, heartbeat_at=job.heartbeat_at)
+    job_settle(job=job)
     with transaction.atomic():
         had_failed = rows_of(job).filter(state=State.FAILED).exists()
         changed = (
             rows_of(job)
-            .filter(can)
+            .filter(state__in=(State.FAILED, State.CANCELLED, State.INTERRUPTED))
             .update(
                 state=State.QUEUED,
                 cancel_requested=False,

@@ -14,6 +14,7 @@ from webapp.runs.holders import free_rows, holder_end, holder_new
 from webapp.runs.kinds.base import ShardPlan
 from webapp.runs.models import JobBase, Shard, State
 from webapp.runs.selectors.jobs import rows_of, shard_counts, shards_free
+from webapp.runs.services.jobs import job_lives
 
 CANDIDATES = 32
 """So many free shards are looked at before a worker gives up: others claim them at the same time."""
@@ -80,10 +81,10 @@ def shard_beat(
     mine = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
     if not mine.update(heartbeat_at=now, **told):
         return False
-    progress: dict[str, Any] = {"heartbeat_at": now, "updated_at": now}
+    progress: dict[str, Any] = {}
     if told:
         progress["n_done"], progress["n_total"], _ = shard_counts(job)
-    return bool(rows_of(job).filter(state=State.RUNNING, cancel_requested=False).update(**progress))
+    return job_lives(rows_of(job), **progress)
 
 
 def shard_release(*, shard: Shard) -> None:

@@ -23,7 +23,7 @@ from webapp.runs.selectors.selfplay import (
     selfplay_by_pair,
     selfplay_summary,
 )
-from webapp.runs.services.jobs import job_restart
+from webapp.runs.services.jobs import job_restart, job_settle
 from webapp.runs.services.selfplay import N_CONVERSATIONS, N_TURNS, run_create
 
 
@@ -95,8 +95,8 @@ class Command(ConfabCommand):
         )
 
     def _goes_on(self, run_id: int, inline: bool) -> SelfPlayRun:
-        run = run_by_id(run_id)
-        if run.state in (run.State.FAILED, run.State.CANCELLED):
+        run = job_settle(job=run_by_id(run_id))
+        if run.can_go_on:
             run = job_restart(job=run, enqueue=not inline)
         elif not run.is_over and not inline:
             queue.send(run)
