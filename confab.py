@@ -1,4 +1,4 @@
-"""Confab in a notebook (`import confab`) and as a command (`confab`, `confab --help`).
+"""Confab in a notebook: `import confab`. The command of this name is `webapp/command_line.py`.
 
     import confab
 
@@ -13,6 +13,7 @@ Everything here is the public face of `evaluation`; nothing of it knows Django.
 
 from __future__ import annotations
 
+from chatbots.devices import batches_made_exact
 from chatbots.registry import plugins_import
 from chatbots.release import VERSION as __version__
 from evaluation.hybrid.of_study import hybrid
@@ -21,9 +22,4 @@ from evaluation.study import Study, compare, selfplay
 
 __all__ = ["Study", "__version__", "compare", "hybrid", "plugins_import", "read", "selfplay"]
 
-
-def main() -> None:
-    """Run the command `confab`."""
-    from webapp.command_line import main as run_command
-
-    run_command()
+batches_made_exact()

@@ -23,10 +23,15 @@ import pytest
 from asgiref.sync import SyncToAsync
 from django.db import connections
 
+from chatbots.devices import batches_made_exact
 from chatbots.encoders.cache import cache_folder_set
 from tests.devices import elsewhere, encoder_devices  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
+TEST_PROCESS_ONLY = {"MKL_CBWR"}
+"""Variables that commands set for themselves, so that a server under test must not inherit them."""
+
+batches_made_exact()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -271,7 +276,11 @@ def _migrate(env: dict[str, str]) -> None:
         [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
         cwd=ROOT,
         env={
-            **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
+            **{
+                k: v
+                for k, v in os.environ.items()
+                if not k.startswith("CONFAB_") and k not in TEST_PROCESS_ONLY
+            },
             **settings,
             **env,
         },

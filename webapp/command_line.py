@@ -12,6 +12,7 @@ from pathlib import Path
 from django.core.management import ManagementUtility
 from django.core.management.base import BaseCommand
 
+from chatbots.devices import batches_made_exact
 from chatbots.release import release
 
 SHORT: dict[str, tuple[str, ...]] = {
@@ -24,6 +25,8 @@ SHORT: dict[str, tuple[str, ...]] = {
     "train": ("train_bot",),
 }
 """Short name to the command and the arguments it stands for."""
+ANSWERING = {"bot_host", "chat", "run", "serve"}
+"""Commands whose bots answer people, one at a time: these want speed more than the last bit."""
 _INTERNAL = {"docs"}
 """Commands for those who work on Confab itself."""
 
@@ -33,13 +36,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
     # Threads of torch that wait by spinning slow down every other process on a small machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    arguments = list(argv if argv is not None else sys.argv)
+    if not ANSWERING.intersection(arguments[1:2]):
+        batches_made_exact()
     # Plug-ins may lie in the folder where the command is called, as they may beside manage.py.
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     from django.core.exceptions import ImproperlyConfigured
 
     try:
-        _Commands(list(argv if argv is not None else sys.argv)).execute()
+        _Commands(arguments).execute()
         sys.stdout.flush()
     except ImproperlyConfigured as error:
         sys.exit(f"Confab cannot start: {error}")

@@ -68,6 +68,7 @@ def test_no_text_gives_an_empty_matrix() -> None:
 
 def test_a_vector_depends_on_its_text_alone() -> None:
     texts = [" ".join(["word"] * n) for n in (1, 3, 7, 12, 40)] + ["Hi!", "How are you?", ""]
+    texts += [f"one of many {number}" for number in range(40)]
     together = sentence_encoder().encode(texts)
     alone = np.concatenate([sentence_encoder().encode([text]) for text in texts])
     np.testing.assert_array_equal(together, alone)

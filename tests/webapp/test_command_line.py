@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -12,14 +13,33 @@ from django.core.management import call_command, get_commands
 from chatbots.release import VERSION
 from tests.builders import make_conversation, make_rating, make_study
 from tests.conftest import ROOT, ConfabServer
+from webapp import command_line
 from webapp.command_line import SHORT, commands_described
+
+COMMAND = "import sys; from webapp.command_line import main; sys.argv[0] = 'confab'; main()"
+"""What the script `confab` does that pip installs."""
 
 
 def run(*args: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "import sys, confab; sys.argv[0] = 'confab'; confab.main()", *args],
+        [sys.executable, "-c", COMMAND, *args],
         cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "is_exact"), [("metrics", True), ("serve", False), ("run", False)]
+)
+def test_what_measures_has_exact_batches_and_what_answers_people_has_fast_ones(
+    name: str, is_exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MKL_CBWR")
+    monkeypatch.setattr(command_line._Commands, "execute", lambda self: None)
+    command_line.main(["confab", name])
+    assert ("MKL_CBWR" in os.environ) == is_exact
+    monkeypatch.setenv("MKL_CBWR", "AVX2")
+    command_line.main(["confab", name])
+    assert os.environ["MKL_CBWR"] == "AVX2", "what somebody chose stays"
 
 
 def test_every_short_name_is_a_command_and_no_other_command_s_name() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from celery.signals import worker_ready
 from django.db import OperationalError, connections
 
+from chatbots.devices import batches_made_exact
 from chatbots.registry import UnknownName
 from webapp.celery import app
 from webapp.runs import queue
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 RETRY_IN_S = 5
 WATCH_IN_S = STALE_AFTER.total_seconds() + 1
+
+batches_made_exact()
 
 
 @app.task(ignore_result=True)
