@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise as neighbours
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise
 from evaluation.stats.sample_size import PairPlan, plan_from_ratings
+from evaluation.storing import BY_TUPLE
 
 LEVEL = 0.90
 """Of the intervals of means."""
@@ -74,7 +75,7 @@ class BotMeans:
 
     level: float
     n_ratings: Mapping[str, int]
-    rows: Mapping[tuple[str, str], BotMean]
+    rows: Annotated[Mapping[tuple[str, str], BotMean], BY_TUPLE]
 
     def intervals(self, bot: str) -> dict[str, Interval]:
         """Return by dimension a bot's means."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import probability, share, span
 from evaluation.stats.compare import holm
 from evaluation.stats.correlation import Correlation, Method, correlate, within_groups
+from evaluation.storing import BY_TUPLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,7 @@ FEWEST = 3
 _SPEAKER = re.compile(r", (?:participant and bot|bot and answer|participant|bot)(?= \(|$)")
 """Whose words a column of a metric is about, in its title."""
 
-Cells = Mapping[tuple[int, int], Correlation]
+Cells = Annotated[Mapping[tuple[int, int], Correlation], BY_TUPLE]
 """By (row, column)."""
 Source = Literal["dimension", "chats", "selfplay", "bot", "hybrid_chats", "hybrid_selfplay"]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluation.storing import Array
 from evaluation.wording import counted
 
 N_EXTREME = 100
@@ -47,10 +48,10 @@ class Course:
         n: how many those are.
     """
 
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    n: np.ndarray
+    mean: Array
+    low: Array
+    high: Array
+    n: Array
 
 
 def extremes(
