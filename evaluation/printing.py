@@ -43,6 +43,7 @@ def probability(p: float | None) -> str:
     return f"p = {share(p, 3)}"
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, digits: int = 0) -> str:
     """Print a share of one as `90 %`."""
-    return NONE if value is None or not math.isfinite(value) else f"{value * 100:.0f} %"
+    printed = figure(None if value is None else 100 * value, digits)
+    return printed if printed == NONE else f"{printed} %"

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.printing import share
+from evaluation.printing import figure, share
+from evaluation.reasons import Reason
 from evaluation.stats.zscores import is_unknown
 from evaluation.wording import counted
 
@@ -55,14 +56,14 @@ class Finding:
     Attributes:
         failed: None where the rule cannot judge.
         value: what was compared with the threshold; None where there is none.
-        reason: in words, also where the rater passed.
+        reason: what was found, also where the rater passed; or why the rule cannot judge.
     """
 
     rule: str
     failed: bool | None
     value: float | None
     threshold: float
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Verdict:
     n: int
 
     @property
-    def reasons(self) -> tuple[str, ...]:
+    def reasons(self) -> tuple[Reason, ...]:
         """Of the rules failed."""
         return tuple(finding.reason for finding in self.findings if finding.failed)
 
@@ -205,30 +206,33 @@ def _flat(study: _Study, own: np.ndarray) -> Finding:
     worded = study.worded[own]
     asked = np.isfinite(worded).sum(axis=1) >= 3
     if asked.sum() < study.limits.min_conversations:
-        return _cannot(
-            "flat", limit, f"{counted(asked.sum(), 'conversation')} with three answers or more"
-        )
+        n = int(asked.sum())
+        why = f"{counted(n, 'conversation')} with three answers or more"
+        return _cannot("flat", limit, Reason("few_long_forms", why, n_conversations=n))
     worded = worded[asked]
     share = float((np.nanmax(worded, axis=1) == np.nanmin(worded, axis=1)).mean())
-    words = f"one answer to all questions in {share:.0%} of {counted(asked.sum(), 'conversation')}"
-    return Finding("flat", share >= limit, share, limit, words)
+    n = int(asked.sum())
+    words = f"one answer to all questions in {share:.0%} of {counted(n, 'conversation')}"
+    found = Reason("one_answer_to_all", words, percent=share, n_conversations=n)
+    return Finding("flat", share >= limit, share, limit, found)
 
 
 def _narrow(study: _Study, own: np.ndarray) -> Finding:
     limit = study.limits.min_spread
     known = study.worded[own][np.isfinite(study.worded[own])]
     if len(own) < study.limits.min_conversations or len(known) < 2:
-        return _cannot("narrow", limit, counted(len(own), "conversation"))
+        return _cannot("narrow", limit, _few_conversations(own))
     spread = float(known.std(ddof=1)) / (study.high - study.low)
     words = f"answers vary by {spread:.1%} of the scale (standard deviation)"
-    return Finding("narrow", spread < limit, spread, limit, words)
+    found = Reason("spread_of_answers", words, spread=spread)
+    return Finding("narrow", spread < limit, spread, limit, found)
 
 
 def _disagrees(study: _Study, own: np.ndarray) -> Finding:
     """Correlate the rater with the other raters' means, dimension by dimension centred."""
     limit = study.limits.min_correlation
     if study.bots is None:
-        return _cannot("disagrees", limit, "no bots given")
+        return _cannot("disagrees", limit, Reason("no_bots", "no bots given"))
     bots = study.bots[own]
     mine, theirs = [], []
     for bot in np.unique(bots):
@@ -243,45 +247,56 @@ def _disagrees(study: _Study, own: np.ndarray) -> Finding:
         )
         mine.append(mean)
     both = np.isfinite(mine) & np.isfinite(theirs)
-    if both.any(axis=1).sum() < study.limits.min_bots:
-        return _cannot("disagrees", limit, f"{both.any(axis=1).sum()} bots rated by others too")
+    n_shared = int(both.any(axis=1).sum())
+    if n_shared < study.limits.min_bots:
+        why = f"{counted(n_shared, 'bot')} rated by others too"
+        return _cannot("disagrees", limit, Reason("few_shared_bots", why, n_bots=n_shared))
     x, y = (_centred(np.where(both, side, np.nan)) for side in (mine, theirs))
     size = float(np.sqrt((x**2).sum() * (y**2).sum()))
     if size <= 1e-9 * (study.high - study.low) ** 2:
-        return _cannot("disagrees", limit, "the same rating for every bot")
+        why = "the same rating for every bot"
+        return _cannot("disagrees", limit, Reason("same_for_every_bot", why))
     r = float((x * y).sum() / size)
-    words = f"r = {share(r)} with the other raters over {both.any(axis=1).sum()} bots"
-    return Finding("disagrees", r < limit, r, limit, words)
+    words = f"r = {share(r)} with the other raters over {counted(n_shared, 'bot')}"
+    found = Reason("r_with_others", words, r=r, n_bots=n_shared)
+    return Finding("disagrees", r < limit, r, limit, found)
 
 
 def _too_fast(study: _Study, own: np.ndarray) -> Finding:
     limit = study.limits.min_speed
     if study.seconds is None or not np.isfinite(study.usual_seconds):
-        return _cannot("too_fast", limit, "no times given")
+        return _cannot("too_fast", limit, Reason("no_times", "no times given"))
     median = _median(study.seconds[own])
     if not np.isfinite(median) or study.usual_seconds <= 0:
-        return _cannot("too_fast", limit, "no times known")
+        return _cannot("too_fast", limit, Reason("no_times_of_rater", "no times known"))
     share = median / study.usual_seconds
     words = f"{median:.0f} s a conversation, where raters usually take {study.usual_seconds:.0f} s"
-    return Finding("too_fast", share < limit, share, limit, words)
+    found = Reason("time_taken", words, seconds=median, usual_seconds=study.usual_seconds)
+    return Finding("too_fast", share < limit, share, limit, found)
 
 
 def _contradicts(study: _Study, own: np.ndarray) -> Finding:
     """Look for agreement (or disagreement) with a statement and with its opposite."""
     limit = study.limits.max_contradiction
     if study.turned.all() or not study.turned.any():
-        return _cannot("contradicts", limit, "no statements of opposite wording")
+        why = "no statements of opposite wording"
+        return _cannot("contradicts", limit, Reason("no_opposites", why))
     if len(own) < study.limits.min_conversations:
-        return _cannot("contradicts", limit, counted(len(own), "conversation"))
+        return _cannot("contradicts", limit, _few_conversations(own))
     worded = study.worded[own]
     sides = [_mean(worded[:, study.turned]), _mean(worded[:, ~study.turned])]
     both = float(sum(sides)) - study.low - study.high
     share = both / (study.high - study.low)
     if not np.isfinite(share):
-        return _cannot("contradicts", limit, "one side was never answered")
-    word = "affirms" if share > 0 else "denies"
-    words = f"{word} opposite statements: {share:+.0%} of the scale beyond balance"
-    return Finding("contradicts", abs(share) > limit, share, limit, words)
+        why = "one side was never answered"
+        return _cannot("contradicts", limit, Reason("one_side_unanswered", why))
+    words = f"opposite statements: {share:+.0%} of the scale beyond balance"
+    found = (
+        Reason("affirms_opposites", f"affirms {words}", percent=share)
+        if share > 0
+        else Reason("denies_opposites", f"denies {words}", percent=-share)
+    )
+    return Finding("contradicts", abs(share) > limit, share, limit, found)
 
 
 def _control(study: _Study, own: np.ndarray) -> Finding:
@@ -293,21 +308,26 @@ def _control(study: _Study, own: np.ndarray) -> Finding:
 
     limit = study.limits.control_p
     if study.control is None:
-        return _cannot("control", limit, "no control in the study")
+        return _cannot("control", limit, Reason("no_control", "no control in the study"))
     is_control = study.control[own]
     judged = study.values[own][:, study.control_dimensions]
     bad, real = judged[is_control], judged[~is_control]
     bad, real = bad[np.isfinite(bad)], real[np.isfinite(real)]
-    if not len(bad) or not len(real):
-        return _cannot("control", limit, "rated no control" if not len(bad) else "rated no bot")
+    if not len(bad):
+        return _cannot("control", limit, Reason("rated_no_control", "rated no control"))
+    if not len(real):
+        return _cannot("control", limit, Reason("rated_no_bot", "rated no bot but the control"))
     p = 1.0
     if np.ptp(np.concatenate([bad, real])) > 0:
         p = float(stats.mannwhitneyu(bad, real, alternative="less", method="asymptotic").pvalue)
-    words = (
-        f"control rated {bad.mean():.3g}, real bots {real.mean():.3g}: "
-        f"{'not clearly lower' if p >= limit else 'lower'} (p = {p:.2g})"
+    means = {"control_mean": float(bad.mean()), "bots_mean": float(real.mean())}
+    told = f"control rated {figure(bad.mean())}, real bots {figure(real.mean())}"
+    found = (
+        Reason("control_not_lower", f"{told}: not clearly lower (p = {p:.2g})", **means, p=p)
+        if p >= limit
+        else Reason("control_lower", f"{told}: lower (p = {p:.2g})", **means, p=p)
     )
-    return Finding("control", p >= limit, p, limit, words)
+    return Finding("control", p >= limit, p, limit, found)
 
 
 RULES: dict[str, _Rule] = {
@@ -321,8 +341,13 @@ RULES: dict[str, _Rule] = {
 """By name. Each judges one rater's rows of the study."""
 
 
-def _cannot(rule: str, threshold: float, why: str) -> Finding:
-    return Finding(rule, None, None, threshold, f"cannot judge: {why}")
+def _cannot(rule: str, threshold: float, why: Reason) -> Finding:
+    return Finding(rule, None, None, threshold, why)
+
+
+def _few_conversations(own: np.ndarray) -> Reason:
+    n = len(own)
+    return Reason("few_conversations", counted(n, "conversation"), n_conversations=n)
 
 
 def _median(values: np.ndarray) -> float:
@@ -341,59 +366,3 @@ def _centred(table: np.ndarray) -> np.ndarray:
     number = np.maximum(known.sum(axis=0), 1)
     means = np.where(known, table, 0.0).sum(axis=0) / number
     return np.where(known, table - means, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """How well verdicts single out raters known to be bad.
-
-    Attributes:
-        precision: share of those thrown out who are bad; recall: share of the bad who are thrown out. None
-            where nobody is. Intervals are Wilson's (1927).
-        caught, missed, wrongly, kept: counts of bad raters thrown out, bad kept, good thrown out, good kept.
-    """
-
-    precision: float | None
-    precision_low: float | None
-    precision_high: float | None
-    recall: float | None
-    recall_low: float | None
-    recall_high: float | None
-    caught: int
-    missed: int
-    wrongly: int
-    kept: int
-
-
-def detection(verdicts: Sequence[Verdict], bad: Sequence[Any], *, level: float = 0.95) -> Detection:
-    """Measure precision and recall of a filter, given who is known to be bad.
-
-    Args:
-        verdicts: of `screen_raters`.
-        bad: the bad raters' names.
-        level: of the intervals.
-    """
-    names = {str(rater) for rater in bad}
-    caught = sum(v.rater in names and not v.passed for v in verdicts)
-    missed = sum(v.rater in names and v.passed for v in verdicts)
-    wrongly = sum(v.rater not in names and not v.passed for v in verdicts)
-    return Detection(
-        *_wilson(caught, caught + wrongly, level),
-        *_wilson(caught, caught + missed, level),
-        caught,
-        missed,
-        wrongly,
-        len(verdicts) - caught - missed - wrongly,
-    )
-
-
-def _wilson(hits: int, n: int, level: float) -> tuple[float | None, float | None, float | None]:
-    from scipy import stats
-
-    if not n:
-        return None, None, None
-    z = float(stats.norm.ppf(0.5 + level / 2))
-    share = hits / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
-    return share, max(0.0, centre - half), min(1.0, centre + half)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.reasons import Reason
 from evaluation.wording import counted
 
 MIN_RATINGS = 10
@@ -34,7 +35,7 @@ class RaterScores:
     n_ratings: int
     n_used: int
     raters: tuple[str, ...]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, Reason]
 
 
 def rater_zscores(
@@ -69,19 +70,22 @@ def rater_zscores(
     given = np.isfinite(table).any(axis=1)
     scores = np.full(table.shape, np.nan)
     used: list[str] = []
-    left_out: dict[str, str] = {}
+    left_out: dict[str, Reason] = {}
     for name, rows in _rows_by_rater(raters, given).items():
         if name is None:
-            left_out[""] = f"{counted(len(rows), 'rating')} without a rater"
+            why = f"{counted(len(rows), 'rating')} without a rater"
+            left_out[""] = Reason("unnamed_ratings", why, n_ratings=len(rows))
             continue
         if len(rows) < min_ratings:
-            left_out[name] = f"{len(rows)} of the {min_ratings} ratings needed"
+            why = f"{len(rows)} of the {min_ratings} ratings needed"
+            left_out[name] = Reason("few_own_ratings", why, n=len(rows), needed=min_ratings)
             continue
         own = table[rows]
         found = _standardised(own.reshape(-1, 1), mode) if pooled else _standardised(own, mode)
         found = found.reshape(own.shape)
         if not np.isfinite(found).any():
-            left_out[name] = f"the same rating {len(rows)} times: no deviation to divide by"
+            why = f"the same rating {len(rows)} times: no deviation to divide by"
+            left_out[name] = Reason("same_own_rating", why, n=len(rows))
             continue
         scores[rows] = found
         used.append(name)

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.stats.rater_filters import RULES, Detection, detection, screen_raters
+from evaluation.stats.rater_filters import RULES, screen_raters
+from tests.validation.detection import Detection, detection
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "interactive"
 KEPT, FAILED = "reliable", "reliable_failed_raters"

@@ -72,6 +72,16 @@ def synthetic_count(study: Study) -> int:
     return Conversation.objects.filter(study=study, is_synthetic=True).count()
 
 
+def chat_seconds(conversations: QuerySet[Conversation]) -> dict[str, float]:
+    """Return by id how many seconds each ended chat took; stored dialogues took none here."""
+    rows = conversations.filter(source=Conversation.Source.CHAT, ended_at__isnull=False)
+    return {
+        str(pk): (end - begin).total_seconds()
+        for pk, begin, end in rows.values_list("pk", "created_at", "ended_at")
+        if end is not None
+    }
+
+
 def task_chat(task: Task) -> Conversation | None:
     """Return the first conversation that is made in the task; None if there is none."""
     return Conversation.objects.filter(slot__task=task).order_by("slot__order").first()

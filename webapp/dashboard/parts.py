@@ -10,11 +10,13 @@ from webapp.dashboard.results import (
     study_correlations,
     study_models,
     study_point,
+    study_raters,
     study_trajectories,
 )
 from webapp.dashboard.wording.correlations import correlations_section
 from webapp.dashboard.wording.hybrid_section import hybrid_section
 from webapp.dashboard.wording.models import models_section
+from webapp.dashboard.wording.raters import raters_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.dashboard.wording.trajectories import group_title, point_table, trajectories_section
 from webapp.runs.models import SelfPlayRun
@@ -24,6 +26,15 @@ from webapp.runs.selectors.fits import fits_newest
 def models_part(data: StudyData) -> Section:
     """Return what the ratings depend on."""
     return models_section(study_models(data), data.headline, data.bots)
+
+
+def raters_part(data: StudyData, *, names: bool = True) -> Section:
+    """Return what is known of the raters.
+
+    Args:
+        names: whether to list flagged raters one by one.
+    """
+    return raters_section(study_raters(data), data.all_dimensions, data.bots, names=names)
 
 
 def trajectories_part(data: StudyData) -> Section:

@@ -20,10 +20,15 @@ from django.utils.translation import gettext as _
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import percent, share
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.csvs import table_csv
-from webapp.dashboard.parts import correlations_part, hybrid_part, models_part, trajectories_part
+from webapp.dashboard.parts import (
+    correlations_part,
+    hybrid_part,
+    models_part,
+    raters_part,
+    trajectories_part,
+)
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.comparisons import (
@@ -103,7 +108,7 @@ def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[St
     yield _("ratings"), lambda: ratings_section(data, summary)
     yield _("comparisons"), lambda: comparisons_section(data, compared(data, summary))
     yield _("models"), lambda: models_part(data)
-    yield _("raters"), lambda: raters_section(data, names=False)
+    yield _("raters"), lambda: raters_part(data, names=False)
     yield _("hybrid metric"), lambda: hybrid_part(data)
     yield _("trajectories"), lambda: trajectories_part(data)
     yield _("correlations"), lambda: correlations_part(data, run)

@@ -19,6 +19,7 @@ from evaluation.analysis.correlations import (
     metric_matrix,
 )
 from evaluation.analysis.models import RatingModels, rating_models
+from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.trajectories import (
     Grouping,
     Kind,
@@ -28,6 +29,7 @@ from evaluation.analysis.trajectories import (
     by_trait,
     trajectories,
 )
+from webapp.conversations.selectors import chat_seconds
 from webapp.dashboard.agreement import dimension_correlations
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.column_titles import metric_titles
@@ -191,11 +193,19 @@ def study_models(data: StudyData) -> RatingModels:
     return rating_models(data.ratings, data.factors)
 
 
+def study_raters(data: StudyData) -> RaterAnalysis:
+    """Return whether raters agree, how each uses the scale, and whom rater filters would flag."""
+    return analyse_raters(
+        data.ratings, seconds=chat_seconds(data.conversations), turned=data.turned
+    )
+
+
 Maker = Callable[[StudyData, SelfPlayRun | None], Any]
 
 RESULTS: dict[str, Maker] = {
     "comparisons": lambda data, run: _comparisons(data),
     "models": lambda data, run: study_models(data).to_json(),
+    "raters": lambda data, run: study_raters(data).to_json(),
     "hybrid": lambda data, run: [
         {"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(data.study)
     ],

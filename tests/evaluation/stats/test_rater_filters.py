@@ -11,9 +11,9 @@ from evaluation.stats.rater_filters import (
     RULES,
     Thresholds,
     Verdict,
-    detection,
     screen_raters,
 )
+from tests.validation.detection import detection
 
 NAN = float("nan")
 BOTS = ["a", "b", "c", "d", "qc"]
@@ -103,7 +103,7 @@ def test_own_ratings_are_left_out_of_what_they_are_compared_with():
         add(found, "alone", bot, [10, 20, 30, 40])
     finding = next(f for f in screen(found)["alone"].findings if f.rule == "disagrees")
     assert finding.failed is None
-    assert finding.reason == "cannot judge: 0 bots rated by others too"
+    assert finding.reason == "0 bots rated by others too"
 
 
 def test_too_fast():
@@ -149,7 +149,10 @@ def test_rules_that_cannot_judge_count_for_nothing():
     verdicts = screen_raters([[1.0], [2.0]], ["u", "u"], scale=(1, 7))
     assert verdicts[0].passed
     assert [f.failed for f in verdicts[0].findings] == [None] * len(RULES)
-    assert all(f.reason.startswith("cannot judge: ") for f in verdicts[0].findings)
+    assert [f.reason.code for f in verdicts[0].findings] == [
+        *("few_long_forms", "few_conversations", "no_bots"),
+        *("no_times", "no_opposites", "no_control"),
+    ]
 
 
 def test_choice_of_rules_thresholds_and_number():

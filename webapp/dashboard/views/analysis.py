@@ -20,10 +20,15 @@ from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
-from webapp.dashboard.parts import correlations_part, models_part, point_part, trajectories_part
+from webapp.dashboard.parts import (
+    correlations_part,
+    models_part,
+    point_part,
+    raters_part,
+    trajectories_part,
+)
 from webapp.dashboard.report import report_html, report_of, report_steps
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
 from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
@@ -46,7 +51,7 @@ PARTS: dict[str, tuple[Any, Callable[[StudyData], Section]]] = {
         ),
     ),
     "models": (gettext_lazy("Models"), models_part),
-    "raters": (gettext_lazy("Raters"), raters_section),
+    "raters": (gettext_lazy("Raters"), raters_part),
     "trajectories": (gettext_lazy("Trajectories"), trajectories_part),
     "correlations": (gettext_lazy("Correlations"), correlations_part),
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from evaluation.printing import figure, percent, probability, share
 from evaluation.reasons import Reason
 from webapp.dashboard import counts
 
@@ -70,13 +71,60 @@ FRAGMENTS: dict[str, str] = {
     "same_means": gettext_noop("the items’ means are all the same: no variance of their own"),
     "few_shared": gettext_noop("{n_shared} of {n_conversations} rated by more than one"),
     "many_answers": gettext_noop("{n_answers} different answers: kappas need few categories"),
+    "nobody_named": gettext_noop("nobody is named in the data"),
+    "no_rater_with": gettext_noop("no rater has {needed} ratings that differ"),
+    "unnamed_ratings": gettext_noop("{n_ratings} without a rater"),
+    "few_own_ratings": gettext_noop("{n} of the {needed} ratings needed"),
+    "same_own_rating": gettext_noop("the same rating {n} times: no deviation to divide by"),
+    "several_scales": gettext_noop("the questions have different scales"),
+    "few_conversations": gettext_noop("only {n_conversations}"),
+    "few_long_forms": gettext_noop("only {n_conversations} with three answers or more"),
+    "one_answer_to_all": gettext_noop(
+        "one answer to all questions in {percent} of {n_conversations}"
+    ),
+    "spread_of_answers": gettext_noop("answers vary by {spread} of the scale (standard deviation)"),
+    "no_bots": gettext_noop("no bots given"),
+    "few_shared_bots": gettext_noop("{n_bots} rated by others too"),
+    "same_for_every_bot": gettext_noop("the same rating for every bot"),
+    "r_with_others": gettext_noop("r = {r} with the other raters over {n_bots}"),
+    "no_times": gettext_noop("no times given"),
+    "no_times_of_rater": gettext_noop("no times known"),
+    "time_taken": gettext_noop(
+        "{seconds} s a conversation, where raters usually take {usual_seconds} s"
+    ),
+    "no_opposites": gettext_noop("no statements of opposite wording"),
+    "one_side_unanswered": gettext_noop("one side was never answered"),
+    "affirms_opposites": gettext_noop(
+        "affirms opposite statements: {percent} of the scale beyond balance"
+    ),
+    "denies_opposites": gettext_noop(
+        "denies opposite statements: {percent} of the scale beyond balance"
+    ),
+    "no_control": gettext_noop("no control in the study"),
+    "rated_no_control": gettext_noop("rated no control"),
+    "rated_no_bot": gettext_noop("rated no bot but the control"),
+    "control_lower": gettext_noop(
+        "control rated {control_mean}, real bots {bots_mean}: lower ({p})"
+    ),
+    "control_not_lower": gettext_noop(
+        "control rated {control_mean}, real bots {bots_mean}: not clearly lower ({p})"
+    ),
 }
-_COUNTED: dict[str, Callable[[int], str]] = {
+_SHOWN: dict[str, Callable[[Any], str]] = {
     "n_bots": counts.bots,
     "n_raters": counts.raters,
     "n_ratings": counts.ratings,
     "n_conversations": counts.conversations,
+    "percent": percent,
+    "spread": lambda value: percent(value, 1),
+    "r": share,
+    "p": probability,
+    "control_mean": figure,
+    "bots_mean": figure,
+    "seconds": lambda value: figure(value, 0),
+    "usual_seconds": lambda value: figure(value, 0),
 }
+"""How values of these names are shown."""
 
 
 def said(reason: Reason | str | None) -> str:
@@ -85,16 +133,13 @@ def said(reason: Reason | str | None) -> str:
         return ""
     if not isinstance(reason, Reason):
         return str(reason)
-    return _(FRAGMENTS[reason.code]).format(**_shown(reason.values))
+    shown = {name: _shown(name, value) for name, value in reason.values.items()}
+    return _(FRAGMENTS[reason.code]).format(**shown)
 
 
-def _shown(values: Mapping[str, Any]) -> dict[str, str]:
-    return {name: _value(name, value) for name, value in values.items()}
-
-
-def _value(name: str, value: Any) -> str:
-    if name in _COUNTED:
-        return _COUNTED[name](value)
+def _shown(name: str, value: Any) -> str:
+    if name in _SHOWN:
+        return _SHOWN[name](value)
     if isinstance(value, float):
         return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from evaluation.analysis.comparisons import compare
 from evaluation.hybrid.noise import told_apart
-from evaluation.printing import share
+from evaluation.printing import figure, percent, probability, share, span
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.dashboard.analysis.study_data import study_data
@@ -316,3 +316,49 @@ def test_every_reader_has_the_same_comparisons_and_explains_its_words(
     for page in pages:
         for word, meaning in terms():
             assert f"{word} {meaning}" in page
+
+
+def test_the_command_prints_the_models_and_the_raters_of_the_pages(
+    staff: Client, study: Study, tmp_path: Path
+) -> None:
+    out = StringIO()
+    call_command("report", "--study", "one", "--json", stdout=out, stderr=StringIO())
+    document = json.loads(out.getvalue())
+    told = report(tmp_path)
+    models = document["models"]
+    mixed, ordinal = models["mixed"], models["ordinal"]
+    assert (models["n_raters"], models["n_unnamed"]) == (N_RATERS, N_UNNAMED * 7)
+    said = [
+        f"F({mixed['df1']}, {mixed['df2']}) = {figure(mixed['f'])}, {probability(mixed['p'])}",
+        f"{percent(mixed['rater_share'])} of the variance around the bots’ means",
+        f"Wald χ²({ordinal['df']}) = {figure(ordinal['chi2'], 1)}, {probability(ordinal['p'])}.",
+        *(f"{bot['bot']} {figure(bot['mean'])} [" for bot in mixed["bots"]),
+        *(f"{bot['bot']} {figure(bot['effect'])} [" for bot in ordinal["bots"]),
+    ]
+    (term,) = models["factorial"]["table"]["terms"]
+    assert term["name"] == "bot"
+    said.append(f"{term['df']} {figure(term['f'])} ")
+    page = read(staff, "study_statistics_part", "models")
+    assert [words for words in said if words not in page or words not in told] == []
+
+    raters = document["raters"]
+    own, screening = raters["own_scales"], raters["screening"]
+    coefficients = [c for c in raters["agreement"]["coefficients"] if c["value"] is not None]
+    assert coefficients
+    said = [
+        f"{screening['n_flagged']} of {screening['n_raters']} raters; nobody has been left out",
+        *(
+            f"{bot['bot']} {figure(bot['mean'])} {figure(bot['own']['mean'])}"
+            for bot in own["bots"]
+        ),
+        *(f"{share(c['value'])} {span(c['low'], c['high'], shares=True)}" for c in coefficients),
+    ]
+    assert "flagged" not in screening
+    page = read(staff, "study_statistics_part", "raters")
+    assert [words for words in said if words not in page or words not in told] == []
+    one_rater, of_bots = (
+        next(share(c["value"]) for c in coefficients if c["coefficient"] == code)
+        for code in ("icc_one", "icc_mean")
+    )
+    assert f"has a reliability of {one_rater} [" in page
+    assert f"the mean of all raters of a bot has {of_bots}." in page

@@ -15,13 +15,13 @@ from scipy import stats
 from evaluation.analysis.planning import plan_raters
 from evaluation.stats.anova import anova
 from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records
-from webapp.dashboard.analysis.raters import raters_section
 from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.parts import (
     correlations_part,
     hybrid_part,
     models_part,
     point_part,
+    raters_part,
     trajectories_part,
 )
 from webapp.dashboard.plots.figure import Table
@@ -120,7 +120,7 @@ def test_without_factors_bots_are_compared_and_the_reason_is_told(study: Study) 
 
 
 def test_agreement_zscores_and_filters(data: StudyData) -> None:
-    section = raters_section(data)
+    section = raters_part(data)
     rows = cells(table_of(section, "agreement"))
     same = [row for row in rows if row[2] == "the same conversation"]
     assert {row[3] for row in same} == {"–"}  # one rater each: undefined, not 0

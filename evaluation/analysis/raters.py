@@ -1,0 +1,321 @@
+"""The people who rated: whether they agree, how each uses the scale, and who may have paid no attention.
+
+Nobody is left out of any number of a study for what is found here: the rules of `evaluation.stats.rater_filters` say
+whom they would flag, and what the bots' means would be without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.analysis.agreement import RaterAgreement, rater_agreement
+from evaluation.analysis.tables import plain, text_table
+from evaluation.printing import figure, share, span
+from evaluation.ratings import Ratings
+from evaluation.reasons import Reason
+from evaluation.stats.bootstrap import Interval, mean_interval
+from evaluation.stats.correlation import Correlation, correlate
+from evaluation.stats.rater_filters import RULES, Thresholds, Verdict, screen_raters
+from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
+
+LEVEL = 0.90
+"""Of the intervals of means."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledBot:
+    """A bot on the raters' own scales.
+
+    Attributes:
+        mean: of its ratings as they are.
+        own: mean z-score with the ends of its interval.
+    """
+
+    bot: str
+    mean: float
+    own: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScales:
+    """Each rating minus its rater's mean, over its rater's standard deviation.
+
+    Attributes:
+        bots: best plain mean first; none where nobody has rated often enough.
+        n_ratings, n_used: given, and by raters with at least `least` of them.
+        n_raters, n_left_out: people used, and people who are not.
+        order: Spearman's ρ of the bots' plain means with those of the z-scores, controls left out.
+        reason: why there are no scores.
+    """
+
+    bots: tuple[ScaledBot, ...]
+    n_ratings: int
+    n_used: int
+    n_raters: int
+    n_left_out: int
+    least: int
+    order: Correlation | None = None
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCount:
+    """What a rule says of how many raters.
+
+    Attributes:
+        n_undecided: raters it cannot judge; reason: why not, of the first of them.
+    """
+
+    rule: str
+    threshold: float
+    n_flagged: int
+    n_passed: int
+    n_undecided: int
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenedBot:
+    """A bot's mean with and without the flagged raters.
+
+    Attributes:
+        mean, n: by everybody.
+        kept: by those who are not flagged.
+        flagged, n_flagged: by the others; None where none of them rated it.
+    """
+
+    bot: str
+    mean: float
+    n: int
+    kept: Interval
+    flagged: float | None
+    n_flagged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """Whom the rater filters would flag.
+
+    Attributes:
+        n_raters: people judged.
+        flagged: verdicts on those who fail a rule.
+        rules: in their order; none where nobody could be judged.
+        bots: best mean first; none where nobody is flagged.
+        least_conversations, least_bots: from which on rules judge.
+        reason: why nobody was judged.
+    """
+
+    n_raters: int
+    flagged: tuple[Verdict, ...]
+    rules: tuple[RuleCount, ...]
+    bots: tuple[ScreenedBot, ...]
+    least_conversations: int
+    least_bots: int
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RaterAnalysis:
+    """What is known of the raters of a study."""
+
+    agreement: RaterAgreement
+    own_scales: OwnScales
+    screening: Screening
+
+    def to_json(self, *, names: bool = False) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason.
+
+        Args:
+            names: whether to tell who would be flagged, and why; without, only how many.
+        """
+        screening = plain(self.screening)
+        screening["n_flagged"] = len(self.screening.flagged)
+        if not names:
+            del screening["flagged"]
+        return {
+            "agreement": self.agreement.to_json(),
+            "own_scales": plain(self.own_scales),
+            "screening": screening,
+        }
+
+    def summary(self) -> str:
+        """Return tables for a terminal."""
+        parts = [self.agreement.summary(), _own_summary(self.own_scales)]
+        return "\n\n".join([*parts, _screening_summary(self.screening)])
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def analyse_raters(
+    ratings: Ratings,
+    *,
+    seconds: Mapping[str, float] | None = None,
+    turned: Collection[str] = (),
+) -> RaterAnalysis:
+    """Return whether raters agree, the bots on their own scales, and whom rater filters would flag.
+
+    Args:
+        seconds: by conversation how long it took, where that is known.
+        turned: dimensions that were worded negatively and whose answers came turned round already; reversed ones
+            are known.
+
+    Raises:
+        ValueError: where the ratings answer no question.
+    """
+    return RaterAnalysis(
+        rater_agreement(ratings), own_scales(ratings), screening(ratings, seconds or {}, turned)
+    )
+
+
+def own_scales(ratings: Ratings) -> OwnScales:
+    """Return the bots on each rater's own scale, the mean over the dimensions."""
+    scores = rater_zscores(ratings.table(), ratings.rater.tolist(), pooled=_one_scale(ratings))
+    named_left_out = [name for name in scores.left_out if name]
+    n = (scores.n_ratings, scores.n_used, len(scores.raters), len(named_left_out), MIN_RATINGS)
+    if not scores.n_used:
+        return OwnScales((), *n, reason=_no_scores(ratings))
+    of_ratings = np.full(len(ratings), np.nan)
+    scored = np.isfinite(scores.values).any(axis=1)
+    of_ratings[scored] = np.nanmean(scores.values[scored], axis=1)
+    bots = []
+    for bot, mean in _means(ratings):
+        mine = ratings.bot == bot
+        own = mean_interval(of_ratings[mine], ratings.unit[mine].tolist(), LEVEL)
+        bots.append(ScaledBot(bot, mean, own))
+    ranked = [b for b in bots if b.own.mean is not None and b.bot not in ratings.controls]
+    order = correlate(
+        [bot.mean for bot in ranked],
+        [bot.own.mean for bot in ranked if bot.own.mean is not None],
+        "spearman",
+        interval="fisher",
+    )
+    return OwnScales(tuple(bots), *n, order=order)
+
+
+def _no_scores(ratings: Ratings) -> Reason:
+    if not ratings.n_raters:
+        return Reason("nobody_named", "nobody is named in the data")
+    why = f"no rater has {MIN_RATINGS} ratings that differ"
+    return Reason("no_rater_with", why, needed=MIN_RATINGS)
+
+
+def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]) -> Screening:
+    """Return whom the rater filters would flag, and what leaving them out would change.
+
+    Args:
+        seconds, turned: as in `analyse_raters`.
+    """
+    limits = Thresholds()
+    least = (limits.min_conversations, limits.min_bots)
+    reason = None
+    if not ratings.n_raters:
+        reason = Reason("nobody_named", "nobody is named in the data")
+    elif not _one_scale(ratings):
+        reason = Reason("several_scales", "the questions have different scales")
+    if reason is not None:
+        return Screening(0, (), (), (), *least, reason)
+    verdicts = _verdicts(ratings, seconds, turned)
+    flagged = tuple(verdict for verdict in verdicts if not verdict.passed)
+    names = {verdict.rater for verdict in flagged}
+    bots = tuple(_screened(ratings, bot, mean, names) for bot, mean in _means(ratings))
+    return Screening(len(verdicts), flagged, _rules(verdicts), bots if flagged else (), *least)
+
+
+def _verdicts(
+    ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]
+) -> list[Verdict]:
+    """Judge every named rater by every rule that fits the data."""
+    first = ratings.dimensions[0]
+    control = ~ratings.ranked
+    negative = [d.reversed or d.key in turned for d in ratings.dimensions]
+    took = [seconds.get(conversation, np.nan) for conversation in ratings.conversation]
+    return screen_raters(
+        ratings.table(),
+        ratings.rater.tolist(),
+        scale=(first.low, first.high),
+        bots=ratings.bot.tolist(),
+        control=control.tolist() if control.any() else None,
+        seconds=took if seconds else None,
+        turned=negative if any(negative) else None,
+        # One question is answered alike in any case.
+        rules=None if len(ratings.dimensions) > 1 else [rule for rule in RULES if rule != "flat"],
+    )
+
+
+def _rules(verdicts: list[Verdict]) -> tuple[RuleCount, ...]:
+    counts = []
+    for findings in zip(*(verdict.findings for verdict in verdicts), strict=True):
+        failed = [finding.failed for finding in findings]
+        undecided = [finding for finding in findings if finding.failed is None]
+        counts.append(
+            RuleCount(
+                findings[0].rule,
+                findings[0].threshold,
+                failed.count(True),
+                failed.count(False),
+                len(undecided),
+                undecided[0].reason if undecided else None,
+            )
+        )
+    return tuple(counts)
+
+
+def _screened(ratings: Ratings, bot: str, mean: float, flagged: Collection[str]) -> ScreenedBot:
+    values = ratings.values()
+    mine = (ratings.bot == bot) & np.isfinite(values)
+    bad = mine & np.array([rater in flagged for rater in ratings.rater], dtype=bool)
+    good = mine & ~bad
+    kept = mean_interval(values[good], ratings.unit[good].tolist(), LEVEL)
+    by_flagged = float(values[bad].mean()) if bad.any() else None
+    return ScreenedBot(bot, mean, int(mine.sum()), kept, by_flagged, int(bad.sum()))
+
+
+def _means(ratings: Ratings) -> list[tuple[str, float]]:
+    """Return the bots with their mean of what they are ranked by, best first; those without one are left out."""
+    values = ratings.values()
+    known = np.isfinite(values)
+    means = [
+        (bot, float(values[known & (ratings.bot == bot)].mean()))
+        for bot in ratings.bots
+        if (known & (ratings.bot == bot)).any()
+    ]
+    return sorted(means, key=lambda found: (-found[1], found[0]))
+
+
+def _one_scale(ratings: Ratings) -> bool:
+    return len({(d.low, d.high) for d in ratings.dimensions}) == 1
+
+
+def _own_summary(found: OwnScales) -> str:
+    if found.reason is not None:
+        return f"On each rater's own scale: {found.reason}"
+    rows = [
+        [
+            *(bot.bot, figure(bot.mean), figure(bot.own.mean)),
+            *(span(bot.own.low, bot.own.high), str(bot.own.n)),
+        ]
+        for bot in found.bots
+    ]
+    rho = share(found.order.r) if found.order is not None else "–"
+    title = f"On each rater's own scale: {found.n_raters:,} raters with at least {found.least}"
+    foot = f"{found.n_used:,} of {found.n_ratings:,} ratings; order of the bots: ρ = {rho}"
+    return text_table(title, ["bot", "mean", "z", f"{LEVEL:.0%}", "n"], rows, foot)
+
+
+def _screening_summary(found: Screening) -> str:
+    if found.reason is not None:
+        return f"Rater filters: {found.reason}"
+    rows = [
+        [
+            *(rule.rule, f"{rule.threshold:.2g}", str(rule.n_flagged)),
+            *(str(rule.n_passed), str(rule.n_undecided)),
+        ]
+        for rule in found.rules
+    ]
+    title = f"Rater filters would flag {len(found.flagged):,} of {found.n_raters:,} raters"
+    return text_table(title, ["rule", "threshold", "flagged", "passed", "cannot judge"], rows)
