@@ -21,6 +21,7 @@ from evaluation.analysis.correlations import (
 )
 from evaluation.analysis.models import RatingModels, rating_models
 from evaluation.analysis.planning import RaterPlan, plan_raters
+from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.trajectories import TrajectoryResult, best_and_worst, trajectories
 from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
@@ -116,6 +117,7 @@ def test_every_result_survives(ratings: Ratings) -> None:
     assert_survives(plan_raters(ratings), RaterPlan)
     assert_survives(rater_agreement(ratings), RaterAgreement)
     assert_survives(rating_models(ratings, {"corpus": {"a": "x", "b": "y"}}), RatingModels)
+    assert_survives(analyse_raters(ratings), RaterAnalysis)
     chats = ratings.per_conversation()
     cells = {(0, 1): correlate(chats["quality"].to_numpy(), chats["fluency"].to_numpy())}
     assert_survives(dimension_matrix(cells, ["quality", "fluency"], len(chats)), CorrelationMatrix)

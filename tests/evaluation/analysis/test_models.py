@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
-from pydantic import TypeAdapter
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from evaluation.analysis.models import RatingModels, rating_models
 from evaluation.ratings import Ratings
+from evaluation.storing import result_dump, result_load
 
 LEVELS = {"a": 5.0, "b": 4.2, "c": 3.9, "d": 3.0, "bad": 1.0}
 FACTORS = {
@@ -157,8 +157,7 @@ def test_a_result_is_plain_and_comes_back_from_json(raters: int) -> None:
     document = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert document["dimension"] == "quality"
     assert ("reason" in document["mixed"]) == (raters == 1)
-    adapter = TypeAdapter(RatingModels)
-    again = adapter.validate_json(adapter.dump_json(found))
+    again = result_load(result_dump(found, RatingModels), RatingModels)
     assert again == found
     assert again.to_json() == found.to_json()
     for name in ("Analysis of variance", "Mixed model", "Proportional odds"):

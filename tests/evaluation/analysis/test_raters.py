@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import TypeAdapter
 from scipy import stats
 
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.ratings import Ratings
+from evaluation.storing import result_dump, result_load
 
 LEVELS = {"a": 5.5, "b": 4.5, "c": 3.5, "d": 3.0, "bad": 1.5}
 
@@ -117,8 +117,7 @@ def test_a_result_is_plain_comes_back_and_names_nobody_unless_asked() -> None:
     assert "idle" not in document
     assert json.loads(document)["screening"]["n_flagged"] == 1
     assert "idle" in json.dumps(found.to_json(names=True), allow_nan=False)
-    adapter = TypeAdapter(RaterAnalysis)
-    again = adapter.validate_json(adapter.dump_json(found))
+    again = result_load(result_dump(found, RaterAnalysis), RaterAnalysis)
     assert again == found
     assert again.to_json(names=True) == found.to_json(names=True)
     assert "would flag 1 of 13 raters" in found.summary()
