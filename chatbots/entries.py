@@ -18,7 +18,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, StringConstraints, create_model
 
-from chatbots.outside import Values, values_read
+from chatbots.outside import Values, ValuesError, values_read, yaml_read
 from chatbots.outside_types import Wanted
 from chatbots.registry import Registry
 
@@ -234,14 +234,12 @@ def _nothing_is_empty(value: Any) -> Any:
 
 def _entries(path: Path, what: str) -> list[Any]:
     """Return the entries of a file, none of a file that is not there."""
-    import yaml
-
     if not path.exists():
         return []
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise EntriesError(f"{path} cannot be read: {error}") from error
+        found = yaml_read(path)
+    except ValuesError as error:
+        raise EntriesError(str(error)) from error
     if found is None:
         return []
     if not isinstance(found, list):

@@ -14,8 +14,8 @@ command's argument) is described by a model and read here:
 
 Every message says where the mistake is, the value that was got, and what would be right. A check that a type
 cannot express is a validator of the model. One of a field raises `ValueError` with what would be right ("it must be
-the plain name of a folder"); one of the whole model raises a sentence that begins with a field's name, or a
-`ValuesError` with several. A field declared with `Field(repr=False)` may hold a secret: its value is never shown.
+the plain name of a folder"); one of the whole model raises a sentence that begins with a field's name. Either may
+raise a `ValuesError` with several mistakes, whose paths begin where the field or the model does. A field declared with `Field(repr=False)` may hold a secret: its value is never shown.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     Strict,
     TypeAdapter,
     ValidationError,
@@ -82,6 +84,12 @@ def _as_written(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 NumberAsWritten = Annotated[float, WrapValidator(_as_written)]
 """The same where 1 stays 1: identities that hold it as it was written would be others with 1.0."""
 
+Size = Annotated[int, Field(ge=1)]
+"""How many of something, at least one."""
+
+Share = Annotated[Number, Field(ge=0, lt=1)]
+"""A part of something that is never all of it, such as a dropout."""
+
 Many = Annotated[tuple[T, ...], Strict(False)]
 """A list from outside, a tuple inside."""
 
@@ -103,19 +111,39 @@ class Mistake:
 
 
 class ValuesError(ValueError):
-    """Values from outside that cannot be used, with every mistake in them."""
+    """Values from outside that cannot be used, with every mistake in them.
 
-    def __init__(self, mistakes: Sequence[Mistake] | str) -> None:
+    Args:
+        file: where the values stand, which the message then begins with.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake] | str, file: Path | str = "") -> None:
         if isinstance(mistakes, str):
             mistakes = [Mistake("", mistakes)]
         self.mistakes = tuple(mistakes)
-        super().__init__(self.mistakes)
+        self.file = str(file)
+        super().__init__(self.mistakes, self.file)
 
     def __str__(self) -> str:
+        where = f"{self.file}: " if self.file else ""
         if len(self.mistakes) == 1:
-            return self.mistakes[0].message
+            return f"{where}{self.mistakes[0].message}"
         told = "; ".join(f"({i}) {each}" for i, each in enumerate(self.mistakes, start=1))
-        return f"{len(self.mistakes)} mistakes: {told}"
+        return f"{where}{len(self.mistakes)} mistakes: {told}"
+
+
+def yaml_read(path: Path) -> Any:
+    """Return what a YAML file holds.
+
+    Raises:
+        ValuesError: it cannot be read.
+    """
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise ValuesError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def values_read(kind: type[T], values: Any, *, path: str = "", what: str = "it") -> T:
@@ -195,16 +223,14 @@ def _told(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
 def _by_validator(error: ErrorDetails, spot: Spot, what: str) -> list[Mistake]:
     """Return what a validator of a model found: of one field, or of the model as a whole."""
     raised: Any = error["ctx"]["error"]
-    inner = raised.mistakes if isinstance(raised, ValuesError) else [Mistake("", str(raised))]
-    if spot.is_model:
-        dot = f"{spot.path}." if spot.path else ""
-        return [
-            Mistake(
-                f"{dot}{m.path or spot.field_named(m.message)}".rstrip("."), f"{dot}{m.message}"
-            )
-            for m in inner
-        ]
-    return [Mistake(spot.path, f"{_got(spot, error['input'], what)}; {m.message}") for m in inner]
+    dot = f"{spot.path}." if spot.path else ""
+    if isinstance(raised, ValuesError):
+        inner = [(m.path or spot.field_named(m.message), m.message) for m in raised.mistakes]
+    else:
+        inner = [(spot.field_named(str(raised)), str(raised))]
+        if not inner[0][0]:
+            return [Mistake(spot.path, f"{_got(spot, error['input'], what)}; {raised}")]
+    return [Mistake(f"{dot}{path}".rstrip("."), f"{dot}{message}") for path, message in inner]
 
 
 def _tag_wrong(error: ErrorDetails, spot: Spot) -> Mistake:

@@ -7,7 +7,6 @@ the reply drawn among its results. Their known errors can be had by name (`compa
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,10 +147,11 @@ class CheckpointBot(ConfiguredBot):
 
     def with_z_conv(self, config: Any) -> Any:
         """Return VHCR's config with this bot's way to find z_conv, the latent variable of the conversation."""
-        return replace(
-            config,
-            infer_z_conv=self.options.z_conv == "inferred",
-            compat_redraw_z_conv=self.options.z_conv == "redrawn",
+        return config.model_copy(
+            update={
+                "infer_z_conv": self.options.z_conv == "inferred",
+                "compat_redraw_z_conv": self.options.z_conv == "redrawn",
+            }
         )
 
 

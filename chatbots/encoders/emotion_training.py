@@ -15,13 +15,13 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
-from chatbots.config_values import config_values_read
 from chatbots.encoders.cache import arrays_cached
 from chatbots.encoders.emotion import (
     HEAD,
@@ -36,17 +36,29 @@ from chatbots.encoders.sentence import SentenceEncoder, sentence_encoder
 from chatbots.encoders.sentiment import vader_scores
 from chatbots.encoders.valence import LABELS, valence_weights
 from chatbots.identity import Identity
+from chatbots.outside import (
+    Many,
+    Number,
+    Share,
+    Size,
+    Values,
+    ValuesError,
+    values_read,
+    values_read_json,
+    yaml_read,
+)
 
 CONFIG = HEAD / "training.yaml"
 SPLITS = ("train", "valid", "test")
+
+L = TypeVar("L", bound="_Line")
 
 
 class EmotionDataError(ValueError):
     """Training data that cannot be used; the message says what would be right."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmotionTraining:
+class EmotionTraining(Values):
     """How the head is trained (`emotion_head/training.yaml`).
 
     Attributes:
@@ -59,25 +71,14 @@ class EmotionTraining:
         seed: of initial weights, dropout and order.
     """
 
-    hidden: int = 1024
-    dropout: float = 0.5
-    input_dropout: float = 0.1
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.01
-    batch_size: int = 256
-    epochs: int = 20
+    hidden: Size = 1024
+    dropout: Share = 0.5
+    input_dropout: Share = 0.1
+    learning_rate: Number = Field(1e-3, ge=0)
+    weight_decay: Number = Field(0.01, ge=0)
+    batch_size: Size = 256
+    epochs: Size = 20
     seed: int = 7
-
-    def __post_init__(self) -> None:
-        for name in ("hidden", "batch_size", "epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        for name in ("dropout", "input_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be in [0, 1)")
-        for name in ("learning_rate", "weight_decay"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +103,12 @@ def config_read(path: Path | str) -> EmotionTraining:
     """Read a configuration.
 
     Raises:
-        ConfigError: for an unknown setting or a value that cannot be.
+        ValuesError: with every unknown setting and every value that cannot be.
     """
-    import yaml
-
-    return config_values_read(
-        EmotionTraining, yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    )
+    try:
+        return values_read(EmotionTraining, yaml_read(Path(path)), what="the config")
+    except ValuesError as error:
+        raise ValuesError(error.mistakes, path) from None
 
 
 def goemotions_read(path: Path | str) -> dict[str, Comments]:
@@ -118,23 +118,14 @@ def goemotions_read(path: Path | str) -> dict[str, Comments]:
         The parts `train`, `valid` and `test`.
 
     Raises:
-        EmotionDataError: for a line that is not of this form, or a part without comments.
+        EmotionDataError: for a line that is not of this form, with all its mistakes, or a part without comments.
     """
     texts: dict[str, list[str]] = {split: [] for split in SPLITS}
     rows: dict[str, list[list[int]]] = {split: [] for split in SPLITS}
     number = {label: k for k, label in enumerate(LABELS)}
-    for line, record in _records(Path(path)):
-        try:
-            split, text, labels = record["split"], record["text"], record["labels"]
-            rows[split].append([number[label] for label in labels])
-            texts[split].append(text)
-        except (KeyError, TypeError) as error:
-            raise EmotionDataError(
-                f"{path}, line {line}: {error} is missing or unknown; a line is "
-                '{"split": "train", "text": "…", "labels": ["joy", …]} with GoEmotions\' 28 labels'
-            ) from error
-        if not labels:
-            raise EmotionDataError(f"{path}, line {line}: the comment has no label")
+    for record in _records(_Labelled, Path(path)):
+        rows[record.split].append([number[label] for label in record.labels])
+        texts[record.split].append(record.text)
     empty = [split for split in SPLITS if not texts[split]]
     if empty:
         raise EmotionDataError(f"{path} has no comment of the part {empty[0]!r}")
@@ -153,20 +144,37 @@ def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
     Returns:
         N texts and (N,) bool: whether each is positive.
     """
-    found = [(record["text"], int(record["label"])) for _, record in _records(Path(path))]
+    found = [(record.text, record.label) for record in _records(_Polar, Path(path))]
     top = max(label for _, label in found)
     kept = [(text, label == top) for text, label in found if label in (0, top)]
     return [text for text, _ in kept], np.array([positive for _, positive in kept])
 
 
-def _records(path: Path) -> Iterator[tuple[int, Any]]:
+class _Line(Values):
+    """A line of such a file; keys beside these are left alone."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    text: str
+
+
+class _Labelled(_Line):
+    split: Literal[SPLITS]  # type: ignore[valid-type]
+    labels: Annotated[Many[Literal[LABELS]], Field(min_length=1)]  # type: ignore[valid-type]
+
+
+class _Polar(_Line):
+    label: Literal[0, 1, 2]
+
+
+def _records(kind: type[L], path: Path) -> Iterator[L]:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
-                yield number, json.loads(line)
-            except json.JSONDecodeError as error:
-                raise EmotionDataError(f"{path}, line {number} is not JSON: {error}") from error
+                yield values_read_json(kind, line, what="the line")
+            except ValuesError as error:
+                raise EmotionDataError(f"{path}, line {number}: {error}") from None
 
 
 def vectors_of(texts: tuple[str, ...], encoder: SentenceEncoder) -> np.ndarray:
@@ -259,7 +267,7 @@ def emotion_train(
         The manifest.
 
     Raises:
-        EmotionDataError, ConfigError: for data or a configuration that cannot be used.
+        EmotionDataError, ValuesError: for data or a configuration that cannot be used.
         EncoderError: if the sentence encoder is not here.
     """
     from safetensors.numpy import save
@@ -287,7 +295,7 @@ def emotion_train(
         "encoder": dict(encoder.identity.params),
         "data_sha256": hashlib.sha256(Path(data).read_bytes()).hexdigest(),
         "n": {split: len(parts[split].texts) for split in SPLITS},
-        "training": asdict(settings),
+        "training": settings.model_dump(),
         "valid_losses": [round(loss, 4) for loss in losses],
         "best_epoch": int(np.argmin(losses)) + 1,
         "test": test_figures(shares["test"], parts["test"].present, thresholds),

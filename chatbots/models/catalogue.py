@@ -9,12 +9,12 @@ Importing this loads no torch; reading a config does.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from chatbots.config_values import ConfigError, config_values_read
+from chatbots.names import did_you_mean
+from chatbots.outside import ValuesError, values_read
 
 if TYPE_CHECKING:
     from chatbots.models.dialogue_model import DialogueModel
@@ -36,17 +36,18 @@ def config_read(name: str, values: Mapping[str, Any]) -> Any:
         values: by the names of the config's fields; those left out keep their defaults.
 
     Raises:
-        ConfigError: an unknown model or key (with the nearest right one), a value of the wrong kind or
-            out of range, or a missing key.
+        ValuesError: an unknown model; or all that is wrong with the values.
     """
     if name not in MODELS:
-        raise ConfigError(f"model is {name!r}; it must be one of {', '.join(MODELS)}")
-    return config_values_read(_classes(name)[1], values)
+        near = did_you_mean(name, MODELS)
+        right = f"must be one of {', '.join(MODELS)}"
+        raise ValuesError(f"model is {name!r}; {f'{near} It' if near else 'it'} {right}")
+    return values_read(_classes(name)[1], values, what="the config")
 
 
 def config_write(config: Any) -> dict[str, Any]:
     """Plain JSON values that `config_read` turns into an equal config."""
-    return dataclasses.asdict(config)
+    return config.model_dump()  # type: ignore[no-any-return]
 
 
 def model_name(config: Any) -> str:
@@ -54,7 +55,7 @@ def model_name(config: Any) -> str:
     for name, place in MODELS.items():
         if type(config).__name__ == place.partition(":")[2] + "Config":
             return name
-    raise ConfigError(f"{type(config).__name__} is the config of no model here")
+    raise ValueError(f"{type(config).__name__} is the config of no model here")
 
 
 def model_build(config: Any, seed: int) -> DialogueModel:

@@ -13,15 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from chatbots.models.batch import DialogueBatch
 from chatbots.models.layers import FeedForward
+from chatbots.outside import Number, Size, Values
 
 
-@dataclass(frozen=True, kw_only=True)
-class EIConfig:
+class EIConfig(Values):
     """Which heads, how large, how much they weigh (Table 9 of the paper).
 
     Attributes:
@@ -37,25 +38,21 @@ class EIConfig:
 
     emotion: bool = True
     sentence: bool = True
-    K: int = 64
-    D: int = 4096
-    e: int = 128
-    s: int = 4000
-    w_emo: float = 25.0
-    w_inf: float = 25_000.0
+    K: Size = 64
+    D: Size = 4096
+    e: Size = 128
+    s: Size = 4000
+    w_emo: Number = Field(25.0, ge=0)
+    w_inf: Number = Field(25_000.0, ge=0)
     input_only: bool = False
     compat_relu_emotion: bool = False
     compat_input_only_attached: bool = False
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _has_a_head(self) -> EIConfig:
         if not (self.emotion or self.sentence):
             raise ValueError("emotion and sentence are both false; one head at least is wanted")
-        for name in ("K", "D", "e", "s"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        for name in ("w_emo", "w_inf"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        return self
 
     @property
     def input_width(self) -> int:

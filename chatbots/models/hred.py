@@ -13,7 +13,7 @@ Models"; sizes and details as in Ghandeharioun et al. (2019), with its EI heads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -30,11 +30,11 @@ from chatbots.models.layers import (
 )
 from chatbots.models.seeds import ReplySeeds
 from chatbots.models.state import HiddenState
-from chatbots.models.tokens import PAD
+from chatbots.models.tokens import PAD, VocabularySize
+from chatbots.outside import Share, Size, Values
 
 
-@dataclass(frozen=True, kw_only=True)
-class HREDConfig:
+class HREDConfig(Values):
     """Sizes of an HRED.
 
     Attributes:
@@ -49,24 +49,15 @@ class HREDConfig:
         compat_word_drop_per_step: as the released code, one coin per step for the whole batch.
     """
 
-    V: int
-    E: int = 500
-    H_e: int = 1000
-    H_d: int = 1000
-    C: int = 1000
-    dropout: float = 0.2
+    V: VocabularySize
+    E: Size = 500
+    H_e: Size = 1000
+    H_d: Size = 1000
+    C: Size = 1000
+    dropout: Share = 0.2
     ei: EIConfig | None = None
     compat_inert_dropout: bool = False
     compat_word_drop_per_step: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("E", "H_e", "H_d", "C"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        if self.V < 5:
-            raise ValueError(f"V is {self.V}; the 4 special tokens and a word make 5")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it must be from 0 to below 1")
 
     @property
     def p(self) -> float:

@@ -27,11 +27,11 @@ from chatbots.models.dialogue_model import DialogueModel
 from chatbots.models.layers import FeedForward, WordDrop, initialise, one_step, shifted, tokens_nll
 from chatbots.models.seeds import ReplySeeds
 from chatbots.models.state import DecoderState
-from chatbots.models.tokens import PAD
+from chatbots.models.tokens import PAD, VocabularySize
+from chatbots.outside import Share, Size, Values
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig:
+class Seq2SeqConfig(Values):
     """Sizes of a Seq2Seq.
 
     Attributes:
@@ -42,20 +42,11 @@ class Seq2SeqConfig:
         dropout: probability, on embedded words and before the projection.
     """
 
-    V: int
-    E: int = 300
-    H_e: int = 256
-    H_d: int = 512
-    dropout: float = 0.2
-
-    def __post_init__(self) -> None:
-        for name in ("E", "H_e", "H_d"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        if self.V < 5:
-            raise ValueError(f"V is {self.V}; the 4 special tokens and a word make 5")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it must be from 0 to below 1")
+    V: VocabularySize
+    E: Size = 300
+    H_e: Size = 256
+    H_d: Size = 512
+    dropout: Share = 0.2
 
 
 @dataclass(frozen=True, eq=False)

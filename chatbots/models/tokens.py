@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
+from chatbots.outside_types import Wanted
+
 PAD = 0
 """Fills rows up; its embedding is fixed at zero."""
 UNK = 1
@@ -13,3 +19,10 @@ EOS = 3
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<sos>", "<eos>")
 """Their texts, in the order of their ids."""
+
+VocabularySize = Annotated[
+    int,
+    Field(ge=len(SPECIAL_TOKENS) + 1),
+    Wanted("a whole number of at least 5: the 4 special tokens and a word"),
+]
+"""Words of a vocabulary, special ones included."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -24,11 +25,11 @@ from chatbots.models.dialogue_model import DialogueModel
 from chatbots.models.layers import WordDrop, shifted, tokens_nll
 from chatbots.models.seeds import ReplySeeds
 from chatbots.models.state import DecoderState
-from chatbots.models.tokens import PAD
+from chatbots.models.tokens import PAD, VocabularySize
+from chatbots.outside import Share, Size, Values
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
+class TransformerConfig(Values):
     """Sizes of a Transformer, in the paper's names.
 
     Attributes:
@@ -40,25 +41,20 @@ class TransformerConfig:
         dropout: P_drop; draws from torch's global generator.
     """
 
-    V: int
-    d_model: int = 256
-    n_heads: int = 4
-    n_layers: int = 3
-    d_ff: int = 1024
-    dropout: float = 0.1
+    V: VocabularySize
+    d_model: Size = 256
+    n_heads: Size = 4
+    n_layers: Size = 3
+    d_ff: Size = 1024
+    dropout: Share = 0.1
 
-    def __post_init__(self) -> None:
-        for name in ("d_model", "n_heads", "n_layers", "d_ff"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+    @model_validator(mode="after")
+    def _heads_fit(self) -> TransformerConfig:
         if self.d_model % self.n_heads or self.d_model % 2:
             raise ValueError(
                 f"d_model is {self.d_model}; it must be even and a multiple of n_heads, {self.n_heads}"
             )
-        if self.V < 5:
-            raise ValueError(f"V is {self.V}; the 4 special tokens and a word make 5")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it must be from 0 to below 1")
+        return self
 
 
 @dataclass(frozen=True, eq=False)

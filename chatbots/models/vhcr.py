@@ -19,9 +19,9 @@ what was said.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from chatbots.identity import derive_seed
@@ -44,9 +44,9 @@ from chatbots.models.layers import (
 from chatbots.models.seeds import ReplySeeds, standard_normal
 from chatbots.models.state import HiddenState
 from chatbots.models.tokens import PAD
+from chatbots.outside import Size
 
 
-@dataclass(frozen=True, kw_only=True)
 class VHCRConfig(HREDConfig):
     """Sizes of a VHCR.
 
@@ -60,17 +60,16 @@ class VHCRConfig(HREDConfig):
             training too, and the network that infers z_conv is shown the hole.
     """
 
-    Z: int = 100
+    Z: Size = 100
     infer_z_conv: bool = False
     compat_redraw_z_conv: bool = False
     compat_sentence_drop: bool = False
 
-    def __post_init__(self) -> None:
-        HREDConfig.__post_init__(self)
-        if self.Z < 1:
-            raise ValueError(f"Z is {self.Z}; it must be 1 or more")
+    @model_validator(mode="after")
+    def _has_one_way_to_z_conv(self) -> VHCRConfig:
         if self.infer_z_conv and self.compat_redraw_z_conv:
             raise ValueError("infer_z_conv and compat_redraw_z_conv exclude each other")
+        return self
 
 
 class VHCR(HierarchicalModel):

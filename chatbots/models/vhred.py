@@ -13,7 +13,6 @@ and details as in Ghandeharioun et al. (2019), with its EI heads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -35,9 +34,9 @@ from chatbots.models.layers import (
 from chatbots.models.seeds import ReplySeeds, standard_normal
 from chatbots.models.state import HiddenState
 from chatbots.models.tokens import EOS, PAD
+from chatbots.outside import Size
 
 
-@dataclass(frozen=True, kw_only=True)
 class VHREDConfig(HREDConfig):
     """Sizes of a VHRED.
 
@@ -46,13 +45,8 @@ class VHREDConfig(HREDConfig):
         bow: train z_t to tell the reply's words, too (Zhao et al. 2017).
     """
 
-    Z: int = 100
+    Z: Size = 100
     bow: bool = False
-
-    def __post_init__(self) -> None:
-        HREDConfig.__post_init__(self)
-        if self.Z < 1:
-            raise ValueError(f"Z is {self.Z}; it must be 1 or more")
 
 
 class VHRED(HierarchicalModel):

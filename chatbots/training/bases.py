@@ -12,32 +12,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from chatbots.config_values import ConfigError
 from chatbots.models.catalogue import MODELS
+from chatbots.outside import ValuesError, yaml_read
 
 CONFIGS = Path(__file__).parent / "configs"
 """Where a base without a folder in its name is looked for, beside the config's own folder."""
-
-
-def yaml_read(path: Path) -> Any:
-    """What a YAML file holds.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def base_find(name: str, beside: Path) -> Path:
     """The file of a base: by its path, relative to `beside`, or by its name among the project's configs.
 
     Raises:
-        ConfigError: there is none, with those there are.
+        ValuesError: there is none, with those there are.
     """
     file = Path(name).expanduser()
     file = file if file.suffix else file.with_suffix(".yaml")
@@ -45,18 +31,18 @@ def base_find(name: str, beside: Path) -> Path:
         if (folder / file).is_file():
             return folder / file
     there = ", ".join(sorted(path.stem for path in CONFIGS.glob("*.yaml")))
-    raise ConfigError(f"base is {name!r}, and there is no such file in {beside}; there is {there}")
+    raise ValuesError(f"base is {name!r}, and there is no such file in {beside}; there is {there}")
 
 
 def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """The config's values laid over those of a base.
 
     Raises:
-        ConfigError: the base cannot be read or holds no keys.
+        ValuesError: the base cannot be read or holds no keys.
     """
     found = yaml_read(base)
     if not isinstance(found, Mapping):
-        raise ConfigError(f"{base} is {found!r}; keys are wanted")
+        raise ValuesError(f"{base} is {found!r}; it must be a mapping")
     shared = {key: value for key, value in found.items() if key not in MODELS}
     own = found.get(str(values.get("model"))) or {}
     merged = _over(shared, own)

@@ -1,4 +1,4 @@
-"""What a training is asked to do: a YAML file, read into frozen dataclasses and checked before any work starts.
+"""What a training is asked to do: a YAML file, read into models and checked before any work starts.
 
     name: hred-small
     model: hred
@@ -12,21 +12,32 @@ Defaults are the paper's (Ghandeharioun et al. 2019; fact sheet sections 6 and 7
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from chatbots.config_values import ConfigError, at_least, config_values_read
+from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, field_validator
+
 from chatbots.corpora.formats import FORMATS
 from chatbots.corpora.text import RECOMMENDED, TOKENISERS
 from chatbots.encoders.named import GOEMOTIONS
 from chatbots.identity import canonical_json
 from chatbots.models.catalogue import MODELS, config_read
-from chatbots.names import nearest_names
-from chatbots.training.bases import base_applied, base_find, yaml_read
+from chatbots.models.tokens import VocabularySize
+from chatbots.outside import (
+    Many,
+    Mistake,
+    Number,
+    Share,
+    Size,
+    Values,
+    ValuesError,
+    values_read,
+    yaml_read,
+)
+from chatbots.outside_types import Wanted
+from chatbots.training.bases import base_applied, base_find
 from chatbots.training.ei import EITraining
 
 EVERYDAY = "everyday"
@@ -35,9 +46,16 @@ EVERYDAY = "everyday"
 WITH_EI = ("hred", "vhred", "vhcr")
 WITH_LATENTS = ("vhred", "vhcr")
 
+_FolderName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^./\\\x00][^/\\\x00]*$"),
+    Wanted("the plain name of a folder"),
+]
+_Limit = Annotated[int, Field(ge=0)]
+_HeldOut = Annotated[Number, Field(gt=0, lt=0.5)]
 
-@dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
+
+class CorpusConfig(Values):
     """One corpus.
 
     Attributes:
@@ -48,22 +66,12 @@ class CorpusConfig:
     """
 
     path: str
-    format: str = "jsonl"
-    repeat: int = 1
+    format: Literal[FORMATS] = "jsonl"  # type: ignore[valid-type]
+    repeat: Size = 1
     licence: str = ""
 
-    def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            near = nearest_names(self.format, list(FORMATS), limit=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise ConfigError(
-                f"format is {self.format!r}; {hint}It must be one of {', '.join(FORMATS)}"
-            )
-        at_least(self, repeat=1)
 
-
-@dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Values):
     """From corpora to batches.
 
     Attributes:
@@ -80,35 +88,20 @@ class DataConfig:
         split_seed: of that choice.
     """
 
-    corpora: tuple[CorpusConfig, ...]
-    tokeniser: str = RECOMMENDED
-    max_words: int = 20_000
-    min_count: int = 5
-    n_utterances: int = 10
+    corpora: Annotated[Many[CorpusConfig], Field(min_length=1)]
+    tokeniser: Literal[tuple(TOKENISERS)] = RECOMMENDED  # type: ignore[valid-type]
+    max_words: VocabularySize = 20_000
+    min_count: Size = 5
+    n_utterances: int = Field(10, ge=2)
     windows: Literal["first", "slide"] = "first"
-    max_tokens: int = 30
+    max_tokens: int = Field(30, ge=2)
     whole_sentences: bool = False
-    validation: float = 0.1
-    test: float = 0.1
+    validation: _HeldOut = 0.1
+    test: _HeldOut = 0.1
     split_seed: int = 0
 
-    def __post_init__(self) -> None:
-        if not self.corpora:
-            raise ConfigError("corpora is empty; at least one corpus is wanted")
-        if self.tokeniser not in TOKENISERS:
-            raise ConfigError(
-                f"tokeniser is {self.tokeniser!r}; it must be one of {', '.join(TOKENISERS)}"
-            )
-        at_least(self, max_words=5, min_count=1, n_utterances=2, max_tokens=2)
-        for name in ("validation", "test"):
-            if not 0 < getattr(self, name) < 0.5:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}; a share above 0 and below 0.5 is wanted"
-                )
 
-
-@dataclass(frozen=True, kw_only=True)
-class OptimiserConfig:
+class OptimiserConfig(Values):
     """Adam over epochs.
 
     Attributes:
@@ -124,26 +117,19 @@ class OptimiserConfig:
         max_skipped: most batches left out because their gradient is not finite; beyond, the training stops.
     """
 
-    batch_size: int = 64
-    lr: float = 1e-4
+    batch_size: Size = 64
+    lr: Number = Field(1e-4, gt=0)
     schedule: Literal["constant", "linear"] = "constant"
-    warmup: int = 0
-    clip: float = 1.0
-    epochs: int = 30
-    max_batches: int = 0
-    patience: int = 3
+    warmup: _Limit = 0
+    clip: Number = Field(1.0, gt=0)
+    epochs: Size = 30
+    max_batches: _Limit = 0
+    patience: _Limit = 3
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    max_skipped: int = 10
-
-    def __post_init__(self) -> None:
-        at_least(self, batch_size=1, epochs=1, max_batches=0, patience=0, warmup=0, max_skipped=0)
-        for name in ("lr", "clip"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be above 0")
+    max_skipped: _Limit = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegularisationConfig:
+class RegularisationConfig(Values):
     """What keeps latent variables from being ignored.
 
     Attributes:
@@ -152,19 +138,12 @@ class RegularisationConfig:
         sentence_drop: share of the utterances hidden from VHCR's context.
     """
 
-    kl_batches: int = 25_000
-    word_drop: float = 0.0
-    sentence_drop: float = 0.0
-
-    def __post_init__(self) -> None:
-        at_least(self, kl_batches=0)
-        for name in ("word_drop", "sentence_drop"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; from 0 to below 1 is wanted")
+    kl_batches: _Limit = 25_000
+    word_drop: Share = 0.0
+    sentence_drop: Share = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class StartConfig:
+class StartConfig(Values):
     """Where the weights begin.
 
     Attributes:
@@ -183,8 +162,7 @@ class StartConfig:
     listening: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldOutConfig:
+class HeldOutConfig(Values):
     """How the finished model is measured.
 
     Attributes:
@@ -194,17 +172,13 @@ class HeldOutConfig:
         beam: hypotheses of the search for those; 1: greedy.
     """
 
-    samples: int = 100
-    max_windows: int = 0
-    max_replies: int = 0
-    beam: int = 1
-
-    def __post_init__(self) -> None:
-        at_least(self, samples=1, max_windows=0, max_replies=0, beam=1)
+    samples: Size = 100
+    max_windows: _Limit = 0
+    max_replies: _Limit = 0
+    beam: Size = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeepingConfig:
+class KeepingConfig(Values):
     """When something is written.
 
     Attributes:
@@ -213,16 +187,12 @@ class KeepingConfig:
         validate_every: batches between two validations; 0: at the end of each epoch.
     """
 
-    log_every: int = 50
-    save_every: int = 1000
-    validate_every: int = 0
-
-    def __post_init__(self) -> None:
-        at_least(self, log_every=1, save_every=1, validate_every=0)
+    log_every: Size = 50
+    save_every: Size = 1000
+    validate_every: _Limit = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(Values):
     """Everything a training is asked to do. Equal configs on equal data train equal models.
 
     Attributes:
@@ -231,55 +201,73 @@ class TrainingConfig:
         sizes: the model's own config without V and ei, which follow from the data and from `ei`.
         seed: of the first weights, the order of batches, and everything drawn.
         title: a name for people.
-        data_folder: where relative paths of corpora begin; given by the caller, not by the file.
     """
 
-    name: str
-    model: str
+    # What a validator below looks at stands before what it checks.
+    name: _FolderName
+    model: Literal[tuple(MODELS)]  # type: ignore[valid-type]
     data: DataConfig
-    sizes: dict[str, Any] = field(default_factory=dict)
+    sizes: dict[str, Any] = Field(default_factory=dict, validate_default=True)
     ei: EITraining | None = None
-    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
-    regularisation: RegularisationConfig = field(default_factory=RegularisationConfig)
-    start: StartConfig = field(default_factory=StartConfig)
-    held_out: HeldOutConfig = field(default_factory=HeldOutConfig)
-    keeping: KeepingConfig = field(default_factory=KeepingConfig)
-    seed: int = 0
+    optimiser: OptimiserConfig = OptimiserConfig()
+    regularisation: RegularisationConfig = RegularisationConfig()
+    start: StartConfig = StartConfig()
+    held_out: HeldOutConfig = HeldOutConfig()
+    keeping: KeepingConfig = KeepingConfig()
+    seed: int = Field(0, ge=0, le=2**63 - 1)
     title: str = ""
-    data_folder: str = "."
+    _folder: Path = PrivateAttr(Path())
 
-    def __post_init__(self) -> None:
-        if self.model not in MODELS:
-            raise ConfigError(f"model is {self.model!r}; it must be one of {', '.join(MODELS)}")
-        if not self.name or Path(self.name).name != self.name or self.name.startswith("."):
-            raise ConfigError(f"name is {self.name!r}; the plain name of a folder is wanted")
-        for key in ("V", "ei"):
-            if key in self.sizes:
-                where = "the vocabulary" if key == "V" else "the key ei beside sizes"
-                raise ConfigError(f"sizes.{key} is no key here; it follows from {where}")
-        try:
-            config_read(self.model, {"V": self.data.max_words, **self.sizes})
-        except ConfigError as error:
-            raise ConfigError(f"sizes.{error}") from None
-        if self.ei is not None and self.model not in WITH_EI:
-            raise ConfigError(
-                f"ei is given for {self.model!r}, which has no context to teach; "
-                f"only {', '.join(WITH_EI)} have"
+    @field_validator("sizes")
+    @classmethod
+    def _sizes_fit_the_model(cls, sizes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        found = [
+            Mistake(key, f"{key} is no key here; it follows from {where}")
+            for key, where in (("V", "the vocabulary"), ("ei", "the key ei beside sizes"))
+            if key in sizes
+        ]
+        own = {key: value for key, value in sizes.items() if key not in ("V", "ei")}
+        if "model" in info.data:
+            max_words = info.data["data"].max_words if "data" in info.data else 5
+            try:
+                config_read(info.data["model"], {"V": max_words, **own})
+            except ValuesError as error:
+                found += error.mistakes
+        if found:
+            raise ValuesError(found)
+        return sizes
+
+    @field_validator("ei")
+    @classmethod
+    def _ei_has_a_context(cls, ei: EITraining | None, info: ValidationInfo) -> EITraining | None:
+        model = info.data.get("model", WITH_EI[0])
+        if ei is not None and model not in WITH_EI:
+            raise ValueError(
+                f"it must be left out: {model} has no context to teach; only {', '.join(WITH_EI)} have"
             )
-        if self.regularisation.sentence_drop and self.model != "vhcr":
-            raise ConfigError(
-                f"regularisation.sentence_drop is {self.regularisation.sentence_drop}; only vhcr has it"
-            )
-        if not 0 <= self.seed < 2**63:
-            raise ConfigError(f"seed is {self.seed}; from 0 to 2^63 - 1 is wanted")
-        if self.start.word_vectors and not self.start.weights and "E" in self.sizes:
+        return ei
+
+    @field_validator("regularisation")
+    @classmethod
+    def _sentence_drop_is_known(
+        cls, regularisation: RegularisationConfig, info: ValidationInfo
+    ) -> RegularisationConfig:
+        if regularisation.sentence_drop and info.data.get("model", "vhcr") != "vhcr":
+            raise ValueError(f"sentence_drop is {regularisation.sentence_drop}; only vhcr has it")
+        return regularisation
+
+    @field_validator("start")
+    @classmethod
+    def _word_vectors_fit(cls, start: StartConfig, info: ValidationInfo) -> StartConfig:
+        size = info.data.get("sizes", {}).get("E")
+        if start.word_vectors and not start.weights and size is not None:
             from chatbots.encoders.words import DIMENSION
 
-            if self.sizes["E"] != DIMENSION:
-                raise ConfigError(
-                    f"start.word_vectors needs sizes.E of {DIMENSION}, the width of the static word "
-                    f"vectors; it is {self.sizes['E']}"
+            if size != DIMENSION:
+                raise ValueError(
+                    f"word_vectors needs sizes.E of {DIMENSION}, the width of the static word vectors; it is {size}"
                 )
+        return start
 
     @property
     def digest(self) -> str:
@@ -289,8 +277,8 @@ class TrainingConfig:
     @property
     def decisive(self) -> dict[str, Any]:
         """Those values, as plain ones."""
-        values = dataclasses.asdict(self)
-        for name in ("title", "data_folder", "held_out", "keeping"):
+        values = self.model_dump()
+        for name in ("title", "held_out", "keeping"):
             del values[name]
         values["keeping"] = {"validate_every": self.keeping.validate_every}
         for corpus in values["data"]["corpora"]:
@@ -305,8 +293,14 @@ class TrainingConfig:
 
     @property
     def folder(self) -> Path:
-        """Where relative paths begin."""
-        return Path(self.data_folder).expanduser()
+        """Where relative paths of corpora and encoders begin; not part of the file."""
+        return self._folder
+
+    def in_folder(self, folder: Path | str) -> TrainingConfig:
+        """Return the same config with its relative paths beginning in `folder`."""
+        placed = self.model_copy()
+        placed._folder = Path(folder).expanduser()
+        return placed
 
     def corpus_path(self, corpus: CorpusConfig) -> Path:
         """Where a corpus of the user's is."""
@@ -322,7 +316,7 @@ def config_load(path: Path | str, data: Path | str | None = None, base: str = ""
             that it stands beside the one without.
 
     Raises:
-        ConfigError: naming the file, the key and what is allowed.
+        ValuesError: with the file and all its mistakes.
     """
     path = Path(path)
     values = yaml_read(path)
@@ -335,43 +329,44 @@ def config_load(path: Path | str, data: Path | str | None = None, base: str = ""
                 values = base_applied(values, added := base_find(base, Path()))
                 values["name"] = f"{values.get('name')}-{added.stem}"
         return config_check(values, path.parent if data is None else data)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+    except ValuesError as error:
+        raise ValuesError(error.mistakes, path) from None
 
 
 def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | None:
     """The config, in the folder of `path`, of the training whose weights `config` starts from; None if none.
 
     Raises:
-        ConfigError: the one that is there cannot be used.
+        ValuesError: the one that is there cannot be used.
     """
     if not config.start.weights:
         return None
     for beside in sorted(Path(path).parent.glob("*.yaml")):
         values = yaml_read(beside)
         if isinstance(values, Mapping) and values.get("name") == config.start.weights:
-            return config_load(beside, config.data_folder)
+            return config_load(beside, config.folder)
     return None
 
 
-def config_check(values: Mapping[str, Any], data: Path | str = ".") -> TrainingConfig:
-    """The same from plain values, for notebooks.
+def config_check(values: Any, data: Path | str = ".") -> TrainingConfig:
+    """Return the same from plain values, for notebooks.
 
     Raises:
-        ConfigError: naming the key and what is allowed.
+        ValuesError: with all mistakes; what is not on this machine is told once everything else is right.
     """
-    if isinstance(values, Mapping) and "data_folder" in values:
-        raise ConfigError("data_folder is no key of a file; give the folder beside it (--data)")
-    config: TrainingConfig = config_values_read(TrainingConfig, values)
-    config = dataclasses.replace(config, data_folder=str(data))
-    for i, corpus in enumerate(config.data.corpora):
-        if corpus.path != EVERYDAY and not config.corpus_path(corpus).exists():
-            raise ConfigError(
-                f"data.corpora[{i}].path is {corpus.path!r}, and there is no {config.corpus_path(corpus)}; "
-                "give the folder that holds the corpora with --data"
-            )
-    if config.ei is not None:
-        for encoder in config.ei.encoders(config.folder):
-            if reason := encoder.unavailable_reason():
-                raise ConfigError(f"an encoder of ei cannot be used: {reason}")
+    config = values_read(TrainingConfig, values, what="the config").in_folder(data)
+    missing = [
+        Mistake(
+            f"data.corpora[{i}].path",
+            f"data.corpora[{i}].path is {corpus.path!r}, and there is no {config.corpus_path(corpus)}; give the "
+            "folder that holds the corpora with --data",
+        )
+        for i, corpus in enumerate(config.data.corpora)
+        if corpus.path != EVERYDAY and not config.corpus_path(corpus).exists()
+    ]
+    for encoder in config.ei.encoders(config.folder) if config.ei else ():
+        if reason := encoder.unavailable_reason():
+            missing.append(Mistake("ei", f"an encoder of ei cannot be used: {reason}"))
+    if missing:
+        raise ValuesError(missing)
     return config

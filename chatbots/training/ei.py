@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from chatbots.config_values import ConfigError, at_least
+from pydantic import Field, model_validator
+
 from chatbots.encoders.named import (
     DEEPMOJI,
     INFERSENT,
@@ -17,6 +17,7 @@ from chatbots.encoders.named import (
     sentence_encoder_named,
 )
 from chatbots.encoders.sentence import MINILM
+from chatbots.outside import Mistake, Number, Size, Values, ValuesError
 
 if TYPE_CHECKING:
     from chatbots.encoders.emotion import EmotionEncoder
@@ -32,8 +33,7 @@ TOLERANCE = 3.0
 """How far from the paper's weights on MiniLM a weight may be before it is worth a warning."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EITraining:
+class EITraining(Values):
     """EI regularisation: what the context is taught to tell (paper, section 3.2).
 
     Attributes:
@@ -51,32 +51,36 @@ class EITraining:
 
     heads: Literal["both", "emotion", "sentence"] = "both"
     input_only: bool = False
-    e: int = 128
-    s: int = 4000
-    w_emo: float = 25.0
-    w_inf: float = 25_000.0
+    e: Size = 128
+    s: Size = 4000
+    w_emo: Number = Field(25.0, ge=0)
+    w_inf: Number = Field(25_000.0, ge=0)
     emotion_encoder: Literal["goemotions", "deepmoji"] = "goemotions"
     sentence_encoder: str = MINILM
     deepmoji: DeepMojiFiles | None = None
     infersent: InferSentFiles | None = None
-    variance: float = 0.95
+    variance: Number = Field(0.95, gt=0, le=1)
     compat_relu_emotion: bool = False
     compat_input_only_attached: bool = False
 
-    def __post_init__(self) -> None:
-        at_least(self, e=1, s=1, w_emo=0, w_inf=0)
-        if not 0 < self.variance <= 1:
-            raise ConfigError(f"variance is {self.variance}; above 0 and up to 1 is wanted")
+    @model_validator(mode="after")
+    def _encoders_have_their_files(self) -> EITraining:
+        found = []
         for key, name in (("emotion_encoder", DEEPMOJI), ("sentence_encoder", INFERSENT)):
             chosen, files = getattr(self, key) == name, getattr(self, name)
             if chosen and files is None:
                 keys = "weights, vocabulary" if name == DEEPMOJI else "weights, vectors"
-                raise ConfigError(f"{key} is {name}; name its files: {name}: {{{keys}}}")
+                wanted = f"{key} is {name}; name its files: {name}: {{{keys}}}"
+                found.append(Mistake(key, wanted))
             if files is not None and not chosen:
-                raise ConfigError(
+                wanted = (
                     f"{name} names files, and {key} is {getattr(self, key)!r}, which does not read them; set "
                     f"{key} to {name}, or leave {name} out"
                 )
+                found.append(Mistake(name, wanted))
+        if found:
+            raise ValuesError(found)
+        return self
 
     def encoders(self, folder: Path, device: str = "cpu") -> tuple[EmotionEncoder, SentenceEncoder]:
         """The two encoders, not loaded.
@@ -128,7 +132,7 @@ def weight_check(ei: EITraining, variance: float, words_nats: float) -> float:
         What the sentence loss weighs at first, in nats a batch; 0 where no head is taught by it.
 
     Raises:
-        ConfigError: it outweighs the words; the message has the weights that would be like the paper's.
+        ValuesError: it outweighs the words; the message has the weights that would be like the paper's.
     """
     if ei.heads == "emotion" or (ei.input_only and not ei.compat_input_only_attached):
         return 0.0
@@ -148,7 +152,7 @@ def weight_check(ei: EITraining, variance: float, words_nats: float) -> float:
         f"{_shown(highest / variance)} does"
     )
     if nats > words_nats:
-        raise ConfigError(
+        raise ValuesError(
             f"ei.{told}; the model would learn to tell sentences and not to speak. {alike}"
         )
     if not lowest / TOLERANCE <= nats <= highest * TOLERANCE:

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def train(
         watch: called after every batch; what it raises ends the training, which can be gone on with.
 
     Raises:
-        ConfigError, CorpusError, EncoderError: the config, a corpus or an encoder cannot be used.
+        ValuesError, CorpusError, EncoderError: the config, a corpus or an encoder cannot be used.
         StateError: the folder holds the training of another config or corpus.
         TrainingError: too many gradients are not finite, or another process trains in this folder.
     """
@@ -330,7 +330,7 @@ class _Training:
             training={
                 "config": config.decisive,
                 "config_digest": config.digest,
-                "corpora": [asdict(c) for c in config.data.corpora],
+                "corpora": [c.model_dump() for c in config.data.corpora],
                 "n_dialogues": data.n_dialogues,
                 "encoders": data.targets.encoders if data.targets else {},
                 "best_step": progress.best_step,

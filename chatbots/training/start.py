@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from chatbots.checkpoints import CheckpointError, checkpoint_load
-from chatbots.config_values import ConfigError
 from chatbots.corpora.vocabulary import Vocabulary
 from chatbots.corpora.windows import NONE
 from chatbots.identity import derive_seed
@@ -18,6 +17,7 @@ from chatbots.models.catalogue import config_read, model_build
 from chatbots.models.dialogue_model import DialogueModel
 from chatbots.models.layers import ContextRNN, ReplyDecoder
 from chatbots.models.tokens import PAD, SPECIAL_TOKENS
+from chatbots.outside import ValuesError
 from chatbots.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def model_start(config: TrainingConfig, data: TrainingData, output: Path) -> Dia
         output: folder of this training; `start.weights` names one beside it.
 
     Raises:
-        ConfigError: `start.weights` is no finished training of the same vocabulary.
+        ValuesError: `start.weights` is no finished training of the same vocabulary.
     """
     values = {**config.sizes, "V": len(data.vocabulary)}
     if config.ei is not None and data.targets is not None:
@@ -124,9 +124,9 @@ def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> No
     try:
         other, words, _ = checkpoint_load(folder)
     except CheckpointError as error:
-        raise ConfigError(f"start.weights: {error}; train that one first") from error
+        raise ValuesError(f"start.weights: {error}; train that one first") from error
     if words.digest != vocabulary.digest:
-        raise ConfigError(
+        raise ValuesError(
             f"start.weights: {folder} has another vocabulary ({len(words)} words, here {len(vocabulary)}); "
             "give both trainings the same data"
         )
@@ -140,7 +140,7 @@ def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> No
                 a <= b for a, b in zip(block.shape, ours.shape, strict=True)
             )
             if not fits:
-                raise ConfigError(
+                raise ValuesError(
                     f"start.weights: {name} has shape {tuple(block.shape)} in {folder} and "
                     f"{tuple(ours.shape)} here; give both trainings the same sizes"
                 )

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from chatbots.config_values import ConfigError
 from chatbots.encoders import emotion_training
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.emotion import EmotionHead, head_forward
@@ -34,12 +33,13 @@ from chatbots.encoders.emotion_training import (
 )
 from chatbots.encoders.sentence import sentence_encoder
 from chatbots.encoders.valence import LABELS
+from chatbots.outside import ValuesError
 
 test_figures.__test__ = False  # no test, though its name begins like one
 SMALL = EmotionTraining(
     hidden=16, dropout=0.0, input_dropout=0.0, learning_rate=0.05, batch_size=30, epochs=20
 )
-SMALL_VALUES = {name: getattr(SMALL, name) for name in SMALL.__slots__}
+SMALL_VALUES = SMALL.model_dump()
 JOY, ANGER = LABELS.index("joy"), LABELS.index("anger")
 
 
@@ -201,11 +201,20 @@ def test_neutral_texts_are_left_out_of_the_polarity(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"split": "train", "text": "x", "labels": ["glee"]}, "line 181.*'glee'"),
-        ({"split": "train", "text": "x"}, "'labels'"),
-        ({"split": "dev", "text": "x", "labels": ["joy"]}, "'dev'"),
-        ({"split": "train", "text": "x", "labels": []}, "no label"),
-        ("{broken", "line 181 is not JSON"),
+        (
+            {"split": "train", "text": "x", "labels": ["glee"]},
+            r"line 181: labels\[0\] is 'glee'; did you mean",
+        ),
+        ({"split": "train", "text": "x"}, "line 181: labels is missing; it must be a list"),
+        (
+            {"split": "dev", "text": "x", "labels": ["joy"]},
+            "split is 'dev'; it must be one of train, valid, test",
+        ),
+        (
+            {"split": "train", "text": "x", "labels": []},
+            r"labels is \[\]; it must be a list that is not empty",
+        ),
+        ("{broken", "line 181: the line is not JSON"),
     ],
 )
 def test_bad_lines_are_named(tmp_path: Path, line: object, message: str) -> None:
@@ -225,12 +234,12 @@ def test_the_configuration_is_checked(tmp_path: Path) -> None:
     for content, message in (
         ("hiden: 3", "hidden"),
         ("dropout: 1.5", "dropout is 1.5"),
-        ("epochs: 0", "1 or more"),
+        ("epochs: 0", "at least 1"),
         ("learning_rate: fast", "a number"),
-        ("- hidden", "keys"),
+        ("- hidden", "a mapping"),
     ):
         path.write_text(content)
-        with pytest.raises(ConfigError, match=message):
+        with pytest.raises(ValuesError, match=message):
             config_read(path)
 
 

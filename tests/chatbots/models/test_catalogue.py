@@ -12,7 +12,7 @@ from torch import nn
 
 from chatbots.models.catalogue import (
     MODELS,
-    ConfigError,
+    ValuesError,
     config_read,
     config_write,
     model_build,
@@ -57,25 +57,33 @@ def test_configs_go_to_plain_values_and_back(name):
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("hrde", {}, "model is 'hrde'; it must be one of hred, vhred"),
+        ("hrde", {}, "model is 'hrde'; did you mean hred? It must be one of hred, vhred"),
         ("hred", {"V": 9, "H_E": 4}, "H_E is no key here; did you mean H_e"),
         ("hred", {}, "V is missing"),
-        ("hred", {"V": "9"}, "V is '9'; a whole number is wanted"),
-        ("hred", {"V": True}, "V is True; a whole number"),
-        ("hred", {"V": 4}, "V is 4; the 4 special tokens and a word make 5"),
-        ("hred", {"V": 9, "C": 0}, "C is 0; it must be 1 or more"),
-        ("hred", {"V": 9, "dropout": 1}, "dropout is 1.0"),
+        ("hred", {"V": "9"}, "V is '9'; it must be a whole number of at least 5"),
+        ("hred", {"V": True}, "V is True; it must be a whole number"),
+        (
+            "hred",
+            {"V": 4},
+            "V is 4; it must be a whole number of at least 5: the 4 special tokens and a word",
+        ),
+        ("hred", {"V": 9, "C": 0}, "C is 0; it must be a whole number of at least 1"),
+        (
+            "hred",
+            {"V": 9, "dropout": 1},
+            "dropout is 1; it must be a number at least 0 and below 1",
+        ),
         ("vhred", {"V": 9, "Z": 0}, "Z is 0"),
-        ("vhred", {"V": 9, "bow": 1}, "bow is 1; true or false is wanted"),
+        ("vhred", {"V": 9, "bow": 1}, "bow is 1; it must be true or false"),
         ("vhred", {"V": 9, "ei": {"em": 4}}, "ei.em is no key here; did you mean e"),
         ("vhred", {"V": 9, "ei": {"D": 0}}, "ei.D is 0"),
-        ("vhred", {"V": 9, "ei": 3}, "ei is 3; keys are wanted"),
+        ("vhred", {"V": 9, "ei": 3}, "ei is 3; it must be a mapping"),
         ("vhcr", {"V": 9, "infer_z_conv": True, "compat_redraw_z_conv": True}, "exclude"),
         ("transformer", {"V": 9, "d_model": 10, "n_heads": 4}, "d_model is 10"),
     ],
 )
 def test_wrong_configs_are_explained(name, values, message):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ValuesError) as caught:
         config_read(name, values)
     assert message in str(caught.value)
 

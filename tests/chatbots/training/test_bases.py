@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chatbots.config_values import ConfigError
 from chatbots.encoders.named import InferSentFiles
 from chatbots.generation.checkpoint_options import CheckpointOptions
 from chatbots.models.catalogue import config_read
 from chatbots.models.hred import HREDConfig
 from chatbots.models.vhcr import VHCRConfig
 from chatbots.models.vhred import VHREDConfig
+from chatbots.outside import ValuesError
 from chatbots.training.bases import CONFIGS, base_applied
 from chatbots.training.config import config_load
 from chatbots.training.ei import EITraining
@@ -75,7 +75,7 @@ def test_the_base_names_what_a_bot_wants_too() -> None:
 
 def test_files_that_are_not_there_are_named_with_how_to_have_them(data: Path) -> None:
     (data / "infersent" / "infersent1.pkl").unlink()
-    with pytest.raises(ConfigError, match=r"infersent1\.pkl; to have it"):
+    with pytest.raises(ValuesError, match=r"infersent1\.pkl; to have it"):
         config_load(CONFIGS / "table9" / "cornell-hred-ei.yaml", data, "compat-2019")
 
 
@@ -103,5 +103,5 @@ def test_a_config_names_its_base(tmp_path: Path) -> None:
     found = config_load(own)
     assert (found.name, found.seed, found.data.corpora[0].path) == ("own", 4, "everyday")
     own.write_text(yaml.safe_dump({"base": "compat-2018", "name": "own", "model": "hred"}))
-    with pytest.raises(ConfigError, match=r"own\.yaml: base is 'compat-2018'.*compat-2019"):
+    with pytest.raises(ValuesError, match=r"own\.yaml: base is 'compat-2018'.*compat-2019"):
         config_load(own)

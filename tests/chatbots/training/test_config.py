@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chatbots.config_values import ConfigError
 from chatbots.models.catalogue import config_read
+from chatbots.outside import ValuesError
 from chatbots.training import config as subject
 from chatbots.training.config import config_check, config_load
 from tests.chatbots.training.builders import SIZES, config, corpus_write
@@ -25,20 +25,23 @@ GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
             {"optimizer": {}},
             "optimizer is no key here; did you mean optimiser? Allowed: name, model",
         ),
-        ({"model": "hrde"}, "model is 'hrde'; it must be one of hred, vhred"),
-        ({"name": "../a"}, "name is '../a'; the plain name of a folder"),
-        ({"sizes": {"E": 0}}, "sizes.E is 0; it must be 1 or more"),
+        ({"model": "hrde"}, "model is 'hrde'; did you mean hred? It must be one of hred, vhred"),
+        ({"name": "../a"}, "name is '../a'; it must be the plain name of a folder"),
+        ({"sizes": {"E": 0}}, "sizes.E is 0; it must be a whole number of at least 1"),
         ({"sizes": {"V": 9}}, "sizes.V is no key here; it follows from the vocabulary"),
         ({"sizes": {"ei": {}}}, "sizes.ei is no key here; it follows from the key ei beside sizes"),
         ({"sizes": {"Z": 9}}, "sizes.Z is no key here"),
-        ({"sizes": 3}, "sizes is 3; keys are wanted"),
-        ({"data": {"corpora": []}}, "data.corpora is empty"),
-        ({"data": {"corpora": "talk"}}, "data.corpora is 'talk'; a list is wanted"),
+        ({"sizes": 3}, "sizes is 3; it must be a mapping"),
+        ({"data": {"corpora": []}}, "data.corpora is []; it must be a list that is not empty"),
+        (
+            {"data": {"corpora": "talk"}},
+            "data.corpora is 'talk'; it must be a list that is not empty",
+        ),
         (
             {"data": {"corpora": [{"path": "no.jsonl"}]}},
             "data.corpora[0].path is 'no.jsonl', and there",
         ),
-        ({"data": {"corpora": [{"path": 3}]}}, "data.corpora[0].path is 3; a text is wanted"),
+        ({"data": {"corpora": [{"path": 3}]}}, "data.corpora[0].path is 3; it must be a text"),
         (
             {"data": {"corpora": [{"path": "everyday", "format": "cornel"}]}},
             "data.corpora[0].format is 'cornel'; did you mean cornell? It must be one of",
@@ -48,44 +51,102 @@ GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
             "data.windows is 'all'; it must be one of first, slide",
         ),
         (
-            {"data": DATA | {"tokeniser": "bpe"}},
-            "data.tokeniser is 'bpe'; it must be one of words-1",
+            {"data": DATA | {"tokeniser": "words-2"}},
+            "data.tokeniser is 'words-2'; did you mean words-1? It must be one of words-1",
         ),
-        ({"data": DATA | {"max_words": 4}}, "data.max_words is 4; it must be 5 or more"),
+        (
+            {"data": DATA | {"max_words": 4}},
+            "data.max_words is 4; it must be a whole number of at least 5: the 4 special tokens and a word",
+        ),
         ({"data": DATA | {"test": 0.7}}, "data.test is 0.7"),
         ({"ei": {"heads": "all"}}, "ei.heads is 'all'; it must be one of both, emotion, sentence"),
-        ({"ei": {"w_emo": -1}}, "ei.w_emo is -1.0; it must be 0 or more"),
-        ({"ei": {}, "model": "seq2seq", "sizes": {}}, "ei is given for 'seq2seq'"),
-        ({"optimiser": {"lr": 0}}, "optimiser.lr is 0.0; it must be above 0"),
-        ({"optimiser": {"lr": "fast"}}, "optimiser.lr is 'fast'; a number is wanted"),
-        ({"optimiser": {"lr": float("nan")}}, "optimiser.lr is nan; a number is wanted"),
-        ({"optimiser": {"epochs": 1.5}}, "optimiser.epochs is 1.5; a whole number is wanted"),
+        ({"ei": {"w_emo": -1}}, "ei.w_emo is -1; it must be a number of at least 0"),
+        (
+            {"ei": {}, "model": "seq2seq", "sizes": {}},
+            "ei is {}; it must be left out: seq2seq has no context to teach",
+        ),
+        ({"optimiser": {"lr": 0}}, "optimiser.lr is 0; it must be a number above 0"),
+        ({"optimiser": {"lr": "fast"}}, "optimiser.lr is 'fast'; it must be a number above 0"),
+        ({"optimiser": {"lr": float("nan")}}, "optimiser.lr is nan; it must be a number above 0"),
+        (
+            {"optimiser": {"epochs": 1.5}},
+            "optimiser.epochs is 1.5; it must be a whole number of at least 1",
+        ),
         (
             {"optimiser": {"precision": "fp8"}},
             "optimiser.precision is 'fp8'; it must be one of auto",
         ),
-        ({"regularisation": {"word_drop": 1}}, "regularisation.word_drop is 1.0"),
-        ({"regularisation": {"sentence_drop": 0.1}}, "sentence_drop is 0.1; only vhcr has it"),
+        (
+            {"regularisation": {"word_drop": 1}},
+            "regularisation.word_drop is 1; it must be a number at least 0 and below 1",
+        ),
+        (
+            {"regularisation": {"sentence_drop": 0.1}},
+            "regularisation.sentence_drop is 0.1; only vhcr has it",
+        ),
         ({"start": {"word_vectors": True}}, "start.word_vectors needs sizes.E of 256"),
-        ({"held_out": {"beam": 0}}, "held_out.beam is 0; it must be 1 or more"),
-        ({"seed": -1}, "seed is -1; from 0"),
-        ({"data_folder": "/"}, "data_folder is no key of a file"),
+        ({"held_out": {"beam": 0}}, "held_out.beam is 0; it must be a whole number of at least 1"),
+        ({"seed": -1}, "seed is -1; it must be a whole number from 0"),
+        ({"data_folder": "/"}, "data_folder is no key here"),
     ],
 )
 def test_mistakes_are_named(tmp_path, changes, message):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ValuesError) as caught:
         config_check(GOOD | changes, tmp_path)
     assert message in str(caught.value)
 
 
+def test_all_mistakes_are_told_at_once_with_their_places(tmp_path):
+    values = GOOD | {
+        "name": ".a",
+        "sizes": {"E": "big", "H_E": 8, "V": 9},
+        "data": DATA | {"windows": "slides", "test": 2},
+        "ei": {"deepmoji": {"weights": "a", "vocabulary": "b"}, "sentence_encoder": "infersent"},
+        "optimiser": {"lr": 0, "epoch": 3},
+        "regularisation": {"sentence_drop": 0.25},
+        "start": {"word_vector": True},
+        "sede": 3,
+    }
+    with pytest.raises(ValuesError) as caught:
+        config_check(values, tmp_path)
+    assert {mistake.path for mistake in caught.value.mistakes} == {
+        *("name", "sizes.E", "sizes.H_E", "sizes.V", "data.windows", "data.test"),
+        *("ei.deepmoji", "ei.sentence_encoder", "optimiser.lr", "optimiser.epoch"),
+        *("regularisation.sentence_drop", "start.word_vector", "sede"),
+    }
+    said = str(caught.value)
+    assert said.startswith(
+        "13 mistakes: (1) name is '.a'; it must be the plain name of a folder; (2) "
+    )
+    for near in ("H_e", "slide", "epochs", "word_vectors", "seed"):
+        assert f"did you mean {near}?" in said
+
+
+def test_what_is_not_on_this_machine_is_told_at_once(tmp_path):
+    values = GOOD | {
+        "data": {"corpora": [{"path": "no.jsonl"}, {"path": "everyday"}, {"path": "none.gz"}]},
+        "ei": {"emotion_encoder": "deepmoji", "deepmoji": {"weights": "a", "vocabulary": "b"}},
+    }
+    with pytest.raises(ValuesError) as caught:
+        config_check(values, tmp_path)
+    assert [mistake.path for mistake in caught.value.mistakes] == [
+        "data.corpora[0].path",
+        "data.corpora[2].path",
+        "ei",
+    ]
+
+
 def test_a_file_that_is_no_config_is_named(tmp_path):
     path = tmp_path / "c.yaml"
-    for text, message in (("a: [", "c.yaml cannot be read"), ("- 3", "the config is [3]; keys")):
+    for text, message in (
+        ("a: [", "c.yaml cannot be read"),
+        ("- 3", "the config is [3]; it must be a mapping"),
+    ):
         path.write_text(text)
-        with pytest.raises(ConfigError, match=r"c\.yaml") as caught:
+        with pytest.raises(ValuesError, match=r"c\.yaml") as caught:
             config_load(path)
         assert message in str(caught.value)
-    with pytest.raises(ConfigError, match="name is missing"):
+    with pytest.raises(ValuesError, match="name is missing"):
         config_check({"model": "hred", "data": DATA})
 
 

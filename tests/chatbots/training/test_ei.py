@@ -11,11 +11,11 @@ import pytest
 
 from chatbots.bots.checkpoint import CheckpointBot
 from chatbots.checkpoints import checkpoint_manifest
-from chatbots.config_values import ConfigError
 from chatbots.conversation import Conversation
 from chatbots.encoders.cache import cache_folder_set
 from chatbots.encoders.deepmoji import DeepMojiEncoder
 from chatbots.encoders.infersent import InferSentEncoder
+from chatbots.outside import ValuesError
 from chatbots.serving import reply
 from chatbots.training import targets
 from chatbots.training.data import data_prepare
@@ -108,7 +108,7 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
     bot.load("cpu")
     contexts = [Conversation.from_texts(["do you like the dog?"], id="1", seed=1)]
     assert reply(bot, contexts)[0].text is not None
-    with pytest.raises(ConfigError, match=r"encoder_files\.deepmoji\.weight is no key here"):
+    with pytest.raises(ValuesError, match=r"encoder_files\.deepmoji\.weight is no key here"):
         CheckpointBot(name="b", folder=place, encoder_files={"deepmoji": {"weight": "a"}})
     files["infersent"] |= {"compat_padding": True}
     other = CheckpointBot(name="b", folder=place, encoder_files=files)
@@ -128,7 +128,10 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
             {"emotion_encoder": "deepmoji", "deepmoji": {"weights": "a", "vocabulary": "b"}},
             "an encoder of ei cannot be used: there is no file",
         ),
-        ({"emotion_encoder": "emoji"}, "ei.emotion_encoder is 'emoji'; it must be one of goemo"),
+        (
+            {"emotion_encoder": "emoji"},
+            "ei.emotion_encoder is 'emoji'; did you mean deepmoji? It must be one of goemo",
+        ),
         (
             {
                 "sentence_encoder": "infersent",
@@ -139,7 +142,7 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
     ],
 )
 def test_mistakes_are_named(folder: Path, ei: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ValuesError) as caught:
         config(folder, ei=ei)
     assert message in str(caught.value)
 
@@ -169,7 +172,7 @@ def test_another_scale_is_warned_of_with_the_equivalent(
 
 
 def test_a_sentence_loss_that_outweighs_the_words_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"ei\.w_inf is 25,000.*not to speak.*w_inf from 92\.5"):
+    with pytest.raises(ValuesError, match=r"ei\.w_inf is 25,000.*not to speak.*w_inf from 92\.5"):
         weight_check(OTHER, 1.0, WORDS)
 
 
@@ -190,7 +193,7 @@ def test_a_training_checks_it_before_it_begins(
 ) -> None:
     monkeypatch.setattr(targets, "embeddings_cached", lambda *a: 30 * fake_embeddings(*a))
     ei = {"sentence_encoder": "minilm", "s": 4, "e": 4}
-    with pytest.raises(ConfigError, match="not to speak"):
+    with pytest.raises(ValuesError, match="not to speak"):
         train(config(folder, ei=ei), folder / "out")
     monkeypatch.setattr(targets, "embeddings_cached", fake_embeddings)
     result = train(config(folder, ei=ei, **FEW), folder / "out")

@@ -95,9 +95,15 @@ def test_a_process_killed_in_the_middle_loses_nothing(config_file, tmp_path, vec
 
 def test_mistakes_are_one_line_before_any_work(config_file):
     values = yaml.safe_load(config_file.read_text())
-    config_file.write_text(yaml.safe_dump(values | {"optimizer": {}}))
-    with pytest.raises(CommandError, match=r"optimizer is no key here; did you mean optimiser\?"):
+    wrong = {"optimizer": {}, "sizes": {"E": 0}, "keeping": {"log_every": "often"}}
+    config_file.write_text(yaml.safe_dump(values | wrong))
+    with pytest.raises(CommandError) as caught:
         train(config_file)
+    assert caught.value.returncode == 1
+    said = str(caught.value)
+    assert said.startswith(f"{config_file}: 3 mistakes: (1) sizes.E is 0; it must be")
+    assert "(2) keeping.log_every is 'often'; it must be a whole number" in said
+    assert "(3) optimizer is no key here; did you mean optimiser? Allowed: name, model" in said
     config_file.write_text(yaml.safe_dump(values))
     with pytest.raises(CommandError, match=r"path is 'small\.jsonl', and there is no .*--data"):
         train(config_file, "--data", str(config_file.parent / "elsewhere"))
