@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import probability, share, span
+from evaluation.ratings import Ratings
 from evaluation.stats.compare import holm
 from evaluation.stats.correlation import Correlation, Method, correlate, within_groups
 from evaluation.storing import BY_TUPLE
@@ -127,15 +129,22 @@ class CorrelationMatrix:
         return self.summary()
 
 
-def dimension_matrix(cells: Cells, dimensions: Sequence[str], n: int) -> CorrelationMatrix:
-    """Return the matrix of the dimensions among themselves.
+def dimension_matrix(ratings: Ratings) -> CorrelationMatrix:
+    """Correlate the dimensions among themselves over conversations, the ratings of one averaged.
 
-    Args:
-        cells: Spearman's ρ of each pair, the first one's place first.
-        n: conversations.
+    Returns:
+        Spearman's ρ of each pair, the first one's place first, with Fisher's intervals.
     """
-    rows = tuple(Row(key, "dimension") for key in dimensions)
-    return CorrelationMatrix("dimensions", "spearman", rows, tuple(dimensions), cells, n)
+    means = ratings.per_conversation()
+    keys = tuple(dimension.key for dimension in ratings.dimensions)
+    cells = {
+        (i, j): correlate(
+            means[keys[i]].to_numpy(), means[keys[j]].to_numpy(), "spearman", interval="fisher"
+        )
+        for i, j in combinations(range(len(keys)), 2)
+    }
+    rows = tuple(Row(key, "dimension") for key in keys)
+    return CorrelationMatrix("dimensions", "spearman", rows, keys, cells, len(means))
 
 
 def metric_matrix(

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from evaluation.analysis.agreement import RaterAgreement, rater_agreement
+from evaluation.analysis.answers import Answers, answers
 from evaluation.analysis.comparisons import BotMeans, Comparisons, bot_means, compare
 from evaluation.analysis.correlations import (
     CorrelationMatrix,
@@ -25,7 +26,6 @@ from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.trajectories import TrajectoryResult, best_and_worst, trajectories
 from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
-from evaluation.stats.correlation import correlate
 from evaluation.stats.trajectories import Course
 from evaluation.storing import BY_TUPLE, Array, result_dump, result_load
 
@@ -119,8 +119,8 @@ def test_every_result_survives(ratings: Ratings) -> None:
     assert_survives(rating_models(ratings, {"corpus": {"a": "x", "b": "y"}}), RatingModels)
     assert_survives(analyse_raters(ratings), RaterAnalysis)
     chats = ratings.per_conversation()
-    cells = {(0, 1): correlate(chats["quality"].to_numpy(), chats["fluency"].to_numpy())}
-    assert_survives(dimension_matrix(cells, ["quality", "fluency"], len(chats)), CorrelationMatrix)
+    assert_survives(dimension_matrix(ratings), CorrelationMatrix)
+    assert_survives(answers(ratings), Answers)
     metrics = pd.DataFrame({"words": np.arange(len(chats)), "same": 1.0}, index=chats.index)
     assert_survives(metric_matrix(chats, metrics, ["quality"]), CorrelationMatrix)
     grouping = best_and_worst(chats, "quality")

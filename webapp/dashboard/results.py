@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.analysis.answers import answers
 from evaluation.analysis.comparisons import with_plans
 from evaluation.analysis.correlations import (
     FEWEST,
@@ -30,7 +31,6 @@ from evaluation.analysis.trajectories import (
     trajectories,
 )
 from webapp.conversations.selectors import chat_seconds
-from webapp.dashboard.agreement import dimension_correlations
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.column_titles import metric_titles
 from webapp.ratings.summary import bot_summary
@@ -124,11 +124,7 @@ def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> Study
     hybrid = HybridCorrelations(fit.result) if fit is not None and fit.result else None
     bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
     run = run or (fit.run if fit is not None else None) or run_with_metrics(bots, FEWEST)
-    keys = [dimension.key for dimension in data.dimensions]
-    among = None
-    if len(keys) > 1:
-        cells = dimension_correlations(data.ratings)
-        among = dimension_matrix(cells, keys, len(data.per_conversation))
+    among = dimension_matrix(data.ratings) if len(data.dimensions) > 1 else None
     over_bots = bot_matrix(
         _known_of_bots(data, run),
         {
@@ -205,6 +201,7 @@ Maker = Callable[[StudyData, SelfPlayRun | None], Any]
 RESULTS: dict[str, Maker] = {
     "comparisons": lambda data, run: _comparisons(data),
     "models": lambda data, run: study_models(data).to_json(),
+    "answers": lambda data, run: answers(data.ratings, list(data.bots)).to_json(),
     "raters": lambda data, run: study_raters(data).to_json(),
     "hybrid": lambda data, run: [
         {"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(data.study)

@@ -8,21 +8,23 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from chatbots.registry import title_of
+from evaluation.analysis.answers import dimension_answers
+from evaluation.analysis.correlations import dimension_matrix
 from webapp.conversations.selectors import synthetic_count
-from webapp.dashboard import agreement as agreement_of
-from webapp.dashboard import counts, selectors
+from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.plots.bots import bots_figure
-from webapp.dashboard.plots.heatmap import heatmap_figure
-from webapp.dashboard.plots.likert import spread_figure
 from webapp.dashboard.recruiting import recruiting_links
 from webapp.dashboard.spending import study_spent
+from webapp.dashboard.wording.answers import answers_figure
+from webapp.dashboard.wording.correlations import dimensions_figure
+from webapp.ratings.bots import study_bots
+from webapp.ratings.selectors import study_ratings
 from webapp.ratings.summary import bot_summary
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
@@ -153,33 +155,35 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
     """Show how answers spread, which dimensions move together, and whether raters agree."""
     study = study_of(key)
     synthetic = synthetic_asked(request)
-    found = agreement_of.study_agreement(
-        study, request.GET.get("dimension", ""), include_synthetic=synthetic
-    )
-    spread = heat = None
-    if found is not None:
-        for i, item in enumerate(found.spreads):
-            link = conversations_link(study, bot=item.bot.bot_id, synthetic=synthetic)
-            found.spreads[i] = agreement_of.with_link(item, link)
-        spread = spread_figure(found.spreads, found.dimension, found.steps)
-        if found.correlations:
-            heat = heatmap_figure(
-                [d.title for d in found.dimensions],
-                found.correlations,
-                title=_("Which ratings move together"),
-                method=_("Spearman over {chats}, 95 % intervals by Fisher’s z.").format(
-                    chats=counts.conversations(found.n_conversations)
-                ),
-                note=_("Raters who like one thing tend to like all: part of this is halo."),
-            )
+    ratings = study_ratings(study, include_synthetic=synthetic)
+    asked = request.GET.get("dimension", "")
+    shown = next((d for d in ratings.dimensions if d.key == asked), None)
+    shown = shown or next(iter(ratings.dimensions), None)
+    context: dict[str, Any] = {}
+    if shown is not None and len(ratings):
+        infos = study_bots(study)
+        found = dimension_answers(ratings, shown.key, list(infos))
+        titles = {dimension.key: dimension.title for dimension in ratings.dimensions}
+        context = {
+            "dimensions": ratings.dimensions,
+            "shown": shown,
+            "shared": found.shared,
+            "spread": answers_figure(
+                found,
+                shown,
+                infos,
+                lambda bot: conversations_link(study, bot=bot, synthetic=synthetic),
+            ),
+            "heat": dimensions_figure(dimension_matrix(ratings), titles)
+            if len(titles) > 1
+            else None,
+        }
     return study_page(
         request,
         "agreement.html",
         study,
         "agreement",
-        found=found,
-        spread=spread,
-        heat=heat,
+        **context,
         n_synthetic=synthetic_count(study),
     )
 

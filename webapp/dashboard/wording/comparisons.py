@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
+from evaluation.analysis.answers import dimension_answers
 from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, with_plans
 from evaluation.analysis.planning import RaterPlan, plan_raters
 from evaluation.printing import figure, percent, share
 from evaluation.ratings import MEAN_KEY
 from webapp.dashboard import counts
-from webapp.dashboard.agreement import spread_of, steps_of
 from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.differences import differences_figure
 from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.plots.likert import spread_figure
+from webapp.dashboard.wording.answers import answers_figure
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import (
     NamedTable,
@@ -31,16 +31,13 @@ from webapp.ratings.summary import StudySummary
 
 def ratings_section(data: StudyData, summary: StudySummary) -> Section:
     """Show the means with intervals, and how the answers spread."""
-    steps = steps_of(data.headline, data.values)
-    spreads = [
-        spread_of(data.bots[bot], data.values[data.bot == bot], steps) for bot in data.rated_bots
-    ]
+    found = dimension_answers(data.ratings, data.headline.key)
     return Section(
         "ratings",
         _("Ratings by bot"),
         figures=[
             bots_figure(summary, lambda bot: data.link(bot.bot.bot_id)),
-            spread_figure(spreads, data.headline, steps),
+            answers_figure(found, data.headline, data.bots),
         ],
         tables=[] if summary.means is None else [_distributions(data, summary.means)],
     )
