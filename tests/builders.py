@@ -12,8 +12,9 @@ from webapp.conversations import services as conversation_services
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.ratings.services import RatingOutcome, rating_submit
-from webapp.studies.models import Participant, Study, StudyVersion
-from webapp.studies.services import consent_record, participant_enter, study_create
+from webapp.studies.models import Item, Participant, Study, StudyVersion
+from webapp.studies.services import consent_record, item_add, participant_enter, study_create
+from webapp.studies.versions import study_edit
 
 
 def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
@@ -36,6 +37,31 @@ def make_study(key: str = "s", **fields: Any) -> Study:
         "typing_chars_per_s": 0,
     }
     return study_create(key=key, **{**defaults, **fields})
+
+
+def make_items(study: Study, n: int, **fields: Any) -> list[Item]:
+    """Make items `i0`, `i1`, … with a reply each, of the models `a` and `b` in turn."""
+    return [
+        item_add(
+            study=study,
+            key=f"i{number}",
+            **{
+                "context": ["hi", "hello, how are you?"],
+                "responses": [{"model": "ab"[number % 2], "text": f"reply {number}"}],
+                **fields,
+            },
+        )
+        for number in range(n)
+    ]
+
+
+def make_annotated(key: str = "a", *, n_items: int = 6, **fields: Any) -> Study:
+    """Make a collecting study whose people judge three of its items each."""
+    study = make_study(
+        key, protocol="annotate", bots=[], state=Study.State.DRAFT, n_items=3, **fields
+    )
+    make_items(study, n_items)
+    return study_edit(study=study, state=Study.State.COLLECTING)
 
 
 def force_bots(study: Study, bots: list[str]) -> None:

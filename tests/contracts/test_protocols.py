@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import get_args
+from uuid import UUID
 
 import pytest
 
 from tests.builders import make_study
-from webapp.studies.protocols.base import Place, Progress, Step, StudyProtocol, places, protocols
+from webapp.studies.protocols.base import (
+    Gives,
+    Place,
+    Progress,
+    Step,
+    StudyProtocol,
+    places,
+    protocols,
+)
+from webapp.studies.values import StudyValues
 
 
 class FirstOnes:
-    """Draws the first bots of a list."""
+    """Draws the first of a list."""
+
+    values = StudyValues()
 
     def bots(self, n: int = 1) -> Sequence[str]:
         return ["eliza", "parrot", "generic"][:n]
+
+    def conversations(self, n: int = 1) -> Sequence[str]:
+        return [str(UUID(int=number)) for number in range(n)]
+
+    def items(self, n: int = 1, *, least: int | None = None) -> Sequence[str]:
+        return [str(number) for number in range(n)]
 
 
 @pytest.fixture(params=protocols.names())
@@ -26,6 +45,7 @@ def protocol(request: pytest.FixtureRequest) -> StudyProtocol:
 def test_it_says_who_it_is(protocol: StudyProtocol) -> None:
     assert protocol.title
     assert protocol.description
+    assert protocol.gives in get_args(Gives)
     assert protocol.identity.name == protocol.name
     json.dumps(protocol.identity.as_dict())
 
@@ -54,7 +74,7 @@ def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(
 
 @pytest.mark.django_db
 def test_it_asks_the_studys_questions(protocol: StudyProtocol) -> None:
-    study = make_study(protocol=protocol.name)
+    study = make_study(protocol=protocol.name, state="draft")
     assert protocol.form(study.version).dimensions.count() == 5
 
 

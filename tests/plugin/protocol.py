@@ -19,6 +19,7 @@ class SmallTalk:
     name = "small-talk"
     title = "Small talk"
     description = "Talk a little, and judge it."
+    gives = "bots"
     identity = Identity("small-talk", "1")
     steps = (
         Step("consent", "Welcome"),

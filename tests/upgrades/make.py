@@ -60,7 +60,7 @@ def _people() -> None:
     from django.utils import timezone
 
     from tests.builders import exchange, fail_reply, make_conversation, make_rating, make_study
-    from webapp.conversations import services
+    from webapp.conversations import entering, services
     from webapp.conversations.models import Conversation
     from webapp.ratings.services import rating_draft_store
     from webapp.studies.models import Task
@@ -120,9 +120,9 @@ def _people() -> None:
     )
     for name in ("left", "left-gone"):
         left = make_conversation(study, n_exchanges=1, **prolific(name))
-        services.IDLE_AFTER, kept = -services.IDLE_AFTER, services.IDLE_AFTER
-        services.chat_elsewhere_close(participant=left.participant, submission=f"{name}-2")
-        services.IDLE_AFTER = kept
+        entering.IDLE_AFTER, kept = -entering.IDLE_AFTER, entering.IDLE_AFTER
+        entering.chat_elsewhere_close(participant=left.participant, submission=f"{name}-2")
+        entering.IDLE_AFTER = kept
         if name == "left-gone":
             services.conversation_withdraw(conversation=left)
     # A rehearsal; somebody who declined.

@@ -1,16 +1,33 @@
-"""Taking people in: one write for all that somebody's first click makes."""
+"""Writes that take people in: their task with its chats, and all that somebody's first click makes."""
 
 from __future__ import annotations
 
-from django.db import transaction
+from collections.abc import Collection
+from datetime import timedelta
 
-from webapp.conversations.models import Conversation
-from webapp.conversations.services import conversation_start
-from webapp.studies.models import Study
-from webapp.studies.services import consent_record, participant_enter
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from webapp.bots.selectors import bot_find
+from webapp.bots.services import bot_version_record
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.selectors import bots_unavailable_at_hosts
+from webapp.core.errors import Refused
+from webapp.studies.models import Participant, Slot, Study, StudyVersion, Task
+from webapp.studies.services import (
+    consent_record,
+    conversation_seed,
+    participant_enter,
+    task_close,
+    task_open,
+)
+
+# A chat in which nothing has been written for this long makes way for another visit.
+IDLE_AFTER = timedelta(minutes=10)
 
 
-def conversation_enter(
+def task_enter(
     *,
     study: Study,
     platform: str,
@@ -18,8 +35,8 @@ def conversation_enter(
     recruitment: dict[str, str],
     entry_nonce: str,
     is_synthetic: bool,
-) -> Conversation:
-    """Take in somebody who agreed: participant, consent, place and chat, all of it or nothing.
+) -> Task:
+    """Take in somebody who agreed: participant, consent and task with its chats, all of it or nothing.
 
     Args:
         study: and the others: as `participant_enter`.
@@ -37,4 +54,81 @@ def conversation_enter(
             is_synthetic=is_synthetic,
         )
         consent_record(participant=participant)
-        return conversation_start(participant=participant, version=study.version)
+        return task_start(participant=participant, version=study.version)
+
+
+def task_start(
+    *,
+    participant: Participant,
+    exclude: Collection[str] = (),
+    version: StudyVersion | None = None,
+) -> Task:
+    """Open the participant's next task with the chats that are made in it; while one is open, that one comes back.
+
+    Args:
+        exclude, version: as `task_open`.
+
+    Raises:
+        Refused: as `task_open`.
+    """
+    exclude = {*exclude, *bots_unavailable_at_hosts()}
+    task = task_open(participant=participant, exclude=exclude, version=version)
+    task_chats(task=task)
+    return task
+
+
+def conversation_start(
+    *,
+    participant: Participant,
+    exclude: Collection[str] = (),
+    version: StudyVersion | None = None,
+) -> Conversation:
+    """Open the participant's next task as `task_start` does, and return its first chat."""
+    task = task_start(participant=participant, exclude=exclude, version=version)
+    return task_chats(task=task)[0]
+
+
+def task_chats(*, task: Task) -> list[Conversation]:
+    """Return the conversations that are made in the task, in their order; those missing are opened."""
+    slots = [slot for slot in task.slots.order_by("order") if slot.bot_id]
+    existing = {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots)}
+    return [existing.get(slot.pk) or _chat_open(task.participant, slot) for slot in slots]
+
+
+def _chat_open(participant: Participant, slot: Slot) -> Conversation:
+    study = participant.study
+    try:
+        with transaction.atomic():
+            return Conversation.objects.create(
+                source=Conversation.Source.CHAT,
+                bot=bot_version_record(bot=bot_find(slot.bot_id)),
+                study=study,
+                participant=participant,
+                slot=slot,
+                seed=conversation_seed(study=study),
+                is_synthetic=participant.is_synthetic,
+            )
+    except IntegrityError:
+        # A second click was faster; a slot has one conversation.
+        return Conversation.objects.get(slot=slot)
+
+
+def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
+    """Make way where somebody names this participant's platform id without their session or token.
+
+    The visit in which the open task was given leads back to it. Another visit may be the same person with
+    another task, or somebody else: it never gets the open task, which is closed if it has been idle for a
+    while. A chat stays stored, and whoever has its session can still finish it.
+
+    Raises:
+        Refused: `elsewhere` while the open chat is in use.
+    """
+    task = participant.tasks.filter(state=Task.State.OPEN).first()
+    if task is None or (submission and task.submission == submission):
+        return
+    newest = Turn.objects.filter(conversation__slot__task=task).order_by("created_at").last()
+    # A judgement that was stored is noted in the task itself.
+    active_at = max(newest.created_at, task.updated_at) if newest else task.updated_at
+    if timezone.now() - active_at < IDLE_AFTER:
+        raise Refused("elsewhere", _("You are chatting in another window."))
+    task_close(task=task, state=Task.State.EXPIRED)

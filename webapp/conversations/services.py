@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -20,27 +20,21 @@ from django.utils.translation import ngettext
 from chatbots.base import REPLY_MAX_CHARS, StandIn
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.storable import storable
-from webapp.bots.selectors import bot_find
-from webapp.bots.services import bot_answered, bot_failed, bot_version_record
+from webapp.bots.services import bot_answered, bot_failed
+from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import (
     Failure,
-    bots_unavailable_at_hosts,
     can_rate,
     failure_of,
 )
 from webapp.core.errors import Refused
-from webapp.studies.models import Outcome, Participant, Slot, StudyVersion, Task
+from webapp.studies.models import Outcome, Task
 from webapp.studies.services import (
-    conversation_seed,
     task_close,
     task_complete,
-    task_open,
     task_withdraw,
 )
-
-# A chat in which nothing has been written for this long makes way for another visit.
-IDLE_AFTER = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,70 +52,6 @@ class BotTurn:
 
     turn: Turn
     can_rate: bool
-
-
-def conversation_start(
-    *,
-    participant: Participant,
-    exclude: Collection[str] = (),
-    version: StudyVersion | None = None,
-) -> Conversation:
-    """Open the participant's next conversation; while one is open, that one comes back.
-
-    Args:
-        exclude, version: as `task_open`.
-
-    Raises:
-        Refused: as `task_open`.
-    """
-    exclude = {*exclude, *bots_unavailable_at_hosts()}
-    task = task_open(participant=participant, exclude=exclude, version=version)
-    return task_chats(task=task)[0]
-
-
-def task_chats(*, task: Task) -> list[Conversation]:
-    """Return the conversations that are made in the task, in their order; those missing are opened."""
-    slots = [slot for slot in task.slots.order_by("order") if slot.bot_id]
-    existing = {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots)}
-    return [existing.get(slot.pk) or _chat_open(task.participant, slot) for slot in slots]
-
-
-def _chat_open(participant: Participant, slot: Slot) -> Conversation:
-    study = participant.study
-    try:
-        with transaction.atomic():
-            return Conversation.objects.create(
-                source=Conversation.Source.CHAT,
-                bot=bot_version_record(bot=bot_find(slot.bot_id)),
-                study=study,
-                participant=participant,
-                slot=slot,
-                seed=conversation_seed(study=study),
-                is_synthetic=participant.is_synthetic,
-            )
-    except IntegrityError:
-        # A second click was faster; a slot has one conversation.
-        return Conversation.objects.get(slot=slot)
-
-
-def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
-    """Make way where somebody names this participant's platform id without their session or token.
-
-    The visit in which the open chat was given leads back to it. Another visit may be the same person with
-    another task, or somebody else: it never gets the open chat, which is closed if it has been idle for a
-    while. The chat stays stored, and whoever has its session can still finish it.
-
-    Raises:
-        Refused: `elsewhere` while the open chat is in use.
-    """
-    task = participant.tasks.filter(state=Task.State.OPEN).first()
-    if task is None or (submission and task.submission == submission):
-        return
-    newest = Turn.objects.filter(conversation__slot__task=task).order_by("created_at").last()
-    active_at = newest.created_at if newest else task.created_at
-    if timezone.now() - active_at < IDLE_AFTER:
-        raise Refused("elsewhere", _("You are chatting in another window."))
-    task_close(task=task, state=Task.State.EXPIRED)
 
 
 def turn_add_human(*, conversation_id: UUID, client_id: UUID, text: str) -> HumanTurn:

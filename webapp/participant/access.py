@@ -28,12 +28,13 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
+from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_for
 from webapp.participant.ownership import participant_ids
 from webapp.participant.recruitment import MTURK_FRAMES, recruitment_read, recruitment_unsign
 from webapp.studies.frames import frame_origins
-from webapp.studies.models import Participant, Study
-from webapp.studies.selectors import participant_from_token, study_by_key
+from webapp.studies.models import Participant, Study, Task
+from webapp.studies.selectors import participant_from_token, study_by_key, task_for
 
 View = Callable[..., HttpResponse]
 
@@ -50,9 +51,10 @@ class Visit:
     token: str = ""
     participant: Participant | None = None
 
-    def link(self, name: str, *args: Any, note: str = "") -> str:
-        """Return the address of a page that participants pass, with the token and a short note for the page."""
-        query = {key: value for key, value in (("t", self.token), ("note", note)) if value}
+    def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
+        """Return the address of a page that participants pass, with the token, a short note or a number in it."""
+        carried = (("t", self.token), ("note", note), ("n", n))
+        query = {key: value for key, value in carried if value}
         address = reverse(f"participant:{name}", args=args)
         return f"{address}?{urlencode(query)}" if query else address
 
@@ -105,16 +107,48 @@ def conversation_page(view: View) -> View:
         visit = visit_of(request)
         ids = participant_ids(request.session, visit.token)
         conversation = conversation_for(ids, conversation_id)
-        if conversation is None:
-            return render(request, "participant/not_found.html", status=404)
-        if visit.participant is not None and visit.participant.pk != conversation.participant_id:
-            visit = Visit()
-        signed = visit.participant is not None
-        response = _checked(view, request, signed)(request, conversation, visit)
-        assert conversation.participant is not None
-        return _framed(request, conversation.study, conversation.participant.platform, response)
+        if conversation is None or conversation.participant is None:
+            return _not_found(request)
+        whose = conversation.participant
+        return _theirs(view, request, conversation, whose, conversation.study, visit)
 
     return page
+
+
+def task_page(view: View) -> View:
+    """`view(request, task, visit)` for the participant who took the task on; others: 404."""
+
+    @csrf_exempt
+    @never_cache
+    @wraps(view)
+    def page(request: HttpRequest, task_id: UUID) -> HttpResponse:
+        visit = visit_of(request)
+        task = task_for(participant_ids(request.session, visit.token), task_id)
+        if task is None:
+            return _not_found(request)
+        return _theirs(view, request, task, task.participant, task.participant.study, visit)
+
+    return page
+
+
+def _theirs(
+    view: View,
+    request: HttpRequest,
+    what: Conversation | Task,
+    participant: Participant,
+    study: Study | None,
+    visit: Visit,
+) -> HttpResponse:
+    """Answer with a page of what was given to this participant."""
+    if visit.participant is not None and visit.participant.pk != participant.pk:
+        visit = Visit()
+    signed = visit.participant is not None
+    response = _checked(view, request, signed)(request, what, visit)
+    return _framed(request, study, participant.platform, response)
+
+
+def _not_found(request: HttpRequest) -> HttpResponse:
+    return render(request, "participant/not_found.html", status=404)
 
 
 def _checked(view: View, request: HttpRequest, signed: bool) -> View:

@@ -84,7 +84,7 @@ class Arrival:
             **study_texts(self.study, self.study.version),
             "visit": self.visit,
             "code": refusal.code,
-            "text": refusal_text(refusal.code, self.recruitment.platform),
+            "text": refusal_text(refusal.code, self.recruitment.platform, self.study),
             "endings": endings,
             "platform": platform_name(participant, self.study) if participant else "",
             "is_prolific": participant is not None and participant.platform == "prolific",

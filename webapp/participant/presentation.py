@@ -72,6 +72,10 @@ REFUSAL_TEXTS = {
         gettext_lazy("You have already rated every chatbot"),
         gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
     ),
+    "all_judged": RefusalText(
+        gettext_lazy("You have already judged everything there is"),
+        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+    ),
     "elsewhere": RefusalText(
         gettext_lazy("You are chatting in another window"),
         gettext_lazy(
@@ -95,8 +99,10 @@ REFUSAL_TEXTS = {
 }
 
 
-def refusal_text(code: str, platform: str) -> RefusalText:
+def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
     """Return what a person from this platform reads who cannot start, for a reason's code."""
+    if code == "all_rated" and not _has_chat(study):
+        code = "all_judged"
     if code != "no_ids":
         return REFUSAL_TEXTS.get(code, REFUSAL_TEXTS["no_bot"])
     name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
@@ -125,8 +131,13 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
             1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)
         ),
         "instructions": [_point(line) for line in _lines(values.texts.instructions_text)],
+        "has_chat": _has_chat(study),
         "n_questions": protocols.get(study.protocol).form(version).dimensions.count(),
     }
+
+
+def _has_chat(study: Study) -> bool:
+    return any(step.name == "chat" for step in protocols.get(study.protocol).steps)
 
 
 class _LevelsDown(Treeprocessor):

@@ -8,7 +8,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.participant.ownership import session_participant_id
 from webapp.participant.recruitment import Recruitment
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Participant, Study, Task
 from webapp.studies.outcomes import Ending, ending_of, endings_of, tasks_with_endings
 from webapp.studies.selectors import rehearsal_token_valid, study_refusal
 
@@ -103,6 +103,25 @@ def visit_ending(
 
 def conversation_open(participant: Participant) -> Conversation | None:
     """Return the participant's open chat."""
-    return Conversation.objects.filter(
-        participant=participant, state=Conversation.State.OPEN
-    ).first()
+    return (
+        Conversation.objects.filter(participant=participant, state=Conversation.State.OPEN)
+        .select_related("study__version", "participant", "slot__task__version__rubric")
+        .order_by("slot__order")
+        .first()
+    )
+
+
+def task_under_way(participant: Participant) -> Task | None:
+    """Return the participant's open task."""
+    return (
+        participant.tasks.filter(state=Task.State.OPEN)
+        .select_related("participant__study__version", "version__rubric")
+        .first()
+    )
+
+
+def task_chat_now(task: Task) -> Conversation | None:
+    """Return the chat that somebody has come to in the task: the open one, or the last; None without any."""
+    chats = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
+    is_open = (chat for chat in chats if chat.state == Conversation.State.OPEN)
+    return next(is_open, chats[-1] if chats else None)

@@ -1,16 +1,14 @@
-"""What the participant's pages write: somebody who agrees begins a chat."""
+"""What the participant's pages write: somebody who agrees begins a task."""
 
 from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
-from webapp.conversations.entering import conversation_enter
-from webapp.conversations.models import Conversation
-from webapp.conversations.services import chat_elsewhere_close, conversation_start
+from webapp.conversations.entering import chat_elsewhere_close, task_enter, task_start
 from webapp.core.errors import Refused
 from webapp.participant.recruitment import Recruitment
 from webapp.participant.selectors import participant_of_form, start_refusal
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Participant, Study, Task
 from webapp.studies.selectors import rehearsal_token_valid
 from webapp.studies.services import consent_record
 from webapp.studies.terms import consent_version
@@ -19,7 +17,7 @@ from webapp.studies.terms import consent_version
 UNFILLED, PREVIEW, CHANGED, NOT_AGREED = "no_ids", "preview", "changed", "not_agreed"
 
 
-def chat_begin(
+def task_begin(
     *,
     study: Study,
     recruitment: Recruitment,
@@ -27,8 +25,8 @@ def chat_begin(
     participant: Participant | None,
     is_theirs: bool,
     by_token: bool,
-) -> Conversation:
-    """Take in somebody who agreed, or lead them back to the chat they have. Returns the chat.
+) -> Task:
+    """Take in somebody who agreed, or lead them back to the task they have. Returns the task.
 
     Args:
         recruitment: what came with the link, by the signed form.
@@ -39,7 +37,7 @@ def chat_begin(
 
     Raises:
         Refused: `no_ids`, `preview`, `changed` or `not_agreed` before anybody is stored; `elsewhere`
-            while the participant's chat is in use in another visit; and as `study_refusal` and
+            while the participant's task is in use in another visit; and as `study_refusal` and
             `task_open`.
     """
     _agreement_check(study, recruitment, agreed=agreed)
@@ -55,8 +53,8 @@ def chat_begin(
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
     if participant is not None and (by_token or not recruitment.external_id):
         consent_record(participant=participant)
-        return conversation_start(participant=participant, version=study.version)
-    return conversation_enter(
+        return task_start(participant=participant, version=study.version)
+    return task_enter(
         study=study,
         platform=recruitment.platform,
         external_id=recruitment.external_id,

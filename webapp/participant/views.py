@@ -18,8 +18,8 @@ from webapp.participant.access import Visit, conversation_page, has_cookies, stu
 from webapp.participant.arrivals import Arrival
 from webapp.participant.ownership import participant_remember
 from webapp.participant.recruitment import Recruitment, recruitment_read, recruitment_unsign
-from webapp.participant.services import CHANGED, NOT_AGREED, PREVIEW, chat_begin
-from webapp.participant.steps.base import to_next_step
+from webapp.participant.services import CHANGED, NOT_AGREED, PREVIEW, task_begin
+from webapp.participant.steps.base import standing_in, standing_of, to_next_step
 from webapp.participant.steps.consent import entry_page
 from webapp.studies.models import Study
 from webapp.studies.selectors import participant_token
@@ -34,7 +34,7 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 @study_page
 def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
-    """Open a chat for somebody who has agreed, or lead back to the one that is open."""
+    """Open a task for somebody who has agreed, or lead back into the one that is open."""
     field = request.POST.get("_entry", "")
     # Scripts that post without having read the form name the parameters in the address.
     recruitment = recruitment_unsign(study, field) if field else recruitment_read(request.GET)
@@ -47,7 +47,7 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     if ended is not None:
         return ended
     try:
-        conversation = chat_begin(
+        task = task_begin(
             study=study,
             recruitment=recruitment,
             agreed=request.POST.get("consent") == "on",
@@ -57,13 +57,12 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
         )
     except Refused as refused:
         return _not_begun(arrival, refused)
-    participant = conversation.participant
-    assert participant is not None, f"chat {conversation.pk} without a participant"
+    participant = task.participant
     if has_cookies(request):
         participant_remember(request.session, participant)
     elif not visit.token:
         visit = Visit(participant_token(participant), participant)
-    return redirect(visit.link("chat", conversation.pk))
+    return to_next_step(standing_of(task), visit)
 
 
 def _not_begun(arrival: Arrival, refused: Refused) -> HttpResponse:
@@ -113,5 +112,5 @@ def _after_refusal(conversation: Conversation, visit: Visit, refused: Refused) -
     """Lead back to the chat with the reason, or on where the chat is over meanwhile."""
     conversation.refresh_from_db()
     if conversation.state != Conversation.State.OPEN:
-        return to_next_step(conversation, visit)
+        return to_next_step(standing_in(conversation), visit)
     return redirect(visit.link("chat", conversation.pk, note=refused.code))

@@ -153,6 +153,7 @@ def rating_add(
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
         rating = _rating_store(task, participant, rubric, answers, comment, target)
+        task.save(update_fields=["updated_at"])  # somebody is at work on it
         if protocol.is_complete(task_progress(task)):
             task = task_complete(task=task)
     return RatingOutcome(rating, task, created=True)

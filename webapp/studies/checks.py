@@ -88,8 +88,13 @@ def codes_wrong(recruitment: RecruitmentValues) -> Errors:
 
 
 def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Errors:
-    """Check that a study opens with bots that are here; one that goes on may lose a bot meanwhile."""
+    """Check that a study opens with what it gives people: items, or bots that are here.
+
+    One that goes on may lose a bot meanwhile.
+    """
     was_open = before is not None and before.state == Study.State.COLLECTING
+    if study.protocol in protocols and protocols.get(study.protocol).gives != "bots":
+        return _items_missing(study) if not was_open else {}
     bots = list(values.bots)
     if study.state != Study.State.COLLECTING or (
         was_open and before is not None and before.bots == bots
@@ -99,6 +104,19 @@ def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Er
         return {"bots": _("A study needs a bot to collect with. Choose one, or leave it a draft.")}
     unknown = bots_unknown(bots)
     return {"bots": " ".join(unknown)} if unknown else {}
+
+
+def _items_missing(study: Study) -> Errors:
+    gives = protocols.get(study.protocol).gives
+    if study.state != Study.State.COLLECTING or gives != "items":
+        return {}
+    if study.pk is not None and study.items.exists():
+        return {}
+    sentence = _(
+        "The study has no items yet. Leave it a draft, import some (import_items FILE --study %(key)s), and "
+        "open it then."
+    )
+    return {"state": sentence % {"key": study.key}}
 
 
 def names_wrong(before: Study | None, study: Study) -> Errors:

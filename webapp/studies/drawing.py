@@ -20,6 +20,7 @@ from webapp.studies.selectors import (
     items_unseen,
     task_loads,
 )
+from webapp.studies.values import StudyValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,14 @@ class StudyDraw:
     """The `Draw` of one participant, made while the study's row is locked: nobody else counts meanwhile.
 
     Attributes:
+        values: what the version of the study says that the task will follow.
         available: ids of bots of the study that can answer now.
         exclude: bots not to give now, besides those met before and those whose cost cap is reached.
     """
 
     study: Study
     participant: Participant
+    values: StudyValues
     available: Collection[str]
     exclude: Collection[str] = ()
 
@@ -54,15 +57,20 @@ class StudyDraw:
         Raises:
             Refused: `all_rated` if there are fewer.
         """
-        return self._drawn("conversation", conversations_unseen(self.study, self.participant), n)
+        unseen = conversations_unseen(self.study, self.participant).values_list("pk", flat=True)
+        return self._drawn("conversation", [str(pk) for pk in unseen], n)
 
-    def items(self, n: int = 1) -> list[str]:
-        """Return ids of `n` different items by the study's rule.
+    def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
+        """Return ids of `n` different items by the study's rule; of `least` at least, where no more are left.
 
         Raises:
             Refused: `all_rated` if there are fewer.
         """
-        return self._drawn("item", items_unseen(self.study, self.participant), n)
+        unseen = [
+            str(pk)
+            for pk in items_unseen(self.study, self.participant).values_list("pk", flat=True)
+        ]
+        return self._drawn("item", unseen, n if least is None else max(least, min(n, len(unseen))))
 
     def _drawn(self, what: SlotField, candidates: Sequence[str], n: int) -> list[str]:
         if len(candidates) < n:

@@ -66,6 +66,11 @@ class StudyForm(forms.ModelForm):
     max_message_chars = _count(least=1)
     typing_chars_per_s = _count(_("Pace of bots that know their whole text at once; 0: no pacing."))
 
+    n_items = _count(_("How many items each person judges in one go."), least=1)
+    show_reference = forms.BooleanField(
+        required=False, help_text=_("Show the reply that a person wrote, where an item has one.")
+    )
+
     prolific_rated = _line(
         _("Prolific's code, or its completion link, for people who chatted and rated."),
         label=_("Prolific code: rated"),

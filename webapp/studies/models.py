@@ -254,6 +254,9 @@ class Task(TimeStamped):
         WITHDRAWN = "withdrawn", _("Withdrawn")
         EXPIRED = "expired", _("Left")
 
+    public_id = models.UUIDField(
+        default=uuid.uuid4, unique=True, editable=False, help_text=_("In its pages' addresses.")
+    )
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="tasks")
     version = models.ForeignKey(
         StudyVersion,
@@ -325,7 +328,10 @@ class Item(TimeStamped):
 
 
 class Slot(models.Model):
-    """One thing that is looked at in a task: a chat made with a bot, a stored conversation or an item."""
+    """One thing that is looked at in a task: a chat made with a bot, a stored conversation or an item.
+
+    Two slots in a row with different sides are a pair, judged against each other.
+    """
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="slots")
     order = models.PositiveSmallIntegerField(default=0)
@@ -348,9 +354,6 @@ class Slot(models.Model):
         indexes = [models.Index(fields=["bot_id"], name="slot_bot")]
         constraints = [
             models.UniqueConstraint(fields=["task", "order"], name="slot_order_unique"),
-            models.UniqueConstraint(
-                fields=["task", "side"], condition=~Q(side=""), name="slot_side_unique"
-            ),
             models.CheckConstraint(
                 condition=(~Q(bot_id="") & Q(conversation=None, item=None))
                 | Q(bot_id="", conversation__isnull=False, item=None)

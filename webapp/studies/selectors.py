@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from django.core import signing
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
-from webapp.studies.models import AGREED_BY_PEOPLE, Participant, Rubric, Slot, Study, Task
+from webapp.studies.models import AGREED_BY_PEOPLE, Item, Participant, Rubric, Slot, Study, Task
+from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import Load
 
 SlotField = Literal["bot_id", "conversation", "item"]
@@ -34,6 +35,15 @@ def study_by_key(key: str) -> Study:
     return Study.objects.get(key=key)
 
 
+def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:
+    """Return the task with this address, if one of these participants took it on."""
+    return (
+        Task.objects.filter(public_id=public_id, participant__in=list(participant_ids))
+        .select_related("participant__study__version", "version__rubric")
+        .first()
+    )
+
+
 def rubric_is_fixed(rubric: Rubric) -> bool:
     """Tell whether the rubric has been answered, or somebody is on their way to its questions."""
     people = Participant.objects.filter(AGREED_BY_PEOPLE, study__versions__rubric=rubric)
@@ -41,7 +51,7 @@ def rubric_is_fixed(rubric: Rubric) -> bool:
 
 
 def study_refusal(study: Study, participant: Participant | None) -> Refused | None:
-    """Say why nobody, or this participant, can start a new chat now; None if they can."""
+    """Say why nobody, or this participant, can start a new task now; None if they can."""
     if study.state == Study.State.PAUSED:
         return Refused("paused", _("This study is paused."))
     if study.state != Study.State.COLLECTING:
@@ -49,10 +59,13 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
     if participant is not None:
         if participant.tasks.filter(state=Task.State.OPEN).exists():
             return None
-        met = bots_met(participant)
         limit = study.values.quotas.max_conversations_per_participant
         n_done = participant.tasks.filter(state=Task.State.COMPLETED).count()
-        if (limit and n_done >= limit) or (study.bots and set(study.bots) <= met):
+        is_at_limit = bool(limit and n_done >= limit)
+        if protocols.get(study.protocol).gives == "items":
+            if is_at_limit or not items_unseen(study, participant).exists():
+                return Refused("all_rated", _("You have already judged everything there is."))
+        elif is_at_limit or (study.bots and set(study.bots) <= bots_met(participant)):
             return Refused("all_rated", _("You have already rated every chatbot."))
     if study.values.quotas.n_conversations_wanted:
         n_taken = (
@@ -87,19 +100,17 @@ def bots_beyond_cap(study: Study) -> dict[str, str]:
     }
 
 
-def conversations_unseen(study: Study, participant: Participant) -> list[str]:
-    """Return ids of the study's completed conversations that others had and this person was not shown."""
+def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:
+    """Return the study's completed conversations that others had and this person was not shown."""
     shown = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
     found = study.conversations.filter(state="completed").exclude(participant=participant)
-    found = found.exclude(pk__in=shown.values("conversation")).order_by("created_at", "pk")
-    return [str(pk) for pk in found.values_list("pk", flat=True)]
+    return found.exclude(pk__in=shown.values("conversation")).order_by("created_at", "pk")
 
 
-def items_unseen(study: Study, participant: Participant) -> list[str]:
-    """Return ids of the study's items that this person was not shown."""
+def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
+    """Return the study's items that this person was not shown."""
     shown = Slot.objects.filter(task__participant=participant, item__isnull=False)
-    found = study.items.exclude(pk__in=shown.values("item")).order_by("pk")
-    return [str(pk) for pk in found.values_list("pk", flat=True)]
+    return study.items.exclude(pk__in=shown.values("item")).order_by("pk")
 
 
 def task_loads(

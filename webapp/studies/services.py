@@ -341,7 +341,8 @@ def task_open(
         if refusal is not None:
             raise refusal
         protocol = protocols.get(study.protocol)
-        plan = protocol.next_task(StudyDraw(study, participant, bot_ids, exclude))
+        values = version.values if version else study.values
+        plan = protocol.next_task(StudyDraw(study, participant, values, bot_ids, exclude))
         task = Task.objects.create(
             participant=participant,
             version=version or study.version,

@@ -84,6 +84,13 @@ class ChatRules(Values):
     typing_chars_per_s: int = Field(default=60, ge=0, le=1_000_000)
 
 
+class Judging(Values):
+    """What people are given to judge who do not chat."""
+
+    n_items: int = Field(default=5, ge=1, le=200)
+    show_reference: bool = False
+
+
 class RecruitmentValues(Values):
     """Where people come from and go back to, and by which codes they are paid."""
 
@@ -109,6 +116,7 @@ class StudyValues(Values):
     bots: Many[str] = ()
     texts: Texts = Texts()
     chat: ChatRules = ChatRules()
+    judging: Judging = Judging()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
 
@@ -127,6 +135,7 @@ class StudyValues(Values):
 SECTIONS: dict[str, type[Values]] = {
     "texts": Texts,
     "chat": ChatRules,
+    "judging": Judging,
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
 }

@@ -82,7 +82,8 @@ def _version(study: Study, values: StudyValues, rubric: Rubric) -> StudyVersion:
     fields: dict[str, Any] = {"values": values, "rubric": rubric, "digest": digest}
     current = study.version
     if current is not None:
-        if current.digest == digest:
+        # Not by the digest, which knows no values that came with a later release.
+        if current.values == values and current.rubric_id == rubric.pk:
             return current
         if StudyVersion.objects.filter(pk=current.pk, frozen_at=None).update(**fields):
             return StudyVersion.objects.select_related("rubric").get(pk=current.pk)

@@ -117,7 +117,7 @@ def test_a_platform_id_alone_opens_nobodys_chat(study: Study, query: str) -> Non
 
 def test_an_idle_chat_makes_way_for_the_same_workers_next_task(study: Study) -> None:
     first = begin(Client(), query="?workerId=w1&assignmentId=a1")
-    Task.objects.update(created_at=timezone.now() - timedelta(minutes=11))
+    Task.objects.update(updated_at=timezone.now() - timedelta(minutes=11))
     second = begin(Client(), query="?workerId=w1&assignmentId=a2")
     assert first != second
     assert first.participant_id == second.participant_id

@@ -10,15 +10,15 @@ from django.utils import timezone
 
 from tests.builders import fail_reply, make_conversation, make_rating
 from tests.webapp.participant.conftest import begin, chat, post
+from webapp.conversations.entering import chat_elsewhere_close
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import (
-    chat_elsewhere_close,
     conversation_finish_failed,
     conversation_swap,
     conversation_withdraw,
 )
 from webapp.participant.steps.base import Standing, next_step, standing_in, steps
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.services import consent_record, participant_enter
 
@@ -84,6 +84,7 @@ def test_who_lost_the_place_to_another_visit_goes_on_with_the_chat(
     chat(left, 1)
     long_ago = timezone.now() - timedelta(hours=1)
     Turn.objects.filter(conversation=left).update(created_at=long_ago)
+    Task.objects.filter(pk=left.task.pk).update(updated_at=long_ago)
     chat_elsewhere_close(participant=left.participant, submission="a2")
     assert step_of(left) == "chat"
     assert browser.get(f"/chat/{left.pk}/").status_code == 200

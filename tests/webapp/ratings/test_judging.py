@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from chatbots import Identity
 from tests.builders import exchange, make_conversation, make_participant, make_rating, make_study
+from webapp.conversations.entering import task_chats
 from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.services import task_chats
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_by, study_ratings
@@ -35,6 +35,7 @@ class Pairs:
     name = "pairs"
     title = "Pairs"
     description = "Each person judges two conversations side by side, and an item."
+    gives = "conversations"
     identity = Identity("pairs", "1")
     steps = (Step("consent", "About"), Step("judge", "Judge"), Step("done", "Done"))
 

@@ -52,8 +52,8 @@ def test_a_slot_has_exactly_one_target_and_its_own_place(task: Task) -> None:
     assert refused(slot(conversation=chat, item=item))
     assert refused(slot(order=0, item=item)), "the place is taken"
     assert not refused(slot(order=1, item=item, side="A"))
-    assert refused(slot(order=2, item=item, side="A")), "the side is taken"
-    assert not refused(slot(order=3, conversation=chat, side="B"))
+    assert not refused(slot(order=2, conversation=chat, side="B"))
+    assert not refused(slot(order=3, item=item, side="A")), "sides come again in the next pair"
 
 
 def test_an_item_has_a_name_of_its_own_and_something_to_judge(task: Task) -> None:

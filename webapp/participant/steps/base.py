@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from chatbots.registry import C, Registry
 from webapp.conversations.models import Conversation
 from webapp.participant.access import Visit
-from webapp.participant.selectors import conversation_open
+from webapp.participant.selectors import conversation_open, task_chat_now, task_under_way
 from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 
@@ -24,6 +24,11 @@ class Standing:
     participant: Participant | None = None
     task: Task | None = None
     conversation: Conversation | None = None
+
+    @property
+    def chat_is_over(self) -> bool:
+        """Whether there is nothing more to do in the chat: a rating closes it, and so do the ways out."""
+        return self.conversation is None or self.conversation.state != Conversation.State.OPEN
 
     @property
     def version(self) -> StudyVersion:
@@ -76,18 +81,36 @@ def standing_in(conversation: Conversation) -> Standing:
     return Standing(conversation.study, conversation.participant, conversation.task, conversation)
 
 
-def to_next_step(conversation: Conversation, visit: Visit) -> HttpResponse:
-    """Lead somebody on who asks for a page that this chat no longer has, or not yet.
+def standing_of(task: Task) -> Standing:
+    """Return how far the participant is in the task: at its open chat, if one is made in it, else at the last."""
+    conversation = task_chat_now(task)
+    return Standing(task.participant.study, task.participant, task, conversation)
 
-    From a task that ended in nothing the way leads to their open chat, and without one to the study's
-    first page.
+
+def standing_open(participant: Participant) -> Standing | None:
+    """Return how far somebody is in the chat or task that is open for them; None if neither is.
+
+    A chat outlives its task where the task's place was lost to another visit.
     """
-    standing = standing_in(conversation)
+    chat = conversation_open(participant)
+    if chat is not None:
+        return standing_in(chat)
+    task = task_under_way(participant)
+    return standing_of(task) if task is not None else None
+
+
+def to_next_step(standing: Standing, visit: Visit) -> HttpResponse:
+    """Lead somebody on who asks for a page that this task no longer has, or not yet.
+
+    From a task that ended in nothing the way leads to what is open for them, and without that to the
+    study's first page.
+    """
     step = next_step(standing)
     if step is None:
         assert standing.participant is not None
-        open_one = conversation_open(standing.participant)
-        if open_one is None:
+        going_on = standing_open(standing.participant)
+        step = next_step(going_on) if going_on else None
+        if going_on is None or step is None:
             return redirect(visit.link("entry", standing.study.key))
-        return redirect(visit.link("chat", open_one.pk))
+        standing = going_on
     return redirect(step.address(standing, visit))

@@ -23,8 +23,7 @@ class Chat:
         return standing.conversation is not None
 
     def is_completed(self, standing: Standing) -> bool:
-        assert standing.conversation is not None
-        return standing.conversation.state != Conversation.State.OPEN
+        return standing.chat_is_over
 
     def address(self, standing: Standing, visit: Visit) -> str:
         assert standing.conversation is not None
@@ -35,9 +34,9 @@ class Chat:
 @conversation_page
 def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """Show the chat while it is open."""
-    if conversation.state != Conversation.State.OPEN:
-        return to_next_step(conversation, visit)
     standing = standing_in(conversation)
+    if standing.chat_is_over:
+        return to_next_step(standing, visit)
     study, version = standing.study, standing.version
     context = {
         **study_texts(study, version),

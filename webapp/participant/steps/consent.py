@@ -14,9 +14,8 @@ from webapp.participant.access import Visit, study_page
 from webapp.participant.arrivals import Arrival
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.recruitment import recruitment_read, recruitment_sign
-from webapp.participant.selectors import conversation_open
 from webapp.participant.services import UNFILLED
-from webapp.participant.steps.base import Standing, register_step
+from webapp.participant.steps.base import Standing, next_step, register_step, standing_open
 from webapp.studies.models import Study
 
 
@@ -60,14 +59,15 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
     # A platform id in a link does not open a chat: only the session or the token does.
     is_certain = visit.participant is not None or not recruitment.external_id
     mine = arrival.participant if is_certain and not errors else None
-    open_one = conversation_open(mine) if mine else None
+    going_on = standing_open(mine) if mine else None
+    step = next_step(going_on) if going_on else None
     context = {
         **study_texts(arrival.study, arrival.study.version),
         "visit": visit,
         "recruitment": recruitment,
         "entry_field": recruitment_sign(arrival.study, arrival.study.version, recruitment),
         "is_preview": recruitment.is_preview,
-        "continue_url": visit.link("chat", open_one.pk) if open_one else "",
+        "continue_url": step.address(going_on, visit) if step and going_on else "",
         "way": way_at(arrival.study, "consent"),
         **errors,
     }

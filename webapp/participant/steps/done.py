@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import task_chat
-from webapp.participant.access import Visit, conversation_page, form_action, with_policy
+from webapp.participant.access import Visit, conversation_page, form_action, task_page, with_policy
 from webapp.participant.presentation import own_thanks, study_texts, way_at
 from webapp.participant.recruitment import (
     Recruitment,
@@ -18,8 +18,14 @@ from webapp.participant.recruitment import (
     platform_name,
     recruitment_sign,
 )
-from webapp.participant.steps.base import Standing, register_step, to_next_step
-from webapp.studies.models import Outcome
+from webapp.participant.steps.base import (
+    Standing,
+    register_step,
+    standing_in,
+    standing_of,
+    to_next_step,
+)
+from webapp.studies.models import Outcome, Task
 from webapp.studies.outcomes import Ending, ending_of
 from webapp.studies.selectors import study_refusal
 
@@ -37,8 +43,10 @@ class Done:
         return False
 
     def address(self, standing: Standing, visit: Visit) -> str:
-        assert standing.conversation is not None
-        return visit.link("done", standing.conversation.pk)
+        if standing.conversation is not None:
+            return visit.link("done", standing.conversation.pk)
+        assert standing.task is not None
+        return visit.link("task-done", standing.task.public_id)
 
 
 @require_safe
@@ -46,7 +54,17 @@ class Done:
 def done(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """Show how the task ended. Opened again it says the same."""
     ending = ending_of(conversation.task) if conversation.task else None
-    return done_page(request, visit, ending) if ending else to_next_step(conversation, visit)
+    if ending is None:
+        return to_next_step(standing_in(conversation), visit)
+    return done_page(request, visit, ending)
+
+
+@require_safe
+@task_page
+def task_done(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+    """Show how a task without a chat ended."""
+    ending = ending_of(task)
+    return done_page(request, visit, ending) if ending else to_next_step(standing_of(task), visit)
 
 
 def done_page(

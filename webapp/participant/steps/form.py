@@ -35,8 +35,7 @@ class Form:
         return standing.conversation is not None
 
     def is_completed(self, standing: Standing) -> bool:
-        assert standing.conversation is not None
-        return standing.conversation.state != Conversation.State.OPEN
+        return standing.chat_is_over
 
     def address(self, standing: Standing, visit: Visit) -> str:
         assert standing.conversation is not None
@@ -47,9 +46,9 @@ class Form:
 @conversation_page
 def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """Show the form, or take what it sends."""
-    if conversation.state != Conversation.State.OPEN:
-        return to_next_step(conversation, visit)
     standing = standing_in(conversation)
+    if standing.chat_is_over:
+        return to_next_step(standing, visit)
     study, version = standing.study, standing.version
     rubric = protocols.get(study.protocol).form(version)
     is_early = conversation.n_exchanges < version.values.chat.min_exchanges
@@ -103,5 +102,5 @@ def _rate(conversation: Conversation, visit: Visit, form: RatingForm) -> HttpRes
             rating_draft_store(conversation=conversation, values=form.typed)
             return redirect(visit.link("rate", conversation.pk, note=_CHECK))
         conversation.refresh_from_db()
-        return to_next_step(conversation, visit)
+        return to_next_step(standing_in(conversation), visit)
     return redirect(visit.link("done", conversation.pk))

@@ -8,6 +8,7 @@ Services ask it and store the answers; the participant's pages ask it which step
   `is_completed`, and which is `next`: the first step of the way that is applicable and not completed. So
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
   once in each. The names there are: consent, instructions, questions, chat, judge, form, done.
+- `gives`: what people are given. A study opens when it has some of it.
 - `next_task`: what somebody is given now. `draw` chooses by the study's assignment rule among what is
   available and new to this person; what comes back is stored and frozen.
 - `form`: the rubric that `form` and `judge` ask.
@@ -20,13 +21,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from django.utils.functional import Promise
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
 from webapp.studies.models import Rubric, StudyVersion
+from webapp.studies.values import StudyValues
+
+Gives = Literal["bots", "conversations", "items"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,11 @@ class Progress:
 class Draw(Protocol):
     """What can be given to one participant now."""
 
+    @property
+    def values(self) -> StudyValues:
+        """What the study says: its settings among it."""
+        ...
+
     def bots(self, n: int = 1) -> Sequence[str]:
         """Return `n` different bots by the study's rule, among those available and not met yet.
 
@@ -110,8 +119,11 @@ class Draw(Protocol):
         """
         ...
 
-    def items(self, n: int = 1) -> Sequence[str]:
+    def items(self, n: int = 1, *, least: int | None = None) -> Sequence[str]:
         """Return ids of `n` different items of the study by its rule, not seen yet.
+
+        Args:
+            least: be content with so few, where no more are left.
 
         Raises:
             Refused: `all_rated` if there are fewer.
@@ -125,6 +137,7 @@ class StudyProtocol(Protocol):
     name: str
     title: str
     description: str
+    gives: Gives
     steps: tuple[Step, ...]
 
     @property

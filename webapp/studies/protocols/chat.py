@@ -8,6 +8,7 @@ from chatbots import Identity
 from webapp.studies.models import Rubric, StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
+    Gives,
     Progress,
     SlotPlan,
     Step,
@@ -23,6 +24,7 @@ class Chat:
     name = "chat"
     title = "Chat, then rate"
     description = "Each person chats with one bot, then answers questions about the chat."
+    gives: Gives = "bots"
     identity = Identity("chat", "1")
     steps = (
         Step("consent", _("About")),

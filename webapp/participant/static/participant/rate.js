@@ -1,5 +1,6 @@
-// The rating form: number keys, drafts that outlive a reload, votes that are still open.
+// The rating form: drafts that outlive a reload, votes that are still open.
 
+import { likertWire } from "./likert.js";
 import { byId, kept } from "./page.js";
 import { Socket, socketAddress } from "./socket.js";
 import { Votes } from "./votes.js";
@@ -17,20 +18,6 @@ function foldFollow() {
 }
 wide.addEventListener("change", foldFollow);
 foldFollow();
-
-// 1 to 7 choose while the focus is inside a row; never while a text box has it.
-for (const row of form.querySelectorAll("fieldset.likert")) {
-  row.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !/^\d$/.test(event.key)) return;
-    if (event.target.type !== "radio") return;
-    const radio = row.querySelector(`input[type=radio][value="${event.key}"]`);
-    if (!radio) return;
-    event.preventDefault();
-    radio.checked = true;
-    radio.focus();
-    draftStore();
-  });
-}
 
 // Drafts: what was chosen or written here stays until it is saved. It is at least as new as what the
 // server gives back of a form that it could not take.
@@ -55,15 +42,7 @@ function draftLoad() {
 form.autocomplete = "off";
 draftLoad();
 form.addEventListener("input", draftStore);
-byId("summary")?.focus();
-for (const link of document.querySelectorAll("#summary a")) {
-  link.addEventListener("click", (event) => {
-    event.preventDefault();
-    const target = document.querySelector(link.getAttribute("href"));
-    target.closest("fieldset").scrollIntoView({ block: "center" });
-    target.focus({ preventScroll: true });
-  });
-}
+likertWire(form, draftStore);
 
 // Votes by the chat's own socket. Without it the form works all the same.
 const groups = new Map();

@@ -1,0 +1,107 @@
+"""What a page of the step `judge` shows of a slot. No name of a bot, model or item stands in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from django.utils.translation import gettext as _
+
+from webapp.conversations.models import Turn
+from webapp.ratings.judging import Judgement
+from webapp.studies.models import Item, Slot, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One utterance and who said it."""
+
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One text to judge: a reply, or a whole conversation.
+
+    Attributes:
+        side: its letter where several stand side by side; empty for one alone.
+        before: what was said before, where that is not the same for all.
+        lines: of a conversation; text: of a reply.
+    """
+
+    side: str
+    title: str
+    before: tuple[Line, ...] = ()
+    lines: tuple[Line, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one page shows.
+
+    Attributes:
+        before: what was said before all of the texts.
+        reference: a reply that a person wrote; empty where none is shown.
+    """
+
+    texts: list[Shown]
+    before: tuple[Line, ...] = ()
+    reference: str = ""
+
+
+def judging_heading(judgement: Judgement) -> str:
+    """Return what the page asks to do, for its heading."""
+    if len(judgement.slots) == 2:
+        return _("Compare these two")
+    item = judgement.slots[0].item
+    if item is None:
+        return _("How good is this conversation?")
+    return _("How good is this reply?") if len(item.responses) == 1 else _("Compare these replies")
+
+
+def judged_shown(task: Task, judgement: Judgement) -> Judged:
+    """Return what is shown of one judgement, in its stored order; a query for each conversation."""
+    texts: list[Shown] = []
+    references: list[str] = []
+    for slot in judgement.slots:
+        if slot.item is None:
+            texts.append(_conversation(slot))
+        else:
+            texts += _replies(slot, slot.item)
+            references.append(slot.item.reference or "")
+    before = texts[0].before
+    if any(text.before != before for text in texts):
+        return Judged(texts)
+    is_one = len(set(references)) == 1 and task.version.values.judging.show_reference
+    shared = [replace(text, before=()) for text in texts]
+    return Judged(shared, before, references[0] if is_one else "")
+
+
+def _replies(slot: Slot, item: Item) -> list[Shown]:
+    before = tuple(
+        Line(_("First person") if number % 2 == 0 else _("Second person"), text)
+        for number, text in enumerate(item.context)
+    )
+    n = len(item.responses)
+    sides = [slot.side] if n == 1 else [chr(ord("A") + number) for number in range(n)]
+    return [
+        Shown(
+            side=side,
+            title=_("Reply %(side)s") % {"side": side} if side else _("The reply"),
+            before=before,
+            text=response["text"],
+        )
+        for side, response in zip(sides, item.responses, strict=True)
+    ]
+
+
+def _conversation(slot: Slot) -> Shown:
+    chat = slot.conversation or slot.chat
+    who = {Turn.Speaker.HUMAN: _("Person"), Turn.Speaker.BOT: _("Chatbot")}
+    title = _("Conversation %(side)s") % {"side": slot.side}
+    return Shown(
+        side=slot.side,
+        title=title if slot.side else _("The conversation"),
+        lines=tuple(Line(who[Turn.Speaker(t.speaker)], t.text) for t in chat.turns.all()),
+    )

@@ -1,0 +1,28 @@
+// Rows of numbers to choose from: number keys, and the way from what is missing to its question.
+
+import { byId } from "./page.js";
+
+// 1 to 7 choose while the focus is inside a row; never while a text box has it.
+export function likertWire(form, chosen = () => {}) {
+  for (const row of form.querySelectorAll("fieldset.likert")) {
+    row.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || !/^\d$/.test(event.key)) return;
+      if (event.target.type !== "radio") return;
+      const radio = row.querySelector(`input[type=radio][value="${event.key}"]`);
+      if (!radio) return;
+      event.preventDefault();
+      radio.checked = true;
+      radio.focus();
+      chosen();
+    });
+  }
+  byId("summary")?.focus();
+  for (const link of document.querySelectorAll("#summary a")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      const target = document.querySelector(link.getAttribute("href"));
+      target.closest("fieldset").scrollIntoView({ block: "center" });
+      target.focus({ preventScroll: true });
+    });
+  }
+}

@@ -1,0 +1,128 @@
+"""Judge what a task holds: an item, a stored conversation, or two things side by side; one page for each."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from webapp.core.errors import Refused
+from webapp.participant.access import Visit, task_page
+from webapp.participant.forms import RatingForm
+from webapp.participant.judged import judged_shown, judging_heading
+from webapp.participant.presentation import study_texts, way_at
+from webapp.participant.steps.base import Standing, register_step, standing_of, to_next_step
+from webapp.ratings.judging import Judgement, judgements_of
+from webapp.ratings.services import rating_add
+from webapp.studies.models import Task
+from webapp.studies.protocols.base import protocols
+
+_MOST_SEGMENTS = 20
+
+
+@register_step
+class Judge:
+    """Answer the protocol's questions about each thing in turn; every answer is stored as it is given."""
+
+    name = "judge"
+
+    def is_applicable(self, standing: Standing) -> bool:
+        return standing.task is not None and bool(judgements_of(standing.task))
+
+    def is_completed(self, standing: Standing) -> bool:
+        assert standing.task is not None
+        is_over = standing.task.state != Task.State.OPEN
+        return is_over or all(one.rating for one in judgements_of(standing.task))
+
+    def address(self, standing: Standing, visit: Visit) -> str:
+        assert standing.task is not None
+        return visit.link("judge", standing.task.public_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@task_page
+def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+    """Show what is judged next, or one that is judged already, or take the answers about one."""
+    judgements = judgements_of(task)
+    unrated = [n for n, one in enumerate(judgements, start=1) if one.rating is None]
+    if task.state != Task.State.OPEN or not unrated:
+        return to_next_step(standing_of(task), visit)
+    asked = request.POST.get("_n", "") if request.method == "POST" else request.GET.get("n", "")
+    numbers = {str(number): number for number in range(1, len(judgements) + 1)}
+    n = numbers.get(asked, unrated[0])
+    judgement = judgements[n - 1]
+    if judgement.rating is None and n != unrated[0]:  # they come in their order
+        return redirect(visit.link("judge", task.public_id))
+    rubric = protocols.get(task.participant.study.protocol).form(task.version)
+    if request.method != "POST":
+        answers = judgement.rating.answers if judgement.rating else None
+        return _page(request, task, visit, judgements, n, RatingForm(rubric, answers))
+    form = RatingForm(rubric, request.POST)
+    if judgement.rating is None:
+        try:
+            _store(task, judgement, form)
+        except Refused as refused:
+            if refused.code != "bad_answers":
+                task.refresh_from_db()
+                return to_next_step(standing_of(task), visit)
+            return _page(request, task, visit, judgements, n, form)
+    # Sent twice, the first answers stay, and the second time leads to the same place.
+    if n < len(judgements):
+        return redirect(visit.link("judge", task.public_id))
+    task.refresh_from_db()
+    return to_next_step(standing_of(task), visit)
+
+
+def _store(task: Task, judgement: Judgement, form: RatingForm) -> None:
+    """Store the answers of one judgement.
+
+    Raises:
+        Refused: `bad_answers`, with what is wrong put beside the form's questions; and as `rating_add`.
+    """
+    if not form.is_valid():
+        raise Refused("bad_answers", "")
+    try:
+        rating_add(
+            task=task,
+            target=judgement.target,
+            answers=form.answers,
+            comment=form.cleaned_data["comments"],
+        )
+    except Refused as refused:
+        form.refuse(refused.details.get("errors", {}))
+        raise
+
+
+def _page(
+    request: HttpRequest,
+    task: Task,
+    visit: Visit,
+    judgements: list[Judgement],
+    n: int,
+    form: RatingForm,
+) -> HttpResponse:
+    judgement = judgements[n - 1]
+    study = task.participant.study
+    questions = form.questions()
+    n_rated = sum(one.rating is not None for one in judgements)
+    is_few = len(judgements) <= _MOST_SEGMENTS
+    context = {
+        **study_texts(study, task.version),
+        "visit": visit,
+        "task": task,
+        "n": n,
+        "of": len(judgements),
+        "segments": [one.rating is not None for one in judgements] if is_few else [],
+        "n_rated": n_rated,
+        "heading": judging_heading(judgement),
+        "judged": judged_shown(task, judgement),
+        "is_pair": len(judgement.slots) == 2,
+        "is_saved": judgement.rating is not None,
+        "form": form,
+        "questions": questions,
+        "wrong": [question for question in questions if question.errors],
+        "back_url": visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",
+        "next_url": visit.link("judge", task.public_id, n=n + 1),
+        "way": way_at(study, "judge"),
+    }
+    return render(request, "participant/judge.html", context)

@@ -1,0 +1,64 @@
+"""What is judged in a task, one thing or one pair after another, and the ratings that are in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webapp.ratings.models import Rating
+from webapp.ratings.targets import Target
+from webapp.studies.models import Slot, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One judgement that a task asks for.
+
+    Attributes:
+        slots: what is judged: one slot, or two that are judged against each other.
+        rating: what was answered; None so far.
+    """
+
+    slots: tuple[Slot, ...]
+    rating: Rating | None = None
+
+    @property
+    def target(self) -> Target:
+        """Return what the rating is about."""
+        if len(self.slots) == 2:
+            return self.slots[0], self.slots[1]
+        target = self.slots[0].item or self.slots[0].conversation
+        assert target is not None, f"slot {self.slots[0].pk} is judged and holds nothing stored"
+        return target
+
+
+def judgements_of(task: Task) -> list[Judgement]:
+    """Return what the task asks to judge, in order, in two queries.
+
+    Two slots in a row with different sides are a pair; whatever else is stored stands alone. A chat by
+    itself is rated by the step `form`, not here.
+    """
+    found = [Judgement(slots) for slots in _grouped(task)]
+    ratings = list(Rating.objects.filter(task=task)) if found else []
+    return [Judgement(one.slots, _rating_of(one, ratings)) for one in found]
+
+
+def _grouped(task: Task) -> list[tuple[Slot, ...]]:
+    slots = list(task.slots.select_related("item", "conversation").order_by("order"))
+    groups: list[tuple[Slot, ...]] = []
+    while slots:
+        first = slots.pop(0)
+        if slots and first.side and slots[0].side and slots[0].side != first.side:
+            groups.append((first, slots.pop(0)))
+        elif not first.bot_id:
+            groups.append((first,))
+    return groups
+
+
+def _rating_of(judgement: Judgement, ratings: list[Rating]) -> Rating | None:
+    if len(judgement.slots) == 2:
+        pair = tuple(slot.pk for slot in judgement.slots)
+        return next((r for r in ratings if (r.first_id, r.second_id) == pair), None)
+    [slot] = judgement.slots
+    if slot.item_id is not None:
+        return next((r for r in ratings if r.item_id == slot.item_id), None)
+    return next((r for r in ratings if r.conversation_id == slot.conversation_id), None)

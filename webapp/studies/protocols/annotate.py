@@ -1,0 +1,46 @@
+"""Annotate: judge a number of stored replies on the rubric, one after another."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots import Identity
+from webapp.studies.models import Rubric, StudyVersion
+from webapp.studies.protocols.base import (
+    Draw,
+    Gives,
+    Progress,
+    SlotPlan,
+    Step,
+    TaskPlan,
+    register_protocol,
+)
+
+
+@register_protocol
+class Annotate:
+    """So many items a task as the study says; whoever comes again gets others, the last ones maybe fewer."""
+
+    name = "annotate"
+    title = "Annotate items"
+    description = (
+        "Each person rates some of the study's items, as an import brought them, one by one."
+    )
+    gives: Gives = "items"
+    identity = Identity("annotate", "1")
+    steps = (
+        Step("consent", _("About")),
+        Step("instructions", _("About")),
+        Step("judge", _("Rate")),
+        Step("done", _("Done")),
+    )
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        items = draw.items(draw.values.judging.n_items, least=1)
+        return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
+
+    def form(self, version: StudyVersion) -> Rubric:
+        return version.rubric
+
+    def is_complete(self, progress: Progress) -> bool:
+        return progress.n_rated >= progress.n_slots
