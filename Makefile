@@ -18,7 +18,8 @@ PYTEST_ARGS ?=
 PYTEST_WORKERS ?= 3
 # A file's tests stay together, for they share servers and a browser; the files' own order has the long ones first.
 PYTEST_BY_FILE := --dist loadfile --no-loadscope-reorder
-PYTEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(PYTEST_WORKERS) --maxprocesses 4 $(PYTEST_BY_FILE) $(PYTEST_ARGS)
+# Bytecode is kept whatever the environment says: hundreds of processes would compile all of Confab anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(PYTEST_WORKERS) --maxprocesses 4 $(PYTEST_BY_FILE) $(PYTEST_ARGS)
 
 PACKAGES := chatbots evaluation webapp
 FORMATTED := $(PACKAGES) tests docker confab.py manage.py setup.py

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 import uuid
@@ -25,6 +21,7 @@ from django.db import connections
 
 from chatbots.devices import batches_made_exact
 from chatbots.encoders.cache import cache_folder_set
+from tests.databases import migrated_template_drop, own_database, worker_database_fill
 from tests.devices import elsewhere, encoder_devices  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +48,22 @@ def _has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a worker of pytest-xdist ends before the others
+        migrated_template_drop()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None,
+) -> Iterator[None]:
+    """Copy a migrated database into that of a worker, of which there are several."""
+    kept = worker_database_fill() if "PYTEST_XDIST_WORKER" in os.environ else None
+    yield
+    if kept is not None:
+        kept.close()
 
 
 @pytest.fixture(scope="session")
@@ -228,78 +241,6 @@ class ConfabServer:
             self.kill(name)
 
 
-def own_database(env: dict[str, str], *, migrated: bool = False) -> Iterator[None]:
-    """Give a server a database of its own, on the PostgreSQL server if one is named.
-
-    Args:
-        migrated: have the tables in it, copied from a database that this process of pytest migrated once.
-    """
-    if not env.get("DATABASE_URL"):
-        if migrated:
-            shutil.copy(_migrated_file(), Path(env["CONFAB_DATA_DIR"]) / "confab.sqlite3")
-        yield
-        return
-    base, _, _ = env["DATABASE_URL"].rpartition("/")
-    name = f"confab_test_{uuid.uuid4().hex[:12]}"
-    template = f" TEMPLATE {_migrated_template(base)}" if migrated else ""
-    _postgres(base, f"CREATE DATABASE {name}{template}")
-    try:
-        env["DATABASE_URL"] = f"{base}/{name}"
-        yield
-    finally:
-        _postgres(base, f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@functools.cache
-def _migrated_file() -> Path:
-    """Make an SQLite database with all tables, once in a process. Returns its path."""
-    folder = tempfile.TemporaryDirectory(prefix="confab-migrated-")
-    atexit.register(folder.cleanup)
-    _migrate({"DATABASE_URL": "", "CONFAB_DATA_DIR": folder.name})
-    return Path(folder.name) / "confab.sqlite3"
-
-
-@functools.cache
-def _migrated_template(base: str) -> str:
-    """Make a PostgreSQL database with all tables, once in a process. Returns its name."""
-    name = f"confab_test_template_{uuid.uuid4().hex[:12]}"
-    _postgres(base, f"CREATE DATABASE {name}")
-    atexit.register(_postgres, base, f"DROP DATABASE {name} WITH (FORCE)")
-    with tempfile.TemporaryDirectory(prefix="confab-migrated-") as folder:
-        _migrate({"DATABASE_URL": f"{base}/{name}", "CONFAB_DATA_DIR": folder})
-    return name
-
-
-def _migrate(env: dict[str, str]) -> None:
-    settings = {"DJANGO_SETTINGS_MODULE": "webapp.settings.embedded", "PYTHONPATH": str(ROOT)}
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=ROOT,
-        env={
-            **{
-                k: v
-                for k, v in os.environ.items()
-                if not k.startswith("CONFAB_") and k not in TEST_PROCESS_ONLY
-            },
-            **settings,
-            **env,
-        },
-        check=True,
-        timeout=180,
-    )
-
-
-def _postgres(base: str, statement: str) -> None:
-    import psycopg2
-
-    connection = psycopg2.connect(f"{base}/postgres")
-    connection.autocommit = True
-    try:
-        connection.cursor().execute(statement)
-    finally:
-        connection.close()
-
-
 @pytest.fixture
 def confab_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
     """Start a Confab with the demo study, reachable at `.url`."""
@@ -340,7 +281,11 @@ def start_confab(
     with_processes: bool = True,
 ) -> Iterator[ConfabServer]:
     env = {
-        **{k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")},
+        **{
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith("CONFAB_") and k not in TEST_PROCESS_ONLY
+        },
         "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
         "CONFAB_DATA_DIR": str(tmp_path),
         "CONFAB_CHANNEL_PREFIX": f"test-{uuid.uuid4().hex[:8]}",

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, own_database
+from tests.conftest import ROOT
+from tests.databases import own_database
 
 RELEASES = sorted(path.parent for path in Path(__file__).parent.glob("*/facts.json"))
 

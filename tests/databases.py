@@ -1,0 +1,132 @@
+"""Databases for tests: migrated once for all workers of pytest, then copied for every server and every worker."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.db import connection
+from filelock import FileLock
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def own_database(env: dict[str, str], *, migrated: bool = False) -> Iterator[None]:
+    """Give a server a database of its own, on the PostgreSQL server if one is named.
+
+    Args:
+        migrated: have the tables in it.
+    """
+    if not env.get("DATABASE_URL"):
+        if migrated:
+            shutil.copy(migrated_file(), Path(env["CONFAB_DATA_DIR"]) / "confab.sqlite3")
+        yield
+        return
+    base = _server_of(env["DATABASE_URL"])
+    name = f"confab_test_{uuid.uuid4().hex[:12]}"
+    template = f" TEMPLATE {migrated_template(base)}" if migrated else ""
+    _postgres(base, f"CREATE DATABASE {name}{template}")
+    try:
+        env["DATABASE_URL"] = f"{base}/{name}"
+        yield
+    finally:
+        _postgres(base, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@functools.cache
+def migrated_file() -> Path:
+    """Return the path of an SQLite database with all tables, made by the first worker that asks."""
+    folder = _shared_folder()
+    with FileLock(folder / "lock"):
+        if not (folder / "migrated").exists():
+            _migrate({"DATABASE_URL": "", "CONFAB_DATA_DIR": str(folder)})
+            (folder / "migrated").touch()
+    return folder / "confab.sqlite3"
+
+
+@functools.cache
+def migrated_template(base: str) -> str:
+    """Return the name of a PostgreSQL database with all tables, made by the first worker that asks.
+
+    Args:
+        base: the server, e.g. "postgres://me@127.0.0.1:5432".
+    """
+    folder, name = _shared_folder(), _template_name()
+    with FileLock(folder / "lock"):
+        if not (folder / "template").exists():
+            _postgres(base, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            _postgres(base, f"CREATE DATABASE {name}")
+            _migrate({"DATABASE_URL": f"{base}/{name}", "CONFAB_DATA_DIR": str(folder)})
+            (folder / "template").touch()
+    return name
+
+
+def migrated_template_drop() -> None:
+    """Drop what `migrated_template` made, if it did; for the process that started the workers, at its end."""
+    if "CONFAB_TEST_DIR" in os.environ and (_shared_folder() / "template").exists():
+        _postgres(_server_of(os.environ["DATABASE_URL"]), f"DROP DATABASE {_template_name()}")
+
+
+def worker_database_fill() -> sqlite3.Connection | None:
+    """Have the tables in this process's own test database, so that Django has nothing to migrate in it.
+
+    Returns:
+        A connection to be kept open, without which the database in memory is gone; None on PostgreSQL,
+        which copies the template when Django makes the database.
+    """
+    if connection.vendor == "postgresql":
+        server = _server_of(os.environ["DATABASE_URL"])
+        connection.settings_dict["TEST"]["TEMPLATE"] = migrated_template(server)
+        return None
+    memory = f"file:memorydb_{connection.alias}?mode=memory&cache=shared"  # as Django calls it
+    kept = sqlite3.connect(memory, uri=True)
+    with sqlite3.connect(migrated_file()) as source:
+        source.backup(kept)
+    source.close()
+    return kept
+
+
+def _shared_folder() -> Path:
+    """Return a folder that all workers of this run of pytest share, gone after it."""
+    folder = Path(os.environ["CONFAB_TEST_DIR"]) / "migrated"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _template_name() -> str:
+    run = Path(os.environ["CONFAB_TEST_DIR"]).name
+    return "confab_test_template_" + "".join(c for c in run.lower() if c.isalnum())
+
+
+def _server_of(url: str) -> str:
+    return url.rpartition("/")[0]
+
+
+def _migrate(env: dict[str, str]) -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")}
+    settings = {"DJANGO_SETTINGS_MODULE": "webapp.settings.embedded", "PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        cwd=ROOT,
+        env={**kept, **settings, **env},
+        check=True,
+        timeout=180,
+    )
+
+
+def _postgres(base: str, statement: str) -> None:
+    import psycopg2
+
+    server = psycopg2.connect(f"{base}/postgres")
+    server.autocommit = True
+    try:
+        server.cursor().execute(statement)
+    finally:
+        server.close()
