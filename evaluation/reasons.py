@@ -51,5 +51,19 @@ class Reason(str):
         return {"code": self.code, **self.values}
 
 
+def reason_read(found: Reason | Mapping[str, Any] | str | None) -> Reason | None:
+    """Return the reason of a document, or None where there is none.
+
+    Args:
+        found: as `Reason.to_json` wrote it; or text, as fits were stored before reasons had codes.
+    """
+    if found is None or isinstance(found, Reason):
+        return found
+    if isinstance(found, str):
+        return Reason("in_words", found, words=found)
+    values = {name: value for name, value in found.items() if name != "code"}
+    return Reason(found["code"], str(found["code"]).replace("_", " "), **values)
+
+
 def _again(code: str, text: str, values: Mapping[str, Any]) -> Reason:
     return Reason(code, text, **values)

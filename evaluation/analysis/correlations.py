@@ -17,6 +17,7 @@ import numpy as np
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import probability, share, span
 from evaluation.ratings import Ratings
+from evaluation.reasons import Reason, reason_read
 from evaluation.stats.compare import holm
 from evaluation.stats.correlation import Correlation, Method, correlate, within_groups
 from evaluation.storing import BY_TUPLE
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALPHA = 0.05
+NOT_TOLD = Reason("not_told", "not told by this fit")
 FEWEST = 3
 """Values that a row must have."""
 _SPEAKER = re.compile(r", (?:participant and bot|bot and answer|participant|bot)(?= \(|$)")
@@ -348,10 +350,15 @@ def correlation_read(found: Mapping[str, Any] | None, n: int = 0) -> Correlation
         n: pairs used, where the document does not say.
     """
     if not found:
-        return Correlation(None, None, None, None, n, reason="not told by this fit")
+        return Correlation(None, None, None, None, n, reason=NOT_TOLD)
     low, high = found.get("ci95") or (None, None)
     return Correlation(
-        found.get("r"), found.get("p"), low, high, found.get("n", n), reason=found.get("reason")
+        found.get("r"),
+        found.get("p"),
+        low,
+        high,
+        found.get("n", n),
+        reason=reason_read(found.get("reason")),
     )
 
 

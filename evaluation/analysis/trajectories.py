@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from evaluation.printing import figure, probability, span
+from evaluation.reasons import Reason
 from evaluation.stats.compare import holm
 from evaluation.stats.correlation import is_constant
 from evaluation.stats.trajectories import LEVEL, N_EXTREME, Course, course, extremes
@@ -64,7 +65,7 @@ class Grouping:
     lowest_best: float | None = None
     highest_worst: float | None = None
     n_tied: tuple[int, int] = (0, 0)
-    reason: str | None = None
+    reason: Reason | None = None
 
     @property
     def conversations(self) -> list[str]:
@@ -148,7 +149,7 @@ class TrajectoryResult:
             "n_drawn": grouping.n_drawn,
             "lowest_best": grouping.lowest_best,
             "highest_worst": grouping.highest_worst,
-            "reason": grouping.reason,
+            "reason": grouping.reason.to_json() if grouping.reason else None,
             "level": self.level,
             "measures": {
                 measure.name: {
@@ -227,7 +228,8 @@ def by_trait(
     known = {wanted.get(name.lower(), name): levels for name, levels in factors.items()}
     trait = next((trait for trait in traits if trait in known), "")
     if not trait:
-        return Grouping("by-trait", reason=f"no bot is known by {' or '.join(traits)}")
+        why = f"no bot is known by {' or '.join(traits)}"
+        return Grouping("by-trait", reason=Reason("no_trait", why, traits=", ".join(traits)))
     levels, frame = known[trait], per_conversation
     drawn = len(frame) > MOST_BY_TRAIT
     if drawn:
@@ -238,12 +240,13 @@ def by_trait(
         for level in sorted(set(levels.values()), key=lambda level: (level != "plain", level))
     ]
     groups = [group for group in groups if group.conversations][:MOST_LEVELS]
+    why = f"only one level of {trait} has rated conversations"
     return Grouping(
         "by-trait",
         tuple(groups),
         trait=trait,
         n_drawn=MOST_BY_TRAIT if drawn else None,
-        reason=f"only one level of {trait} has rated conversations" if len(groups) < 2 else None,
+        reason=Reason("one_level_rated", why, trait=trait) if len(groups) < 2 else None,
     )
 
 

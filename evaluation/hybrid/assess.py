@@ -33,6 +33,7 @@ from evaluation.hybrid.levels import (
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlay
 from evaluation.hybrid.verdict import Evidence, verdict_of
+from evaluation.reasons import Reason
 from evaluation.stats.correlation import (
     METHODS,
     Correlation,
@@ -72,7 +73,7 @@ def assess(
     bots = _bot_results(fit, design, played, seed)
     rated = None if design is None else design.rows(np.isfinite(design.y))
     if rated is None or not len(rated.y):
-        why = "no conversation has a rating"
+        why = Reason("no_rated_conversation", "no conversation has a rating")
         conversation_level = {
             str(method): Correlation(None, None, None, None, 0, reason=why) for method in METHODS
         }
@@ -226,11 +227,13 @@ def _bot_results(
         selfplay, selfplay_ends, n_selfplay = _score(fit, played, bot, seed)
         reasons = []
         if ratings is None:
-            reasons.append("no rating")
+            reasons.append(Reason("no_rating", "no rating"))
         if ratings is not None and not n_human:
-            reasons.append("no conversation with people has all features defined")
+            why = "no conversation with people has all features defined"
+            reasons.append(Reason("no_features", why))
         if played is not None and not n_selfplay:
-            reasons.append("no self-play conversation has all features defined")
+            why = "no self-play conversation has all features defined"
+            reasons.append(Reason("no_selfplay_features", why))
         found[bot] = BotResult(
             human_mean=None if ratings is None else float(ratings.mean()),
             predicted=predicted,
@@ -240,7 +243,7 @@ def _bot_results(
             human_interval=None if ratings is None else interval_of(ratings, people, seed),
             predicted_interval=predicted_ends,
             selfplay_interval=selfplay_ends,
-            reason="; ".join(reasons) or None,
+            reasons=tuple(reasons),
         )
     return found
 

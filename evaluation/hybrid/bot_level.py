@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
 
 Intercept = Literal["fold", "common"]
@@ -59,6 +60,8 @@ class Pairs:
         }
 
 
-def with_reason(found: dict[str, Any], reason: str | None) -> dict[str, Any]:
+def with_reason(found: dict[str, Any], reason: Reason | dict[str, Any] | None) -> dict[str, Any]:
     """Return the object with the reason beside it, if there is one."""
-    return found if reason is None else {**found, "reason": reason}
+    if reason is None:
+        return found
+    return {**found, "reason": reason.to_json() if isinstance(reason, Reason) else reason}

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.hybrid.bot_level import BotLevel, Pairs
+from evaluation.hybrid.bot_level import BotLevel, Pairs, with_reason
+from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation, rowwise, within_groups
 from evaluation.wording import counted
 
@@ -35,7 +36,7 @@ class Ceiling:
     low: float | None
     high: float | None
     best_r: float | None
-    reason: str | None = None
+    reason: Reason | None = None
 
     def to_json(self) -> dict[str, Any]:
         known = self.low is not None and self.high is not None
@@ -44,7 +45,7 @@ class Ceiling:
             "ci95": [self.low, self.high] if known else None,
             "best_r": self.best_r,
         }
-        return found if self.reason is None else {**found, "reason": self.reason}
+        return with_reason(found, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ def ceiling_of(ratings: Mapping[str, np.ndarray], seed: int) -> Ceiling:
         why = (
             f"{counted(len(bots), 'bot')} with two rated conversations; a split into halves needs 3"
         )
-        return Ceiling(None, None, None, None, why)
+        reason = Reason("few_bots_to_split", why, n_bots=len(bots))
+        return Ceiling(None, None, None, None, reason)
     rng = np.random.default_rng(seed)
     halves = np.empty((2, N_SPLITS, len(bots)))
     for k, values in enumerate(bots):
@@ -103,7 +105,9 @@ def ceiling_of(ratings: Mapping[str, np.ndarray], seed: int) -> Ceiling:
             halves[1, split, k] = mixed[middle:].mean()
     found = _stepped_up(rowwise(halves[0], halves[1], "pearson"))
     if not len(found):
-        return Ceiling(None, None, None, None, "the halves do not vary over bots")
+        return Ceiling(
+            None, None, None, None, Reason("halves_alike", "the halves do not vary over bots")
+        )
     reliability = float(found.mean())
     chosen = rng.integers(0, len(bots), size=(N_SPLITS, len(bots)))
     at = np.arange(N_SPLITS)[:, None]

@@ -13,6 +13,7 @@ from evaluation.hybrid.features import Design
 from evaluation.hybrid.leastsquares import Factors, Line
 from evaluation.hybrid.results import Coefficient
 from evaluation.hybrid.ridge import RidgeFolds
+from evaluation.reasons import Reason
 from evaluation.stats.bootstrap import mean_interval
 from evaluation.stats.correlation import (
     METHODS,
@@ -143,19 +144,18 @@ def coefficients_of(
             if block not in found:
                 n = sum(block_of(other) == block for other in features)
                 why = f"{n} directions of an embedding, which mean nothing one by one"
-                found[block] = Coefficient(None, None, None, None, None, None, why)
+                reason = Reason("embedding", why, n_directions=n)
+                found[block] = Coefficient(None, None, None, None, None, None, reason)
             continue
         weights = np.array([line.slopes[j] for line in lines if line.used[j]])
         if not len(weights):
-            found[name] = Coefficient(
-                None, None, None, None, None, None, "constant in every fold: dropped"
-            )
+            dropped = Reason("constant_feature", "constant in every fold: dropped")
+            found[name] = Coefficient(None, None, None, None, None, None, dropped)
             continue
         mean, step = float(weights.mean()), float(scale[j])
         if len(weights) < 2:
-            found[name] = Coefficient(
-                mean, None, None, mean * step, None, None, "used in one fold only: no interval"
-            )
+            once = Reason("one_fold", "used in one fold only: no interval")
+            found[name] = Coefficient(mean, None, None, mean * step, None, None, once)
             continue
         half = float(
             stats.t.ppf(0.95, len(weights) - 1) * weights.std(ddof=1) / np.sqrt(len(weights))

@@ -30,6 +30,7 @@ from evaluation.hybrid.summary import summary_of
 from evaluation.hybrid.verdict import Verdict
 from evaluation.plots.plot import Plot
 from evaluation.printing import share
+from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
 from evaluation.wording import counted
 
@@ -53,7 +54,7 @@ class Coefficient:
     scaled_mean: float | None
     scaled_low: float | None
     scaled_high: float | None
-    reason: str | None = None
+    reason: Reason | None = None
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -77,6 +78,7 @@ class BotResult:
         n_selfplay: self-play conversations predicted.
         *_interval: 90 %, resampling participants or conversations; for a bot without ratings the bots of
             the fit too.
+        reasons: why some of it is missing.
     """
 
     human_mean: float | None
@@ -87,7 +89,7 @@ class BotResult:
     human_interval: tuple[float, float] | None = None
     predicted_interval: tuple[float, float] | None = None
     selfplay_interval: tuple[float, float] | None = None
-    reason: str | None = None
+    reasons: tuple[Reason, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -100,7 +102,8 @@ class BotResult:
             "predicted_ci90": _list(self.predicted_interval),
             "predicted_selfplay_ci90": _list(self.selfplay_interval),
         }
-        return with_reason(found, self.reason)
+        reasons = [reason.to_json() for reason in self.reasons]
+        return {**found, "reasons": reasons} if reasons else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ class Fold:
         if self.penalty is not None:
             found |= {"penalty": self.penalty, "blocks": list(self.blocks)}
         why = "a feature is a sum of others: the condition number is infinite"
-        return with_reason(found, why if infinite else None)
+        return with_reason(found, Reason("sum_of_features", why) if infinite else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,8 @@ def _told(
     """Return findings about r: its intervals, chance and rivals, the pairs, and the bot on which most hangs."""
     r, correlation, null95 = found.r, found.level.correlation, found.level.null95
     if n_bots < FEW_BOTS or r is None:
-        return (finding("no_correlation", n_bots=n_bots, reason=correlation.reason),)
+        why = correlation.reason.to_json() if correlation.reason is not None else None
+        return (finding("no_correlation", n_bots=n_bots, reason=why),)
     known = correlation.low is not None and correlation.high is not None
     told = [
         finding(

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.reasons import Reason
+
 Method = Literal["pearson", "spearman", "kendall"]
 METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
 
@@ -43,14 +45,14 @@ class Correlation:
     high: float | None
     n: int
     interval: str = ""
-    reason: str | None = None
+    reason: Reason | None = None
 
     def to_json(self, level: float = 0.95) -> dict[str, Any]:
         """Return `{"r", "p", "ci95"}` with nulls where undefined, and then the reason."""
         pair = None if self.low is None or self.high is None else [self.low, self.high]
         found: dict[str, Any] = {"r": self.r, "p": self.p, f"ci{round(level * 100)}": pair}
         if self.reason is not None:
-            found["reason"] = self.reason
+            found["reason"] = self.reason.to_json()
         return found
 
 
@@ -97,7 +99,9 @@ def correlate(
 
     if interval == "fisher" or n > BOOTSTRAP_LIMIT:
         low, high = fisher_interval(r, n, method, level)
-        how, why = "Fisher's z", f"{n} pairs are too few for an interval"
+        how = "Fisher's z"
+        text = f"no interval: {n} pairs are too few"
+        why = Reason("few_pairs_for_interval", text, n_pairs=n)
     else:
         codes = None
         if units is not None:
@@ -106,9 +110,10 @@ def correlate(
             )[1]
         low, high = _bootstrap_interval(xs, ys, method, level, codes, n_bootstrap, seed)
         n_units = n if codes is None else int(codes.max()) + 1
-        how, why = f"bootstrap over {n_units} units", "most resamples are constant"
+        how = f"bootstrap over {n_units} units"
+        why = Reason("constant_resamples", "no interval: most resamples are constant")
     if low is None or high is None:
-        return Correlation(r, p_value, None, None, n, reason=f"no interval: {why}")
+        return Correlation(r, p_value, None, None, n, reason=why)
     return Correlation(r, p_value, low, high, n, interval=how)
 
 
@@ -119,12 +124,13 @@ def correlate_all(
     return {method: correlate(x, y, method, **options) for method in METHODS}
 
 
-def undefined_reason(x: np.ndarray, y: np.ndarray) -> str | None:
+def undefined_reason(x: np.ndarray, y: np.ndarray) -> Reason | None:
     """Say why finite series have no correlation, or return None."""
     if len(x) < 3:
-        return f"only {len(x)} of the 3 pairs that a correlation needs"
+        why = f"only {len(x)} of the 3 pairs that a correlation needs"
+        return Reason("few_pairs", why, n_pairs=len(x))
     if is_constant(x) or is_constant(y):
-        return "one side is constant"
+        return Reason("constant_side", "one side is constant")
     return None
 
 
@@ -340,7 +346,8 @@ def within_groups(
     n_free = len(xs) - len(labels) + 1  # counts as this many independent pairs
     reason = undefined_reason(xs, ys)
     if reason is None and n_free < 3:
-        reason = f"{len(xs)} pairs in {len(labels)} groups leave nothing to correlate"
+        why = f"{len(xs)} pairs in {len(labels)} groups leave nothing to correlate"
+        reason = Reason("few_pairs_in_groups", why, n_pairs=len(xs), n_groups=len(labels))
     if reason is not None:
         return Correlation(None, None, None, None, len(xs), reason=reason)
     r = float(rowwise(xs, ys, "pearson")[0])

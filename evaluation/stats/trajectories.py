@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluation.reasons import Reason
 from evaluation.storing import Array
 from evaluation.wording import counted
 
@@ -36,7 +37,7 @@ class Extremes:
     lowest_best: float | None
     highest_worst: float | None
     n_tied: tuple[int, int]
-    reason: str | None = None
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,13 @@ def extremes(
     taken = min(k, len(rated) // 2)
     reason = None
     if taken < k:
-        reason = f"{counted(len(rated), 'conversation')} rated; {k} best and {k} worst need {2 * k}"
+        n = len(rated)
+        why = f"{counted(n, 'conversation')} rated; {k} best and {k} worst need {2 * k}"
+        reason = Reason("few_rated", why, n_conversations=n, k=k, needed=2 * k)
     nothing = np.array([], dtype=int)
     if taken == 0 or np.ptp(values[rated]) == 0:
-        reason = reason if taken == 0 else "all conversations are rated the same"
+        if taken:
+            reason = Reason("rated_alike", "all conversations are rated the same")
         return Extremes(nothing, nothing, None, None, (0, 0), reason)
     shuffled = np.random.default_rng(seed).permutation(rated)
     order = shuffled[np.argsort(values[shuffled], kind="stable")]  # lowest first, ties by chance

@@ -173,7 +173,7 @@ def test_an_unrated_bot_is_predicted_by_all_rated_ones_with_an_interval():
     assert new.human_mean is None
     assert new.n == 0
     assert new.predicted is None
-    assert "no rating" in new.reason
+    assert "no_rating" in [reason.code for reason in new.reasons]
     assert new.predicted_selfplay == pytest.approx((weights[0] + mine @ weights[1:]).mean())
     low, high = new.selfplay_interval
     assert low < new.predicted_selfplay < high
@@ -211,7 +211,7 @@ def test_undefined_features_and_constant_ones_are_reported_not_fitted():
     json.dumps(document, allow_nan=False)
     assert document["dropped"] == {"conversations": 2, "undefined": {"g": 2}}
     assert document["coefficients"]["flat"]["mean"] is None
-    assert "constant" in document["coefficients"]["flat"]["reason"]
+    assert document["coefficients"]["flat"]["reason"] == {"code": "constant_feature"}
     assert all(fold["dropped"] == ["flat"] for fold in document["folds"])
     assert found.n_conversations == 118
     assert found.bots["bot0"].n == 20  # its human mean is that of all its ratings
@@ -454,7 +454,10 @@ def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_inter
     document = found.to_json()
     json.dumps(document, allow_nan=False)
     assert document["features"] == [*FEATURES, "embedding_user"]
-    assert "5 directions" in document["coefficients"]["embedding_user"]["reason"]
+    assert document["coefficients"]["embedding_user"]["reason"] == {
+        "code": "embedding",
+        "n_directions": 5,
+    }
     assert all(fold["penalty"] > 0 and fold["condition"] >= 1 for fold in document["folds"])
     low, high = found.bots["bot3"].selfplay_interval
     assert low < found.bots["bot3"].predicted_selfplay < high

@@ -7,6 +7,7 @@ import pytest
 from evaluation.hybrid.bot_level import BotLevel, Pairs
 from evaluation.hybrid.frame import Ceiling, Frame, most_influential
 from evaluation.hybrid.verdict import Evidence, verdict_of
+from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
 
 
@@ -131,7 +132,15 @@ def test_few_bots_and_no_correlation_end_it():
     few = verdict(evidence(0.9), 4)
     assert few.standing == "few_bots"
     assert codes(few.findings) == {"no_correlation": {"n_bots": 4, "reason": None}}
-    none = BotLevel(Correlation(None, None, None, None, 2, reason="only 2 of 3"), None)
+    none = BotLevel(
+        Correlation(
+            None, None, None, None, 2, reason=Reason("few_pairs", "only 2 of 3", n_pairs=2)
+        ),
+        None,
+    )
     said = verdict(Evidence(none, Pairs(1, 0, 0, 0), {}, {}))
     assert said.standing == "undefined"
-    assert codes(said.findings)["no_correlation"]["reason"] == "only 2 of 3"
+    assert codes(said.findings)["no_correlation"]["reason"] == {
+        "code": "few_pairs",
+        "n_pairs": 2,
+    }

@@ -13,6 +13,7 @@ from evaluation.plots.svg import drawing, rect, text
 from evaluation.printing import share, span
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+from webapp.dashboard.wording.reasons import said
 
 
 def correlation_class(r: float | None) -> str:
@@ -40,7 +41,7 @@ def heatmap_figure(
             [
                 Cell(titles[i]),
                 Cell(titles[j]),
-                Cell(share(value.r), why=value.reason or "", raw=(value.r,)),
+                Cell(share(value.r), why=said(value.reason), raw=(value.r,)),
                 Cell(span(value.low, value.high, shares=True), raw=(value.low, value.high)),
                 Cell(str(value.n), raw=(value.n,)),
             ]
@@ -85,7 +86,7 @@ def _draw(
             says += (
                 span(value.low, value.high, shares=True)
                 if value.r is not None
-                else value.reason or ""
+                else said(value.reason)
             )
             parts.append(
                 mark_link(

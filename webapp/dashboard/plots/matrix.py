@@ -14,6 +14,7 @@ from evaluation.printing import probability, share, span
 from evaluation.stats.correlation import Correlation
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 from webapp.dashboard.plots.heatmap import correlation_class
+from webapp.dashboard.wording.reasons import said
 
 WIDE, NARROW = 958.0, 298.0
 ROW = 27.0
@@ -90,7 +91,7 @@ def _draw(
             says = f"{title} · {column}\n{symbol} {share(value.r)} " + (
                 f"{span(value.low, value.high, shares=True)}\n{probability(value.p)}, n = {value.n}"
                 if value.r is not None
-                else value.reason or ""
+                else said(value.reason)
             )
             x = names + j * cell
             parts.append(
@@ -157,7 +158,7 @@ def _table(
         cells = [
             Cell(rows[i]),
             Cell(columns[j]),
-            Cell(share(value.r), why=value.reason or "" if value.r is None else "", raw=(value.r,)),
+            Cell(share(value.r), why=said(value.reason) if value.r is None else "", raw=(value.r,)),
             Cell(span(value.low, value.high, shares=True), raw=(value.low, value.high)),
             Cell(probability(value.p).removeprefix("p ").removeprefix("= "), raw=(value.p,)),
             Cell(str(value.n), raw=(value.n,)),
@@ -165,7 +166,7 @@ def _table(
         ]
         if beside is not None:
             other = beside[1][i, j]
-            why = other.reason or "" if other.r is None else ""
+            why = said(other.reason) if other.r is None else ""
             cells.append(Cell(share(other.r), why=why, raw=(other.r,)))
         lines.append(cells)
     return Table(headers, lines)

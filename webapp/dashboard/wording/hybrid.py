@@ -35,6 +35,7 @@ from webapp.dashboard.wording.hybrid_tables import (
     predictors_selfplay,
 )
 from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
+from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.bots import BotInfo
 
@@ -156,7 +157,7 @@ def _caution(
         )
     r = pearson.get("r")
     if r is None:
-        return _("There is no correlation to quote."), pearson.get("reason") or ""
+        return _("There is no correlation to quote."), said(pearson.get("reason"))
     sentences = []
     ci = pearson.get("ci95")
     if ci:

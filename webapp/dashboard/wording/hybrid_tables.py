@@ -16,6 +16,7 @@ from evaluation.printing import share, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
+from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import NamedTable, share_cell, span_cell
 from webapp.ratings.bots import BotInfo
 
@@ -64,7 +65,7 @@ def predictor(title: str, found: Mapping[str, Any], is_metric: bool) -> Predicto
         share(found.get("r")),
         span(*ci, shares=True) if ci else "–",
         share(null95) if null95 is not None else "–",
-        found.get("reason") or "",
+        said(found.get("reason")),
         is_metric,
         found.get("r"),
     )
@@ -114,7 +115,7 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
         rows.append(Check(title, share(pearson.get("r")), " ".join(why)))
     ceiling = result.get("ceiling") or {}
     if ceiling:
-        why_ceiling = ceiling.get("reason") or _("Two halves of the ratings agree that well.")
+        why_ceiling = said(ceiling.get("reason")) or _("Two halves of the ratings agree that well.")
         title = _("r that perfect predictions would reach")
         rows.append(Check(title, share(ceiling["best_r"]), why_ceiling))
     over = result.get("bot_level_ci95_over_conversations")
@@ -126,7 +127,7 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
     within = result.get("within_group")
     if within:
         rows.append(
-            Check(_("r within groups of bots"), share(within.get("r")), within.get("reason") or "")
+            Check(_("r within groups of bots"), share(within.get("r")), said(within.get("reason")))
         )
     for level, influence, title in (
         ("bot_level", "influence", _("r without {bot}")),
@@ -177,11 +178,11 @@ def dimensions_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> Na
         cells = [Cell(titles.get(name, name.replace("_", " ").capitalize()))]
         for source in ("predicted", *(["predicted_selfplay"] if played else [])):
             value = correlation_read((found[name].get(source) or {}).get("pearson"))
-            cells.append(share_cell(value.r, 2, value.reason))
-            cells.append(span_cell(value.low, value.high, shares=True, why=value.reason or ""))
+            cells.append(share_cell(value.r, 2, said(value.reason)))
+            cells.append(span_cell(value.low, value.high, shares=True, why=said(value.reason)))
         for method in ("spearman", "within_bots"):
             value = correlation_read((chats.get(name) or {}).get(method))
-            cells.append(share_cell(value.r, 2, value.reason))
+            cells.append(share_cell(value.r, 2, said(value.reason)))
         rows.append(cells)
     return NamedTable(
         "hybrid-dimensions",

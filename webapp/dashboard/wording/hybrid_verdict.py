@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import share
 from webapp.dashboard import counts
+from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed
 
 Found = Mapping[str, Any]
@@ -43,7 +44,9 @@ def verdict_text(verdict: Mapping[str, Any] | str | None) -> str:
     if verdict["standing"] == "undefined":
         if not first["reason"]:
             return _("There is no correlation over bots to judge.")
-        return _("There is no correlation over bots to judge: {why}.").format(why=first["reason"])
+        return _("There is no correlation over bots to judge: {why}.").format(
+            why=said(first["reason"])
+        )
     if verdict["standing"] == "few_bots":
         return ngettext(
             "Only {n} bot rated. So few points can lie on a line by chance, whatever r is; nothing about other bots "
@@ -122,7 +125,7 @@ def _correlation_selfplay(found: Found) -> str:
         if not found["reason"]:
             return _("From self-play there is no correlation over bots.")
         return _("From self-play there is no correlation over bots: {why}.").format(
-            why=found["reason"]
+            why=said(found["reason"])
         )
     bots = counts.bots(found["n_bots"])
     if not found["ci95"]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from evaluation.printing import figure, percent, probability, share
-from evaluation.reasons import Reason
+from evaluation.reasons import Reason, reason_read
 from webapp.dashboard import counts
 
 FRAGMENTS: dict[str, str] = {
@@ -71,6 +71,34 @@ FRAGMENTS: dict[str, str] = {
     "same_means": gettext_noop("the items’ means are all the same: no variance of their own"),
     "few_shared": gettext_noop("{n_shared} of {n_conversations} rated by more than one"),
     "many_answers": gettext_noop("{n_answers} different answers: kappas need few categories"),
+    "few_pairs": gettext_noop("only {n_pairs} of the 3 pairs that a correlation needs"),
+    "constant_side": gettext_noop("one side is constant"),
+    "few_pairs_for_interval": gettext_noop("no interval: {n_pairs} pairs are too few"),
+    "constant_resamples": gettext_noop("no interval: most resamples are constant"),
+    "few_pairs_in_groups": gettext_noop(
+        "{n_pairs} pairs in {n_groups} groups leave nothing to correlate"
+    ),
+    "few_rated": gettext_noop("{n_conversations} rated; {k} best and {k} worst need {needed}"),
+    "rated_alike": gettext_noop("all conversations are rated the same"),
+    "no_trait": gettext_noop("no bot is known by any of these: {traits}"),
+    "one_level_rated": gettext_noop("only one level of {trait} has rated conversations"),
+    "not_told": gettext_noop("not told by this fit"),
+    "no_rated_conversation": gettext_noop("no conversation has a rating"),
+    "no_features": gettext_noop("no conversation with people has all features defined"),
+    "no_selfplay_features": gettext_noop("no self-play conversation has all features defined"),
+    "embedding": gettext_noop(
+        "{n_directions} directions of an embedding, which mean nothing one by one"
+    ),
+    "constant_feature": gettext_noop("constant in every fold: dropped"),
+    "one_fold": gettext_noop("used in one fold only: no interval"),
+    "sum_of_features": gettext_noop(
+        "a feature is a sum of others: the condition number is infinite"
+    ),
+    "few_bots_to_split": gettext_noop(
+        "{n_bots} with two rated conversations; a split into halves needs 3"
+    ),
+    "halves_alike": gettext_noop("the halves do not vary over bots"),
+    "in_words": gettext_noop("{words}"),
     "nobody_named": gettext_noop("nobody is named in the data"),
     "no_rater_with": gettext_noop("no rater has {needed} ratings that differ"),
     "unnamed_ratings": gettext_noop("{n_ratings} without a rater"),
@@ -127,12 +155,15 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
 """How values of these names are shown."""
 
 
-def said(reason: Reason | str | None) -> str:
-    """Return why a number is missing, without a full stop; "" where there is no reason."""
+def said(found: Reason | Mapping[str, Any] | str | None) -> str:
+    """Return why a number is missing, without a full stop; "" where there is no reason.
+
+    Args:
+        found: a reason, or what a stored document holds of it.
+    """
+    reason = reason_read(found)
     if reason is None:
         return ""
-    if not isinstance(reason, Reason):
-        return str(reason)
     shown = {name: _shown(name, value) for name, value in reason.values.items()}
     return _(FRAGMENTS[reason.code]).format(**shown)
 

@@ -16,6 +16,7 @@ from evaluation.ratings import Dimension
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
 from webapp.dashboard.plots.lines import Group, Panel, lines_figure
+from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import NamedTable, Section, digits_for, listed, number_cell
 from webapp.ratings.bots import BotInfo
 from webapp.runs.selectors.courses import VOTES
@@ -45,14 +46,16 @@ def trajectories_section(
     grouping = best_worst.grouping
     if not grouping.groups:
         section.missing.append(
-            _("Best and worst conversations: {why}.").format(why=grouping.reason)
+            _("Best and worst conversations: {why}.").format(why=said(grouping.reason))
         )
     else:
         panels = _panels(best_worst, study_key, point_link)
         section.points.extend(_statements(best_worst, panels))
         section.figures.append(_best_worst_figure(best_worst, panels, headline))
         if grouping.reason:
-            section.missing.append(f"{grouping.reason[0].upper()}{grouping.reason[1:]}.")
+            section.missing.append(
+                _("Best and worst conversations: {why}.").format(why=said(grouping.reason))
+            )
     grouping = by_trait.grouping
     if not grouping.trait:
         section.missing.append(

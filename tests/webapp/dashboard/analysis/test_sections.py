@@ -159,7 +159,10 @@ def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
         if row[0].text == "Words, participant" and row[2].raw == (1,)
     }
     assert first["best 24"] > first["worst 24"] + 1
-    assert "48 conversations rated; 100 best and 100 worst need 200." in section.missing
+    assert (
+        "Best and worst conversations: 48 conversations rated; 100 best and 100 worst need 200."
+        in section.missing
+    )
     missing = next(row for row in rows if row[0].text == "Sentiment, participant")
     assert "not computed yet" in missing[1].why
     assert {row[1].text for row in by_id["by-trait"].table.rows} >= {"plain", "EI"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from string import Formatter
 
 from evaluation.reasons import Reason
 from tests.architecture.source import modules
@@ -28,3 +29,29 @@ def test_numbers_and_names_stand_in_the_words() -> None:
     assert said(Reason("few_bots", "", n_bots=1)) == "ratings of 1 bot; at least 2 are needed"
     assert said(Reason("too_many_raters", "", most=10_000)) == "more than 10,000 raters per bot"
     assert said(None) == ""
+
+
+def test_a_reason_of_a_document_is_said_and_text_of_an_older_one_stays_as_it_is() -> None:
+    reason = Reason("few_pairs", "only 2 of the 3 pairs", n_pairs=2)
+    assert (
+        said(reason.to_json()) == said(reason) == ("only 2 of the 3 pairs that a correlation needs")
+    )
+    assert said("one side is constant") == "one side is constant"
+    assert said("{braces} in older text") == "{braces} in older text"
+
+
+def test_every_fragment_takes_the_values_that_the_source_gives_it() -> None:
+    """The names in a fragment's braces are keywords of every call that raises its code."""
+    for package in ("evaluation", "webapp"):
+        for module in modules(package):
+            for call in ast.walk(module.tree):
+                if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+                    continue
+                if call.func.id != "Reason" or not isinstance(call.args[0], ast.Constant):
+                    continue
+                given = {keyword.arg for keyword in call.keywords}
+                if None in given:  # values handed on as a whole
+                    continue
+                code = str(call.args[0].value)
+                wanted = {name for _text, name, *_ in Formatter().parse(FRAGMENTS[code]) if name}
+                assert wanted <= given, f"{code} in {module.name}"

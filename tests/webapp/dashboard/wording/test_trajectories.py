@@ -6,6 +6,7 @@ import numpy as np
 
 from evaluation.analysis.trajectories import Group, Grouping, trajectories
 from evaluation.ratings import Dimension
+from evaluation.reasons import Reason
 from webapp.dashboard.wording.trajectories import trajectories_section, verdict_sentence
 
 GROUPS = Grouping(
@@ -35,7 +36,9 @@ def test_the_verdict_names_measures_by_direction() -> None:
         "Best 4 against worst 4: higher in “words, participant”; no difference shown in “sentiment, participant” "
         "(means of conversations, Welch, p < .10 by Holm’s correction)."
     )
-    nothing = trajectories(Grouping("by-trait", reason="none is known"), {}, [])
+    nothing = trajectories(
+        Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, []
+    )
     quality = Dimension("quality", "Quality", 1, 7)
     section = trajectories_section(found, nothing, headline=quality, study_key="k")
     (figure,) = section.figures
