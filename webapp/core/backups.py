@@ -34,7 +34,7 @@ from webapp.core.errors import Refused
 
 _MANIFEST = "manifest.json"
 _FILES = "files/"
-_DISPOSABLE = {"backups", "broker", "cache", "static"}
+_DISPOSABLE = {"backups", "broker", "cache", "exports", "imports", "static"}
 """Folders of the data folder that Confab makes again, or that hold backups themselves."""
 _DATABASE_FILES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 

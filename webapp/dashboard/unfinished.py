@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webapp.runs.models import HybridFit, JobBase, MetricRun, SelfPlayRun
+from webapp.runs.models import HybridFit, Job, JobBase, MetricRun, SelfPlayRun
 from webapp.runs.selectors import jobs as selectors
 
 
@@ -38,4 +38,6 @@ def route_of(job: JobBase) -> tuple[str, list[object]]:
         return "dashboard:run", [job.run.pk]
     if isinstance(job, HybridFit):
         return "dashboard:study_hybrid", [job.study.key]
+    if job.kind == "export" and isinstance(job, Job) and job.study is not None:
+        return "dashboard:study_export", [job.study.key]
     return "dashboard:job", [job.kind, job.pk]

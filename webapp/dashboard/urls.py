@@ -47,6 +47,7 @@ urlpatterns = [
     ),
     path("studies/<slug:key>/metrics/", metrics.study_metrics, name="study_metrics"),
     path("studies/<slug:key>/export/", export.export, name="study_export"),
+    path("studies/<slug:key>/export/<int:pk>/", export.made, name="study_export_file"),
     path("conversations/<uuid:conversation_id>/", conversations.conversation, name="conversation"),
     path("bots/", bots.bots, name="bots"),
     path("bots/remote/<slug:model_id>/add/", bots.bot_add, name="bot_add"),

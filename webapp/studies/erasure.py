@@ -6,8 +6,9 @@ keys cascade besides, so that no other way of deleting a participant leaves thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -38,6 +39,7 @@ class Kind:
 
 
 _kinds: dict[str, Kind] = {}
+_follow: list[Callable[[Collection[int]], None]] = []
 
 
 def erasure_kind(
@@ -45,6 +47,11 @@ def erasure_kind(
 ) -> None:
     """Add a kind, counted under `table`; one that hangs on another is added after it."""
     _kinds[table] = Kind(title, rows, lock, texts)
+
+
+def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
+    """Add what is done once people are erased, given the ids of their studies: remove files that hold their words."""
+    _follow.append(act)
 
 
 def erasure_kinds() -> dict[str, Kind]:
@@ -72,7 +79,10 @@ def participants_erase(*, participants: QuerySet[Participant]) -> dict[str, int]
                 list(rows.values_list("pk", flat=True))
         removed = erasure_counts(people)
         texts = [text for kind in kinds if kind.texts for text in kind.texts(kind.rows(people))]
+        studies = set(people.values_list("study_id", flat=True))
         transaction.on_commit(lambda: text_store().forget(texts))
+        for act in _follow:
+            transaction.on_commit(partial(act, studies))
         for kind in kinds:
             kind.rows(people).delete()
     return removed

@@ -1,4 +1,4 @@
-"""App configuration: brings in the kinds of job of this app."""
+"""App configuration: brings in the kinds of job of this app, and removes exported files when people are erased."""
 
 from django.apps import AppConfig
 
@@ -11,3 +11,7 @@ class TransferConfig(AppConfig):
         from webapp.runs.kinds.base import kinds
 
         kinds.look_into("webapp.transfer.kinds")
+        from webapp.studies.erasure import erasure_follow
+        from webapp.transfer.exports import exports_forget
+
+        erasure_follow(exports_forget)

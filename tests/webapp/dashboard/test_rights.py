@@ -24,6 +24,7 @@ pytestmark = pytest.mark.django_db
 TO_GET = {"imports": {Right.RUN}}
 TO_POST = {
     "theme": set(),
+    "study_export": set(),
     "imports": {Right.RUN},
     "study_statistics": {Right.RUN},
     "study_statistics_part": {Right.RUN},

@@ -1,21 +1,27 @@
-"""Downloads of a study's tables, streamed in constant memory."""
+"""Downloads of a study's tables, streamed in constant memory; workers make the files of large ones."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterator, Iterator
-from typing import cast
+from dataclasses import asdict
+from typing import BinaryIO, cast
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import Http404, HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.core.rights import Right, may
 from webapp.dashboard.access import refusal, staff_only
 from webapp.dashboard.forms import ExportForm
+from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
+from webapp.runs.models import Job, State
+from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     Exporter,
@@ -24,8 +30,18 @@ from webapp.transfer.exporters.base import (
     exporter_get,
     exporter_list,
 )
+from webapp.transfer.exports import (
+    KEPT,
+    LARGE,
+    export_make,
+    export_path,
+    export_size,
+    exports_expire,
+    exports_of,
+)
 from webapp.transfer.writers import CONTENT_TYPES, Format, stream
 
+_PIECE_BYTES = 256 * 1024
 _ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "consent_texts"]
 
 
@@ -37,18 +53,31 @@ def _tables(study: Study) -> list[tuple[Exporter, int | None]]:
     return [(exporter, counts.get(exporter.name)) for exporter in exporters]
 
 
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 @staff_only
 def export(request: HttpRequest, key: str) -> HttpResponseBase:
-    """Show the form; with `what` and `format` in the address, send the file."""
+    """Show the form and the files that were made; send the file that is asked for, or let a worker make it.
+
+    The form posts. A script may have `what` and `format` in the address, and gets the file of any table directly.
+    """
     study = study_of(key)
     choices = [(exporter.name, exporter.title) for exporter in exporter_list()]
-    form = ExportForm(request.GET if "what" in request.GET else None, tables=choices)
+    asked = request.POST if request.method == "POST" else request.GET
+    form = ExportForm(asked if "what" in asked or asked is request.POST else None, tables=choices)
     if form.is_bound and form.is_valid():
         exporter, options = exporter_get(form.cleaned_data["what"]), _options(form)
-        return refusal(request, *rights_of(exporter, options)) or _download(
-            study, exporter, options, form.cleaned_data["format"]
-        )
+        if (refused := refusal(request, *rights_of(exporter, options))) is not None:
+            return refused
+        file_format = form.cleaned_data["format"]
+        if request.method == "POST" and export_size(exporter, study, options) > LARGE:
+            payload = {"what": exporter.name, "format": file_format, **asdict(options)}
+            export_make(study=study, asked=payload, created_by=request.user)  # type: ignore[arg-type]
+            return redirect("dashboard:study_export", study.key)
+        return _download(study, exporter, options, file_format)
+    jobs_settle()
+    exports_expire()
+    files = [job for job in exports_of(study) if may(request.user, *_rights_of_file(job))]
+    running = next((job for job in files if not job.is_over), None)
     tables = [
         (exporter, n)
         for exporter, n in _tables(study)
@@ -62,10 +91,43 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         tables=[(e, n) for e, n in tables if n is not None],
         others=[e for e, n in tables if n is None],
         form=form,
+        files=[(job, exporter_get(job.payload["what"]).title) for job in files],
+        running=job_context(running, "export") if running is not None else None,
+        kept_days=KEPT.days,
+        large=LARGE,
         command=f"{settings.CONFAB_PROGRAM} export --study {shlex.quote(study.key)} --what ratings --format csv "
         "--output ratings.csv",
         status=400 if form.is_bound else 200,
     )
+
+
+@require_safe
+@staff_only
+def made(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
+    """Send a file that a worker made."""
+    job = get_object_or_404(Job, pk=pk, kind="export", study__key=key, state=State.DONE)
+    if (refused := refusal(request, *_rights_of_file(job))) is not None:
+        return refused
+    exports_expire()
+    try:
+        file = export_path(job).open("rb")
+    except FileNotFoundError:
+        raise Http404(_("This file is no longer kept. Make it again.")) from None
+    options = ExportOptions(include_private=job.payload["include_private"])
+    exporter, file_format = exporter_get(job.payload["what"]), job.payload["format"]
+    return _sent(_pieces(file), key, exporter, options, file_format)
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def _rights_of_file(job: Job) -> list[Right]:
+    """Return what a file that was made needs: what making it needed."""
+    private = ExportOptions(include_private=job.payload["include_private"])
+    return rights_of(exporter_get(job.payload["what"]), private)
 
 
 def rights_of(exporter: Exporter, options: ExportOptions) -> list[Right]:
@@ -87,8 +149,19 @@ def _download(
     study: Study, exporter: Exporter, options: ExportOptions, file_format: Format
 ) -> StreamingHttpResponse:
     pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
+    return _sent(pieces, study.key, exporter, options, file_format)
+
+
+def _sent(
+    pieces: Iterator[bytes],
+    key: str,
+    exporter: Exporter,
+    options: ExportOptions,
+    file_format: Format,
+) -> StreamingHttpResponse:
+    """Send pieces of a file under the name of what is in it."""
     response = StreamingHttpResponse(_each(pieces), content_type=CONTENT_TYPES[file_format])
-    name = f"{study.key}-{exporter.name}{'-private' if options.include_private else ''}"
+    name = f"{key}-{exporter.name}{'-private' if options.include_private else ''}"
     response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

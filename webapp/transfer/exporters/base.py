@@ -50,9 +50,10 @@ class ExportOptions:
 class Exporter(Protocol):
     """One exported table.
 
-    Two things are left out by most tables: `right`, for one that asks for more than the right to read on
-    the dashboard, and `count(study, options)`, the number of rows (of results, where a row is computed from
-    several), for one that stands among the main tables of the export page.
+    Some things are left out by most tables: `right`, for one that asks for more than the right to read on
+    the dashboard; `count(study, options)`, the number of rows (of results, where a row is computed from
+    several), for one that stands among the main tables of the export page; and `is_small`, for one that does not
+    grow with the study.
     """
 
     name: str

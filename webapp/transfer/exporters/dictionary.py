@@ -26,6 +26,7 @@ class Dictionary:
     name = "dictionary"
     title = "Data dictionary"
     description = "One row per column of all tables, with its meaning."
+    is_small = True
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS

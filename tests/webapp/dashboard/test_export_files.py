@@ -1,0 +1,218 @@
+"""Files of large tables: made by a worker, for whoever may have them, and not for longer than need be."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import Client
+from django.urls import reverse
+from pytest_django.asserts import assertContains, assertNotContains
+
+from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.runs import queue
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job
+from webapp.runs.services.jobs import job_create
+from webapp.studies.erasure import participants_erase
+from webapp.studies.models import Participant, Study
+from webapp.transfer import exports, tasks
+from webapp.transfer.exporters.base import ExportOptions, exporter_get
+from webapp.transfer.kinds import exporting
+from webapp.transfer.writers import write_file
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _little_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(exports, "settings", SimpleNamespace(DATA_DIR=tmp_path))
+    monkeypatch.setattr(exports, "LARGE", 2)
+    monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 2)
+    monkeypatch.setattr(queue, "send", lambda job: True)
+
+
+@pytest.fixture
+def study() -> Study:
+    found = make_study("out")
+    for n in range(3):
+        make_rating(make_conversation(found, n_exchanges=3, entry_nonce=f"n{n}"), quality=4 + n)
+    return found
+
+
+def staff(*rights: Right) -> Client:
+    """Return the browser of somebody with these rights beside reading."""
+    client = Client()
+    client.force_login(make_staff(Right.READ, *rights, username="-".join(rights) or "reader"))
+    return client
+
+
+PAGE = "/dashboard/studies/out/export/"
+RATINGS = {"what": "ratings", "format": "csv"}
+
+
+def body(answer: Any) -> bytes:
+    """Return the bytes of a streamed answer."""
+
+    async def pieces() -> bytes:
+        return b"".join([piece async for piece in answer.streaming_content])
+
+    return async_to_sync(pieces)()
+
+
+def made(client: Client, **asked: str) -> Job:
+    """Ask for a file on the page, and be the worker that makes it."""
+    answer = client.post(PAGE, {**RATINGS, **asked})
+    assert (answer.status_code, answer.headers.get("Location")) == (302, PAGE)
+    job = Job.objects.get(state="queued")
+    job_do(job)
+    job.refresh_from_db()
+    assert job.state == "done", job.error
+    return job
+
+
+def test_a_small_table_comes_at_once(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.dashboard.views.export.LARGE", 3)
+    answer = staff().post(PAGE, RATINGS)
+    assert answer["Content-Disposition"] == 'attachment; filename="out-ratings.csv"'
+    assert not Job.objects.exists()
+    dictionary = staff(Right.RUN).post(PAGE, {"what": "dictionary", "format": "jsonl"})
+    assert dictionary.status_code == 200
+
+
+def test_the_form_without_a_table_says_so(study: Study) -> None:
+    assert staff().post(PAGE, {"format": "csv"}).status_code == 400
+
+
+@pytest.mark.parametrize("file_format", ["csv", "jsonl", "parquet"])
+def test_a_large_table_is_made_by_a_worker_as_the_command_makes_it(
+    study: Study, file_format: str, tmp_path: Path
+) -> None:
+    client = staff()
+    job = made(client, format=file_format)
+    assert job.result == {"rows": 3, "bytes": exports.export_path(job).stat().st_size}
+    assert (job.n_done, job.n_total) == (3, 3)
+    assertContains(client.get(PAGE), "3 rows")
+    answer = client.get(reverse("dashboard:study_export_file", args=["out", job.pk]))
+    assert answer["Content-Disposition"] == f'attachment; filename="out-ratings.{file_format}"'
+    by_command, exporter = tmp_path / "by_command", exporter_get("ratings")
+    columns = exporter.columns(study, ExportOptions())
+    write_file(by_command, file_format, columns, exporter.rows(study, ExportOptions()))  # type: ignore[arg-type]
+    assert body(answer) == by_command.read_bytes()
+    assert exports.export_path(job).stat().st_mode & 0o077 == 0
+    assert exports.export_folder().stat().st_mode & 0o077 == 0
+
+
+def test_a_large_table_is_asked_for_once_and_shows_how_far_it_is(study: Study) -> None:
+    client = staff()
+    for _ in range(2):
+        client.post(PAGE, RATINGS)
+    job = Job.objects.get()
+    page = client.get(PAGE)
+    assertContains(page, "Waiting")
+    assertContains(page, reverse("dashboard:job_live", args=["export", job.pk]))
+    assertContains(client.get("/dashboard/"), "Export of ratings")
+    where = reverse("dashboard:study_export_file", args=["out", job.pk])
+    assert client.get(where).status_code == 404  # not made yet
+
+
+def test_a_file_is_for_those_who_may_have_made_it(study: Study) -> None:
+    reader, private = staff(), staff(Right.PRIVATE)
+    job = made(private, include_private="on")
+    where = reverse("dashboard:study_export_file", args=["out", job.pk])
+    assertContains(private.get(PAGE), where)
+    assertNotContains(reader.get(PAGE), where)
+    assert reader.get(where).status_code == 403
+    assert private.get(where).status_code == 200
+    assert reader.post(PAGE, {**RATINGS, "include_private": "on"}).status_code == 403
+    people = {"what": "participants", "format": "csv"}
+    assert reader.post(PAGE, people).status_code == 403
+    other = reverse("dashboard:study_export_file", args=["other", job.pk])
+    assert private.get(other).status_code == 404
+
+
+def test_a_file_goes_when_somebody_of_the_study_is_erased(
+    study: Study, django_capture_on_commit_callbacks: Any
+) -> None:
+    client, elsewhere = staff(), make_study("elsewhere")
+    done = made(client)
+    client.post(PAGE, {**RATINGS, "format": "jsonl"})
+    kept = job_create(kind="export", payload=RATINGS, study=elsewhere, enqueue=False)
+    job_do(kept)
+    with django_capture_on_commit_callbacks(execute=True):
+        participants_erase(participants=Participant.objects.filter(study=study)[:1])
+    assert not exports.export_path(done).exists()
+    assert exports.export_path(kept).exists()
+    where = reverse("dashboard:study_export_file", args=["out", done.pk])
+    assert client.get(where).status_code == 404
+    assertNotContains(client.get(PAGE), where)
+    assert Job.objects.get(payload__format="jsonl").state == "cancelled"
+
+
+def test_who_is_erased_while_the_file_is_made_stands_in_no_file(
+    study: Study, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    job = job_create(kind="export", payload=RATINGS, study=study, enqueue=False)
+    writes = write_file
+
+    def erased_meanwhile(*args: Any, **options: Any) -> int:
+        n_rows = writes(*args, **options)
+        with django_capture_on_commit_callbacks(execute=True):
+            participants_erase(participants=Participant.objects.filter(study=study)[:1])
+        writes(args[0], "csv", [], iter([()]))  # as if it had been written only now
+        return n_rows
+
+    monkeypatch.setattr(exporting, "write_file", erased_meanwhile)
+    job_do(job)
+    job.refresh_from_db()
+    assert job.state == "cancelled"
+    assert not exports.export_path(job).exists()
+
+
+def test_a_file_goes_after_its_time(study: Study) -> None:
+    client = staff()
+    job = made(client)
+    path = exports.export_path(job)
+    left = path.with_name(".export-1.csv.x.part")  # by a process that was killed
+    left.touch()
+    assert exports.exports_expire() == 0
+    long_ago = time.time() - exports.KEPT.total_seconds() - 60
+    for file in (path, left):
+        os.utime(file, (long_ago, long_ago))
+    repeated: list[tuple[float, Any]] = []
+
+    class Worker:
+        class timer:
+            @staticmethod
+            def call_repeatedly(every_s: float, act: Any) -> None:
+                repeated.append((every_s, act))
+
+    tasks.exports_expire_hourly(sender=Worker())
+    assert not path.exists()
+    assert not left.exists()
+    assert repeated == [(3600, exports.exports_expire)]
+    where = reverse("dashboard:study_export_file", args=["out", job.pk])
+    assert client.get(where).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        ({"what": "rating", "format": "csv"}, "did you mean ratings"),
+        ({"what": "ratings", "format": "xls"}, "format"),
+        ({"what": "ratings", "format": "csv", "include_privat": True}, "include_private"),
+    ],
+)
+def test_a_mistyped_export_is_refused_before_there_is_a_job(
+    study: Study, payload: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(Refused, match=told):
+        exports.export_make(study=study, asked=payload)
+    assert not Job.objects.exists()
