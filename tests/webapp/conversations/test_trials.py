@@ -18,6 +18,7 @@ from tests.fakes import FakeStreamBot, FakeWholeBot
 from tests.webapp.conversations.test_spending import write
 from webapp.bots.models import BotHealth
 from webapp.bots.selectors import bot_available_ids
+from webapp.bots.services import bot_failed
 from webapp.conversations import services, trials
 from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.models import Conversation, Turn
@@ -89,7 +90,7 @@ async def test_the_hosts_sweep_tries_bots_that_were_set_aside() -> None:
 
     def set_aside() -> None:
         for chat in "abc":
-            services.bot_failed(bot_id="e", reason="gone", chat=chat)
+            bot_failed(bot_id="e", reason="gone", chat=chat)
         make_due()
 
     await in_database(set_aside)()
@@ -174,7 +175,7 @@ async def test_a_second_addresss_reply_is_marked() -> None:
 def test_others_are_given_while_one_is_set_aside() -> None:
     study = make_study()
     for chat in "abc":
-        services.bot_failed(bot_id="eliza", reason="gone", chat=chat)
+        bot_failed(bot_id="eliza", reason="gone", chat=chat)
     given = {
         services.conversation_start(participant=make_participant(study)).bot.bot_id
         for _ in range(4)

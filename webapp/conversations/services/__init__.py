@@ -1,0 +1,44 @@
+"""Writes of conversations: `messages` (and votes), `replies` (and the lease on them), `endings`.
+
+Every write is one short transaction and safe to repeat.
+"""
+
+from webapp.conversations.services.endings import (
+    conversation_complete,
+    conversation_finish_failed,
+    conversation_swap,
+    conversation_withdraw,
+)
+from webapp.conversations.services.messages import (
+    HumanTurn,
+    turn_add_human,
+    vote_set,
+)
+from webapp.conversations.services.replies import (
+    BotTurn,
+    reply_claim,
+    reply_fail,
+    reply_give_up,
+    reply_lease_renew,
+    reply_release,
+    reply_retry,
+    turn_add_bot,
+)
+
+__all__ = [
+    "BotTurn",
+    "HumanTurn",
+    "conversation_complete",
+    "conversation_finish_failed",
+    "conversation_swap",
+    "conversation_withdraw",
+    "reply_claim",
+    "reply_fail",
+    "reply_give_up",
+    "reply_lease_renew",
+    "reply_release",
+    "reply_retry",
+    "turn_add_bot",
+    "turn_add_human",
+    "vote_set",
+]

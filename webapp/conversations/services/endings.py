@@ -1,0 +1,91 @@
+"""Writes of every way out of a chat: rated, another bot, an end without a rating, withdrawn."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from webapp.conversations.entering import conversation_start
+from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import failure_of
+from webapp.conversations.services.due import NOTHING_DUE, due_set
+from webapp.core.errors import Refused
+from webapp.studies.models import Outcome, Task
+from webapp.studies.services import task_close, task_complete, task_withdraw
+
+
+def conversation_complete(*, conversation: Conversation) -> None:
+    """Close after the rating, and cancel a reply that is due; repeated it changes nothing."""
+    Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(
+        state=Conversation.State.COMPLETED,
+        ended_at=timezone.now(),
+        rating_draft={},
+        **NOTHING_DUE,
+    )
+
+
+def conversation_swap(*, conversation: Conversation) -> Conversation:
+    """Swap the bot after `bot_failed`: keep this chat as failed and open one with another bot.
+
+    Raises:
+        Refused: `not_failed` if the reply has neither failed nor is long overdue, or as `task_open`; then
+            nothing has changed.
+    """
+    with transaction.atomic():
+        task = _failed_close(conversation, Task.State.FAILED)
+        return conversation_start(
+            participant=task.participant, exclude=task.bot_ids, version=task.version
+        )
+
+
+def conversation_finish_failed(*, conversation: Conversation) -> Task:
+    """End the task after `bot_failed`, with credit and without a rating.
+
+    Raises:
+        Refused: `not_failed` if the reply has neither failed nor is long overdue.
+    """
+    with transaction.atomic():
+        task = conversation.task
+        if task is not None and task.completion_code:
+            return task
+        task = _failed_close(conversation, None)
+        return task_complete(task=task, outcome=Outcome.BOT_FAILED)
+
+
+def _failed_close(conversation: Conversation, task_state: str | None) -> Task:
+    locked = (
+        Conversation.objects.select_for_update(of=("self",))
+        .select_related("study", "slot__task__participant__study")
+        .get(pk=conversation.pk)
+    )
+    if locked.task is None or failure_of(locked) is None:
+        raise Refused("not_failed", _("This chat is still running."))
+    locked.state = Conversation.State.FAILED
+    locked.ended_at = timezone.now()
+    locked.rating_draft = {}
+    locked.save()
+    if task_state is not None:
+        task_close(task=locked.task, state=task_state)
+    return locked.task
+
+
+def conversation_withdraw(*, conversation: Conversation) -> None:
+    """Delete what the participant wrote and read here; only the fact remains."""
+    with transaction.atomic():
+        locked = (
+            Conversation.objects.select_for_update(of=("self",))
+            .select_related("slot__task")
+            .get(pk=conversation.pk)
+        )
+        if locked.state != Conversation.State.OPEN:
+            raise Refused("closed", _("This chat is finished and cannot be withdrawn here."))
+        locked.turns.all().delete()
+        locked.state = Conversation.State.WITHDRAWN
+        locked.ended_at = timezone.now()
+        locked.rating_draft = {}
+        locked.n_exchanges = 0
+        due_set(locked)
+        locked.save()
+        if locked.task is not None:
+            task_withdraw(task=locked.task)

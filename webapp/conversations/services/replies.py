@@ -1,0 +1,190 @@
+"""Writes of replies: the lease on the one that is due, its text, its failure, another try."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from chatbots.base import REPLY_MAX_CHARS, StandIn
+from chatbots.endpoints.metering import ReplyCost
+from chatbots.storable import storable
+from webapp.bots.services import bot_answered, bot_failed
+from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.selectors import Failure, can_rate, failure_of
+from webapp.conversations.services.due import due_set
+
+
+@dataclass(frozen=True, slots=True)
+class BotTurn:
+    """A stored reply, and whether the conversation may be rated now."""
+
+    turn: Turn
+    can_rate: bool
+
+
+def reply_claim(*, conversation_id: UUID, lease: UUID, lease_s: float) -> bool:
+    """Take the lease on the reply that is due, and count the attempt, in one conditional UPDATE.
+
+    Who loses it does nothing. After the last attempt nobody gets it (see `reply_give_up`).
+    """
+    now = timezone.now()
+    free = Q(due_lease=None) | Q(due_lease_until__lt=now)
+    return bool(
+        Conversation.objects.filter(
+            free,
+            pk=conversation_id,
+            state=Conversation.State.OPEN,
+            due_turn__isnull=False,
+            due_error="",
+            due_attempts__lt=Conversation.MAX_ATTEMPTS,
+        ).update(
+            due_lease=lease,
+            due_lease_until=now + timedelta(seconds=lease_s),
+            due_attempts=F("due_attempts") + 1,
+        )
+    )
+
+
+def reply_lease_renew(*, leases: Collection[UUID], lease_s: float) -> int:
+    """Renew the leases of the replies a host is still at work on; how many still hold."""
+    until = timezone.now() + timedelta(seconds=lease_s)
+    return Conversation.objects.filter(due_lease__in=list(leases)).update(due_lease_until=until)
+
+
+def reply_release(*, lease: UUID) -> None:
+    """Give a lease back unanswered (the host stops), so that another host need not wait."""
+    Conversation.objects.filter(due_lease=lease).update(due_lease=None, due_lease_until=None)
+
+
+def turn_add_bot(
+    *,
+    conversation_id: UUID,
+    lease: UUID,
+    text: str,
+    cost: ReplyCost | None = None,
+    stand_in: StandIn | None = None,
+) -> BotTurn | None:
+    """Store the whole reply, if the chat is open and the lease still holds; else None.
+
+    Args:
+        cost: what the reply took; None: a bot that costs nothing.
+        stand_in: the bot that gave the reply in the place of the chat's; None: that one did.
+    """
+    with transaction.atomic():
+        conversation = _locked(conversation_id)
+        if (
+            conversation is None
+            or not _is_held(conversation, lease)
+            or conversation.due_turn is None
+        ):
+            return None
+        latency = timezone.now() - (conversation.due_since or timezone.now())
+        turn = Turn(
+            conversation=conversation,
+            index=conversation.due_turn,
+            speaker=Turn.Speaker.BOT,
+            text=storable(text, REPLY_MAX_CHARS),
+            latency_ms=max(0, round(latency.total_seconds() * 1000)),
+        )
+        turn.cost_set(cost)
+        bot_id = conversation.bot.bot_id
+        if stand_in is None:
+            bot_answered(bot_id=bot_id)
+        else:
+            turn.answered_by = stand_in.bot_id
+            # In one order everywhere: two bots that stand in for each other lock each other's rows.
+            for one in sorted((bot_id, stand_in.bot_id)):
+                if one == bot_id:
+                    bot_failed(bot_id=bot_id, reason=stand_in.why, chat=str(conversation_id))
+                else:
+                    bot_answered(bot_id=one)
+        turn.save(force_insert=True)
+        conversation.n_exchanges += 1
+        due_set(conversation)
+        conversation.save()
+    return BotTurn(turn, can_rate=can_rate(conversation))
+
+
+def reply_fail(
+    *, conversation_id: UUID, lease: UUID, error: str, is_trouble: bool = True
+) -> Failure | None:
+    """Note that the reply could not be made, whatever the error's text; None if the lease is lost.
+
+    `is_trouble` is false where that says nothing of the bot's health: it was not even asked.
+    """
+    with transaction.atomic():
+        conversation = _locked(conversation_id)
+        if conversation is None or not _is_held(conversation, lease):
+            return None
+        return _fail(conversation, error, is_trouble=is_trouble)
+
+
+def reply_give_up(*, conversation_id: UUID) -> Failure | None:
+    """Note as failed what has been tried as often as it may be; None if nothing has."""
+    with transaction.atomic():
+        conversation = _locked(conversation_id)
+        if conversation is None:
+            return None
+        until = conversation.due_lease_until
+        if (
+            conversation.due_error
+            or conversation.due_attempts < Conversation.MAX_ATTEMPTS
+            or (until is not None and until >= timezone.now())
+        ):
+            return None
+        return _fail(
+            conversation,
+            f"given up: {conversation.due_attempts} attempts ended without a reply or an error",
+        )
+
+
+def _fail(conversation: Conversation, error: str, *, is_trouble: bool = True) -> Failure | None:
+    if is_trouble:
+        bot_failed(bot_id=conversation.bot.bot_id, reason=error, chat=str(conversation.pk))
+    limit = Conversation._meta.get_field("due_error").max_length
+    conversation.due_error = storable(error, limit) or "unknown error"
+    conversation.due_lease = None
+    conversation.due_lease_until = None
+    conversation.save()
+    return failure_of(conversation)
+
+
+def _locked(conversation_id: UUID) -> Conversation | None:
+    """Return the chat, locked for this transaction; None if its participant was erased."""
+    rows = Conversation.objects.select_for_update(of=("self",)).select_related("study", "bot")
+    return rows.filter(pk=conversation_id).first()
+
+
+def _is_held(conversation: Conversation, lease: UUID) -> bool:
+    """Tell whether a reply made under this lease still has its place."""
+    return conversation.state == Conversation.State.OPEN and conversation.due_lease == lease
+
+
+def reply_retry(*, conversation_id: UUID) -> str | None:
+    """Ask again for a reply that failed; the bot's id, or None if none failed or it failed too often."""
+    n_changed = (
+        Conversation.objects.filter(
+            pk=conversation_id,
+            state=Conversation.State.OPEN,
+            due_turn__isnull=False,
+            due_retries__lt=Conversation.MAX_RETRIES,
+        )
+        .exclude(due_error="")
+        .update(
+            due_error="",
+            due_lease=None,
+            due_lease_until=None,
+            due_since=timezone.now(),
+            due_attempts=0,
+            due_retries=F("due_retries") + 1,
+        )
+    )
+    if not n_changed:
+        return None
+    return Conversation.objects.values_list("bot__bot_id", flat=True).get(pk=conversation_id)
