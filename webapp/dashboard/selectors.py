@@ -1,4 +1,4 @@
-"""What the dashboard's pages count: studies with their progress, what needs a person, what runs.
+"""What the dashboard's pages count: studies, and how far their bots and metrics are.
 
 Every page makes a constant number of queries, however many studies, bots or conversations there are.
 """
@@ -6,7 +6,6 @@ Every page makes a constant number of queries, however many studies, bots or con
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,16 +17,14 @@ from django.utils.translation import ngettext
 
 from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
-from webapp.bots.selectors import BotEntry, bot_entry_list
+from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
 from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import raters_count, study_conversations
-from webapp.runs.kinds.base import job_models
-from webapp.runs.models import MetricResult, SelfPlayRun, State
-from webapp.runs.selectors.jobs import job_title
-from webapp.studies.models import Participant, Slot, Study, Task
+from webapp.runs.models import MetricResult, SelfPlayRun
+from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import bots_beyond_cap
 
@@ -39,8 +36,6 @@ _PILLS = {
 }
 _DURATIONS = 2000
 """The median time is that of so many newest conversations."""
-_BEHIND = 3
-"""A bot is behind with so many conversations fewer than the leading one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +50,6 @@ class StudyRow:
     n_wanted: int
     n_bots: int
     latest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Something a person should look at: bold words, the rest, one way there."""
-
-    tone: str
-    lead: str
-    rest: str
-    action: str
-    href: tuple[str, dict[str, str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,167 +132,6 @@ def ago(when: datetime) -> str:
     if gone < timedelta(days=7):
         return ngettext("%(n)d day ago", "%(n)d days ago", gone.days) % {"n": gone.days}
     return f"{when.day} {when:%b}" + ("" if when.year == timezone.now().year else f" {when:%Y}")
-
-
-def needs() -> list[Need]:
-    """Return what needs a person, over all studies that collect."""
-    found: list[Need] = []
-    found += _unpaid()
-    collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
-    entries = {entry.id: entry for entry in bot_entry_list()}
-    found += _unavailable(collecting, entries)
-    found += [
-        Need(
-            "warn",
-            ", ".join(beyond),
-            _("cannot go on in {study}: its cap on cost is reached.").format(study=study.name),
-            _("See cost"),
-            ("dashboard:study", {"key": study.key}, ""),
-        )
-        for study in collecting
-        if (beyond := bots_beyond_cap(study))
-    ]
-    found += _behind(collecting)
-    since = timezone.now() - timedelta(days=2)
-    found += [
-        Need(
-            "warn",
-            job_title(job),
-            _("was interrupted, and nobody is at work on it: its process has ended."),
-            _("See job"),
-            ("dashboard:job", {"kind": job.kind, "pk": job.pk}, ""),
-        )
-        for model in job_models()
-        for job in model._default_manager.filter(state=State.INTERRUPTED, ended_at__gte=since)
-    ]
-    n_failed = sum(
-        model._default_manager.filter(state=State.FAILED, ended_at__gte=since).count()
-        for model in job_models()
-    )
-    if n_failed:
-        found.append(
-            Need(
-                "bad",
-                ngettext("%(n)d job", "%(n)d jobs", n_failed) % {"n": n_failed},
-                _("failed in the last two days."),
-                _("See jobs"),
-                ("dashboard:runs", {}, ""),
-            )
-        )
-    return found
-
-
-def _unpaid() -> list[Need]:
-    """Return needs of people who lost a chat to a bot and have no code, neither from it nor from a later chat."""
-    lost = (
-        Participant.objects.filter(
-            is_synthetic=False,
-            tasks__state=Task.State.FAILED,
-            tasks__version__values__texts__promises_pay_on_failure=True,
-        )
-        .exclude(tasks__completion_code__isnull=False)
-        .exclude(tasks__state=Task.State.OPEN)
-        .values("study__key", "study__name")
-        .annotate(n=Count("pk", distinct=True))
-        .order_by("-n")
-    )
-    return [
-        Need(
-            "warn",
-            ngettext("%(n)d person", "%(n)d people", row["n"]) % {"n": row["n"]},
-            _("lost a chat to a bot failure in {study} and should be paid.").format(
-                study=row["study__name"]
-            ),
-            _("Review"),
-            ("dashboard:study_conversations", {"key": row["study__key"]}, "state=failed"),
-        )
-        for row in lost
-    ]
-
-
-def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list[Need]:
-    """Return needs about bots of collecting studies that fail, are offered to nobody or are not installed here.
-
-    Studies that are left without any bot are among them.
-    """
-    reports = heartbeat_bots()
-    found: list[Need] = []
-    missing: dict[str, None] = {}
-    for study in studies:
-        is_offered = [
-            bot_id in entries and bot_state(entries[bot_id], reports).is_offered
-            for bot_id in study.bots
-        ]
-        if not any(is_offered):
-            found.append(
-                Need(
-                    "bad",
-                    study.name,
-                    _("gives nobody a chatbot: none of its bots can be offered now."),
-                    _("See why"),
-                    ("dashboard:study", {"key": study.key}, ""),
-                )
-            )
-        missing.update(dict.fromkeys(b for b in study.bots if b not in entries))
-    for bot_id in sorted({bot_id for study in studies for bot_id in study.bots} - set(missing)):
-        state = bot_state(entries[bot_id], reports)
-        if state.reason:
-            # A failing bot is still offered, so it asks for a look and not for help.
-            if state.is_offered:
-                why = f"{state.reason}."
-            elif entries[bot_id].is_set_aside:
-                why = _("{trouble}; it is offered to nobody until one works.").format(
-                    trouble=state.reason
-                )
-            else:
-                why = _("is offered to nobody: {reason}.").format(reason=state.reason)
-            href = ("dashboard:bot", {"bot_id": bot_id}, "")
-            found.append(Need(state.tone, bot_id, why, _("See the bot"), href))
-    if missing:
-        why = ngettext(
-            "is in a collecting study, but no bot of this name is registered here.",
-            "are in collecting studies, but no bots of these names are registered here.",
-            len(missing),
-        )
-        names = ", ".join(sorted(missing))
-        found.append(Need("bad", names, why, _("See bots"), ("dashboard:bots", {}, "")))
-    return found
-
-
-def _behind(studies: Iterable[Study]) -> list[Need]:
-    studies = list(studies)
-    counts: dict[int, dict[str, int]] = {study.pk: {} for study in studies}
-    for row in (
-        Slot.objects.filter(
-            task__participant__study__in=studies,
-            task__participant__is_synthetic=False,
-            task__state=Task.State.COMPLETED,
-        )
-        .order_by()
-        .values("task__participant__study", "bot_id")
-        .annotate(n=Count("pk"))
-    ):
-        counts[row["task__participant__study"]][row["bot_id"]] = row["n"]
-    found = []
-    for study in studies:
-        of_bots = {bot_id: counts[study.pk].get(bot_id, 0) for bot_id in study.bots}
-        most = max(of_bots.values(), default=0)
-        late = {bot_id: most - n for bot_id, n in of_bots.items() if most - n >= _BEHIND}
-        # Few chats are unevenly spread by chance alone.
-        if late and most >= 2 * _BEHIND:
-            bot_id, gap = max(late.items(), key=lambda item: item[1])
-            found.append(
-                Need(
-                    "info",
-                    bot_id,
-                    _("is {n} conversations behind the other bots of {study}.").format(
-                        n=gap, study=study.name
-                    ),
-                    _("See places"),
-                    ("dashboard:study", {"key": study.key}, ""),
-                )
-            )
-    return found
 
 
 def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:

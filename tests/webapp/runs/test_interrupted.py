@@ -16,7 +16,7 @@ from django.utils import timezone
 from pytest_django.asserts import assertContains, assertNotContains
 
 from webapp.core.errors import Refused
-from webapp.dashboard.selectors import needs
+from webapp.dashboard.needs import needs
 from webapp.dashboard.unfinished import jobs_running
 from webapp.runs import queue, tasks
 from webapp.runs.engine import job_do

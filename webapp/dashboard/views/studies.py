@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
+from webapp.dashboard.needs import needs
 from webapp.dashboard.unfinished import jobs_running
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
@@ -35,7 +36,7 @@ def studies(request: HttpRequest) -> HttpResponse:
                 need,
                 reverse(need.href[0], kwargs=need.href[1]) + (need.href[2] and f"?{need.href[2]}"),
             )
-            for need in selectors.needs()
+            for need in needs()
         ],
         running=[(found, reverse(found.route[0], args=found.route[1])) for found in jobs_running()],
     )

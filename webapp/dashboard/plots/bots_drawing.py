@@ -1,0 +1,295 @@
+"""Small multiples: a row for each bot, a panel for each dimension, votes last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+from markupsafe import Markup
+
+from evaluation.plots.lettering import NAME_PX, plain, shorten, text_width
+from evaluation.plots.marks import bot_shape, interval_mark, mark_link
+from evaluation.plots.scale import Scale, rating_ticks
+from evaluation.plots.svg import drawing, group, line, rect, text
+from evaluation.printing import figure, span
+from evaluation.ratings import Dimension
+from webapp.dashboard import counts
+from webapp.dashboard.plots.figure import Variant
+from webapp.dashboard.wording.reasons import said
+from webapp.ratings.summary import BotSummary, StudySummary
+
+WIDE = 958.0
+NARROW = 298.0
+ROW = 34.0
+HEAD = 30.0
+AXIS = 30.0
+PER_BLOCK = 6
+"""Dimensions side by side; more begin a new block below."""
+
+Link = Callable[[BotSummary], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """Where one dimension is drawn."""
+
+    dimension: Dimension
+    scale: Scale
+    n_ticks: int
+    value_x: float | None
+
+
+def wide_drawing(summary: StudySummary, link: Link) -> Markup:
+    """Draw all dimensions side by side, `PER_BLOCK` in a block, votes at the end of the first block."""
+    blocks = [
+        summary.dimensions[i : i + PER_BLOCK] for i in range(0, len(summary.dimensions), PER_BLOCK)
+    ] or [[]]
+    height_of_block = HEAD + ROW * len(summary.bots) + AXIS
+    children = []
+    for i, dimensions in enumerate(blocks):
+        children.append(
+            _block(
+                summary,
+                dimensions,
+                link,
+                top=i * (height_of_block + 8),
+                leading=i == 0,
+                votes=i == 0 and any(b.votes_up or b.votes_down for b in summary.bots),
+            )
+        )
+    return drawing(
+        WIDE,
+        len(blocks) * (height_of_block + 8) - 8,
+        *children,
+        name=_sentence(summary),
+        interactive=True,
+        class_="plot-wide",
+    )
+
+
+def narrow_drawings(summary: StudySummary, link: Link) -> list[Variant]:
+    """Draw each dimension for itself, as phones show them, and then the votes."""
+    names = _name_width(summary, 80, 122)
+    height = 10 + ROW * len(summary.bots) + AXIS
+    variants = []
+    for dimension in summary.dimensions:
+        scale = Scale(dimension.low, dimension.high, names + 6, NARROW - 58)
+        panel = _Panel(dimension, scale, 7, NARROW - 27)
+        rows = _rows(summary, [panel], None, 0, link, top=0, width=NARROW, names=names, heads=False)
+        variants.append(
+            Variant(
+                dimension.title,
+                drawing(
+                    NARROW,
+                    height,
+                    rows,
+                    name=f"{dimension.title}. {_sentence(summary)}",
+                    interactive=True,
+                ),
+            )
+        )
+    if any(bot.votes_up or bot.votes_down for bot in summary.bots):
+        middle = (names + NARROW) / 2
+        rows = _rows(
+            summary,
+            [],
+            middle,
+            (NARROW - names) / 2 - 16,
+            link,
+            top=0,
+            width=NARROW,
+            names=names,
+            heads=False,
+        )
+        variants.append(
+            Variant(
+                _("Votes"),
+                drawing(NARROW, height, rows, name=_("Votes on replies."), interactive=True),
+            )
+        )
+    return variants
+
+
+def _block(
+    summary: StudySummary,
+    dimensions: Sequence[Dimension],
+    link: Link,
+    *,
+    top: float,
+    leading: bool,
+    votes: bool,
+) -> Markup:
+    names = _name_width(summary, 110, NAME_PX + 45)
+    gap = 28.0
+    votes_width = 100.0 if votes else 0.0
+    room = WIDE - names - 20 - votes_width - (74 if leading else 0)
+    weights = [2.4 if leading and i == 0 else 1.0 for i in range(len(dimensions))]
+    room -= gap * max(len(dimensions) - 1, 0) + (gap if votes else 0)
+    unit = min(room / sum(weights), 190 if len(dimensions) > 1 else 400) if weights else 0
+    panels, x = [], names
+    for weight, dimension in zip(weights, dimensions, strict=True):
+        width = weight * unit
+        first = weight > 1
+        scale = Scale(dimension.low, dimension.high, x, x + width)
+        panels.append(
+            _Panel(
+                dimension,
+                scale,
+                7 if width > 150 else 3,
+                x + width + 45 if first or (leading and len(dimensions) == 1) else None,
+            )
+        )
+        x += width + (74 if first else 0) + gap
+    vote_x = WIDE - votes_width / 2 - 4 if votes else None
+    return _rows(summary, panels, vote_x, 38.0, link, top=top, width=WIDE, names=names, heads=True)
+
+
+def _rows(
+    summary: StudySummary,
+    panels: Sequence[_Panel],
+    vote_x: float | None,
+    vote_reach: float,
+    link: Link,
+    *,
+    top: float,
+    width: float,
+    names: float,
+    heads: bool,
+) -> Markup:
+    head = HEAD if heads else 6.0
+    first, last = top + head, top + head + ROW * len(summary.bots)
+    parts: list[object] = []
+    for i, _bot in enumerate(summary.bots):
+        if i % 2 == 0:
+            parts.append(rect(0, first + i * ROW, width, ROW, rx=8, class_="zebra"))
+    for panel in panels:
+        if heads:
+            parts.append(
+                text(
+                    panel.scale.start,
+                    top + 16,
+                    shorten(
+                        panel.dimension.title, panel.scale.end - panel.scale.start + 24, bold=True
+                    ),
+                    class_="head",
+                )
+            )
+        for tick in rating_ticks(panel.dimension.low, panel.dimension.high, panel.n_ticks):
+            x = panel.scale(tick)
+            parts.append(line(x, first, x, last, class_="grid"))
+            parts.append(text(x, last + 18, plain(tick), class_="tick middle"))
+    most = max((max(_vote_share(bot)) for bot in summary.bots), default=0)
+    if vote_x is not None:
+        if heads:
+            parts.append(text(vote_x, top + 16, _("Votes"), class_="head middle"))
+        parts.append(text(vote_x - 6, last + 18, _("down"), class_="tick end"))
+        parts.append(text(vote_x + 6, last + 18, _("up"), class_="tick"))
+    for i, bot in enumerate(summary.bots):
+        y = first + i * ROW + ROW / 2
+        parts.append(_row(bot, panels, vote_x, vote_reach, most, link, y, names))
+    if vote_x is not None:
+        parts.append(line(vote_x, first, vote_x, last, class_="axis"))
+    return group(*parts)
+
+
+def _row(
+    bot: BotSummary,
+    panels: Sequence[_Panel],
+    vote_x: float | None,
+    vote_reach: float,
+    most: float,
+    link: Link,
+    y: float,
+    names: float,
+) -> Markup:
+    hollow = bot.bot.is_control
+    parts: list[object] = [
+        bot_shape(15, y, bot.bot.slot, hollow=hollow),
+        text(29, y + 4.5, shorten(bot.bot.title, names - 33), class_="name"),
+    ]
+    for panel in panels:
+        found = bot.intervals[panel.dimension.key]
+        if found.mean is None:
+            parts.append(
+                text(
+                    panel.scale.start + 4,
+                    y + 4.5,
+                    _("no ratings yet") if panel.n_ticks > 3 else "–",
+                    class_="tick",
+                )
+            )
+            continue
+        parts.append(
+            mark_link(
+                link(bot),
+                _says(bot, panel.dimension),
+                rect(
+                    panel.scale.start, y - 15, panel.scale.end - panel.scale.start, 30, class_="hit"
+                ),
+                interval_mark(
+                    y,
+                    panel.scale.held(found.mean),
+                    None if found.low is None else panel.scale.held(found.low),
+                    None if found.high is None else panel.scale.held(found.high),
+                    hollow=hollow,
+                ),
+            )
+        )
+        if panel.value_x is not None:
+            parts.append(text(panel.value_x, y + 4.5, figure(found.mean), class_="value middle"))
+    if vote_x is not None:
+        down, up = _vote_share(bot)
+        reach = vote_reach / most if most else 0
+        parts.append(
+            mark_link(
+                link(bot),
+                _votes_say(bot),
+                rect(vote_x - vote_reach, y - 15, 2 * vote_reach, 30, class_="hit"),
+                rect(vote_x - down * reach, y - 5, down * reach, 10, rx=2.5, class_="vote-down"),
+                rect(vote_x, y - 5, up * reach, 10, rx=2.5, class_="vote-up"),
+            )
+        )
+    return group(*parts)
+
+
+def _name_width(summary: StudySummary, low: float, high: float) -> float:
+    longest = max((text_width(bot.bot.title) for bot in summary.bots), default=0)
+    return min(max(longest + 45, low), high)
+
+
+def _vote_share(bot: BotSummary) -> tuple[float, float]:
+    if not bot.n_replies:
+        return 0.0, 0.0
+    return bot.votes_down / bot.n_replies, bot.votes_up / bot.n_replies
+
+
+def _sentence(summary: StudySummary) -> str:
+    if not summary.dimensions or not summary.n_ratings:
+        return _("No ratings yet.")
+    key, title = summary.dimensions[0].key, summary.dimensions[0].title
+    rated = [bot for bot in summary.bots if bot.intervals[key].mean is not None]
+    if not rated:
+        return _("No ratings of {name} yet.").format(name=title.lower())
+    return _("Mean {name} of {bots}, from {best} for {first} to {worst} for {last}.").format(
+        name=title.lower(),
+        bots=counts.bots(len(rated)),
+        best=figure(rated[0].intervals[key].mean),
+        first=rated[0].bot.title,
+        worst=figure(rated[-1].intervals[key].mean),
+        last=rated[-1].bot.title,
+    )
+
+
+def _says(bot: BotSummary, dimension: Dimension) -> str:
+    found = bot.intervals[dimension.key]
+    if found.mean is None:
+        return f"{bot.bot.title}: {dimension.title.lower()} –, {said(found.reason)}"
+    interval = span(found.low, found.high) if found.low is not None else said(found.reason)
+    return f"{bot.bot.title}\n{dimension.title} {figure(found.mean)} {interval}\n{counts.ratings(found.n)}"
+
+
+def _votes_say(bot: BotSummary) -> str:
+    return f"{bot.bot.title}\n" + _("{up} up, {down} down on {replies}").format(
+        up=bot.votes_up, down=bot.votes_down, replies=counts.replies(bot.n_replies)
+    )
