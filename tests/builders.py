@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser, Permission
 
 from webapp.conversations import services as conversation_services
+from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.ratings.services import RatingOutcome, rating_submit
@@ -78,9 +79,7 @@ def make_participant(study: Study, **fields: Any) -> Participant:
 
 def make_conversation(study: Study, *, n_exchanges: int = 0, **fields: Any) -> Conversation:
     """Start a chat with this many exchanges."""
-    conversation = conversation_services.conversation_start(
-        participant=make_participant(study, **fields)
-    )
+    conversation = conversation_start(participant=make_participant(study, **fields))
     for number in range(n_exchanges):
         exchange(conversation, f"message {number}", f"reply {number}")
     conversation.refresh_from_db()

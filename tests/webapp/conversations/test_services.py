@@ -18,6 +18,7 @@ from tests.builders import (
     make_study,
 )
 from webapp.conversations import selectors, services
+from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.studies.models import Task
@@ -187,8 +188,8 @@ def test_withdrawal_deletes_the_texts() -> None:
 
 def test_started_again_it_is_the_same_open_chat() -> None:
     participant = make_participant(make_study())
-    first = services.conversation_start(participant=participant)
-    assert services.conversation_start(participant=participant).pk == first.pk
+    first = conversation_start(participant=participant)
+    assert conversation_start(participant=participant).pk == first.pk
 
 
 def test_votes_on_replies_only_and_within_range() -> None:

@@ -18,6 +18,7 @@ from webapp.bots.models import Spending
 from webapp.bots.selectors import bot_entry, bot_find
 from webapp.conversations import events, services
 from webapp.conversations.bot_host import BotHostRuntime
+from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.database import in_database
 from webapp.core.errors import Refused
@@ -129,7 +130,7 @@ async def test_a_cap_that_is_reached_offers_the_bot_to_nobody() -> None:
     )
 
     def next_one() -> None:
-        services.conversation_start(participant=make_participant(study))
+        conversation_start(participant=make_participant(study))
 
     with pytest.raises(Refused, match="No chatbot is available"):
         await in_database(next_one)()

@@ -21,6 +21,7 @@ from webapp.bots.selectors import bot_available_ids
 from webapp.bots.services import bot_failed
 from webapp.conversations import services, trials
 from webapp.conversations.bot_host import BotHostRuntime
+from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.database import in_database
 from webapp.core.errors import Refused
@@ -176,8 +177,5 @@ def test_others_are_given_while_one_is_set_aside() -> None:
     study = make_study()
     for chat in "abc":
         bot_failed(bot_id="eliza", reason="gone", chat=chat)
-    given = {
-        services.conversation_start(participant=make_participant(study)).bot.bot_id
-        for _ in range(4)
-    }
+    given = {conversation_start(participant=make_participant(study)).bot.bot_id for _ in range(4)}
     assert given == {"parrot"}

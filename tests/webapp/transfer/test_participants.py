@@ -17,10 +17,10 @@ from tests.builders import (
     make_study,
 )
 from tests.webapp.transfer.test_exporters import rows_of
+from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import (
     conversation_finish_failed,
-    conversation_start,
     conversation_swap,
     conversation_withdraw,
 )
