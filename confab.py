@@ -7,6 +7,7 @@
     study.metrics(["question", "sentiment"])
     confab.compare(study, "quality")
     fit = confab.hybrid(study, selfplay=played)
+    confab.rank("pairs.csv").plot()
 
 Everything here is the public face of `evaluation`; nothing of it knows Django.
 """
@@ -16,10 +17,20 @@ from __future__ import annotations
 from chatbots.devices import batches_made_exact
 from chatbots.registry import plugins_import
 from chatbots.release import VERSION as __version__
+from evaluation.analysis.ranking import rank
 from evaluation.hybrid.of_study import hybrid
 from evaluation.reading import read
 from evaluation.study import Study, compare, selfplay
 
-__all__ = ["Study", "__version__", "compare", "hybrid", "plugins_import", "read", "selfplay"]
+__all__ = [
+    "Study",
+    "__version__",
+    "compare",
+    "hybrid",
+    "plugins_import",
+    "rank",
+    "read",
+    "selfplay",
+]
 
 batches_made_exact()

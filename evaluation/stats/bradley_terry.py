@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.reasons import Reason
 from evaluation.stats.compare import Comparison
 from evaluation.stats.mixed import wald_comparisons
 from evaluation.stats.zscores import rater_codes
@@ -53,8 +54,8 @@ class BradleyTerry:
         comparisons: every pair's difference of log π, p-values also corrected by Holm.
         tie, tie_low, tie_high: ν; 0 where nobody said "tie"; two equal bots tie in ν / (2 + ν) of cases.
         first, first_low, first_high: log odds that the place as first one adds; None where not asked for.
-        n, n_raters: comparisons used, and raters; None where comparisons count as independent.
-        interval: how errors were made.
+        n, n_raters: comparisons used, and raters; None where comparisons count as independent, else errors are
+            those of the sandwich with whole raters as units.
         reason: why there is no fit.
     """
 
@@ -68,8 +69,7 @@ class BradleyTerry:
     first_high: float | None
     n: int
     n_raters: int | None
-    interval: str
-    reason: str | None = None
+    reason: Reason | None = None
 
     def probabilities(self, a: str, b: str) -> tuple[float, float, float]:
         """Return P(a better), P(b better) and P(tie), with no advantage of the place.
@@ -127,18 +127,14 @@ def bradley_terry(
     rater = None if raters is None else np.unique(rater_codes(raters)[keep], return_inverse=True)[1]
     n, n_bots = len(choice), len(labels)
     n_raters = None if rater is None else int(rater.max(initial=-1)) + 1
-    how = (
-        "independent judgements"
-        if n_raters is None
-        else f"sandwich over {counted(n_raters, 'rater')}"
-    )
 
-    def nothing(reason: str) -> BradleyTerry:
-        return BradleyTerry((), (), *(None,) * 6, n, n_raters, how, reason)
+    def nothing(reason: Reason) -> BradleyTerry:
+        return BradleyTerry((), (), *(None,) * 6, n, n_raters, reason)
 
     why = _no_fit(labels.tolist(), codes, choice)
     if why is None and n_raters is not None and n_raters <= n_bots:
-        why = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
+        text = f"{counted(n_raters, 'rater')}: too few to judge {counted(n_bots, 'bot')} by"
+        why = Reason("too_few_for_bots", text, n_raters=n_raters, n_bots=n_bots)
     if why is not None:
         return nothing(why)
     ties = bool((choice == 2).any())
@@ -152,7 +148,7 @@ def bradley_terry(
         return nothing(why)
     fit = _newton(design, counts)
     if fit is None:
-        return nothing("no optimum found")
+        return nothing(Reason("no_strengths_found", "no optimum found"))
     parameters, covariance, scores = fit
     if rater is not None and n_raters is not None:
         by_rater = np.zeros((n_raters, len(parameters)))
@@ -165,31 +161,33 @@ def bradley_terry(
         parameters,
         covariance,
         n_raters,
-        how,
         level,
         ties=ties,
         place=place,
     )
 
 
-def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> str | None:
+def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> Reason | None:
     """Say what is missing for strengths at all, or return None."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
     if len(labels) < 2:
-        return "no comparison of two bots"
+        return Reason("no_pair_judged", "no comparison of two bots")
     if (choice == 2).all():
-        return "every judgement is a tie: nothing tells the bots apart"
+        why = "every judgement is a tie: nothing tells the bots apart"
+        return Reason("only_ties", why)
     graph = coo_matrix((np.ones(len(codes)), codes.T), shape=(len(labels),) * 2)
     _, part = connected_components(graph, directed=False)
     if part.max() > 0:
         apart = [label for label, own in zip(labels, part, strict=True) if own != part[0]]
-        return f"{', '.join(apart)} never met {labels[0]}, directly or through others"
+        names = ", ".join(apart)
+        why = f"{names} never met {labels[0]}, directly or through others"
+        return Reason("never_met", why, bots=names, bot=str(labels[0]))
     return None
 
 
-def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> str | None:
+def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> Reason | None:
     """Say in which direction the likelihood grows without end, and which bots that moves; None if in no direction.
 
     It does when every judgement chose an alternative that the direction never makes less likely
@@ -204,13 +202,16 @@ def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> s
         return None
     moved = np.concatenate([[0.0], found.x[: len(labels) - 1]])
     if np.ptp(moved) < 1e-7:
-        return "who was shown first, or the tie, decides every judgement: its effect is infinite"
+        why = "who was shown first, or the tie, decides every judgement: its effect is infinite"
+        return Reason("place_decides", why)
     best = [label for label, by in zip(labels, moved, strict=True) if by > moved.max() - 1e-7]
     others = [label for label in labels if label not in best]
-    return (
-        f"{', '.join(best)} never lost against {', '.join(others)} (or too few judgements tell): "
+    winners, losers = ", ".join(best), ", ".join(others)
+    why = (
+        f"{winners} never lost against {losers} (or too few judgements tell): "
         "the difference of their strengths is infinite"
     )
+    return Reason("never_lost", why, best=winners, others=losers)
 
 
 def _design(codes: np.ndarray, n_bots: int, *, ties: bool, place: bool) -> np.ndarray:
@@ -276,7 +277,6 @@ def _result(
     parameters: np.ndarray,
     covariance: np.ndarray,
     n_raters: int | None,
-    how: str,
     level: float,
     *,
     ties: bool,
@@ -336,5 +336,4 @@ def _result(
         first_high=side[2],
         n=len(choice),
         n_raters=n_raters,
-        interval=how,
     )

@@ -99,6 +99,17 @@ FRAGMENTS: dict[str, str] = {
     ),
     "halves_alike": gettext_noop("the halves do not vary over bots"),
     "in_words": gettext_noop("{words}"),
+    "no_pair_judged": gettext_noop("no comparison of two bots"),
+    "only_ties": gettext_noop("every judgement is a tie: nothing tells the bots apart"),
+    "never_met": gettext_noop("{bots} never met {bot}, directly or through others"),
+    "place_decides": gettext_noop(
+        "who was shown first, or the tie, decides every judgement: its effect is infinite"
+    ),
+    "never_lost": gettext_noop(
+        "{best} never lost against {others} (or too few judgements tell): the difference of their strengths is "
+        "infinite"
+    ),
+    "no_strengths_found": gettext_noop("no optimum found"),
     "nobody_named": gettext_noop("nobody is named in the data"),
     "no_rater_with": gettext_noop("no rater has {needed} ratings that differ"),
     "unnamed_ratings": gettext_noop("{n_ratings} without a rater"),

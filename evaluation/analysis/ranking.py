@@ -1,0 +1,158 @@
+"""Bots ranked by which of two was preferred: strengths of the Bradley–Terry model, ties allowed.
+
+judged = rank("pairs.csv")        # first,second,preferred,rater
+print(judged.summary())
+judged.plot()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evaluation.analysis.tables import plain, text_table
+from evaluation.plots.plot import Plot
+from evaluation.plots.weights import Weight, weights_drawing
+from evaluation.printing import figure, share, span
+from evaluation.ratings import rater_named
+from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
+from evaluation.wording import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.90
+"""Of all intervals; two bots are told apart where Holm's p is below 1 − level."""
+_OUTCOMES: Mapping[str, float] = {"first": 1.0, "second": 0.0, "tie": 0.5}
+_WIDTH = 554
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Ranking:
+    """Which bots people prefer.
+
+    Attributes:
+        fit: strengths, comparisons of every pair, and how often the place decided.
+        level: of all intervals.
+    """
+
+    fit: BradleyTerry
+    level: float = LEVEL
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Bots, strongest first; none where there is no fit."""
+        return tuple(b.bot for b in sorted(self.fit.bots, key=lambda b: (-b.strength, b.bot)))
+
+    @property
+    def told_apart(self) -> frozenset[tuple[str, str]]:
+        """Pairs whose strengths differ beyond chance, each sorted by name."""
+        return frozenset((pair.a, pair.b) for pair in self.fit.comparisons if pair.ordered)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; without a fit there is a reason."""
+        return {"order": list(self.order), "level": self.level, **plain(self.fit)}
+
+    def summary(self) -> str:
+        """Return a table for a terminal."""
+        if self.fit.reason is not None:
+            return f"Bots by preference: {self.fit.reason}"
+        bots = {bot.bot: bot for bot in self.fit.bots}
+        rows = [
+            [
+                *(name, figure(bots[name].strength), span(bots[name].low, bots[name].high)),
+                *(share(bots[name].worth), str(bots[name].wins)),
+                *(str(bots[name].losses), str(bots[name].ties)),
+            ]
+            for name in self.order
+        ]
+        n_pairs = len(self.fit.comparisons)
+        title = (
+            f"Bots by preference: {counted(self.fit.n, 'judgement')}, "
+            f"{len(self.told_apart)} of {counted(n_pairs, 'pair')} told apart (Holm, p < {1 - self.level:.2g})"
+        )
+        headers = ["bot", "log odds", f"{self.level:.0%}", "worth", "won", "lost", "tied"]
+        return text_table(title, headers, rows, self._foot())
+
+    def _foot(self) -> str:
+        errors = (
+            "judgements count as independent"
+            if self.fit.n_raters is None
+            else f"errors over {counted(self.fit.n_raters, 'rater')}"
+        )
+        if self.fit.first is None:
+            return errors
+        ends = span(self.fit.first_low, self.fit.first_high)
+        return f"{errors}; being shown first adds {figure(self.fit.first)} {ends}"
+
+    def plot(self) -> Plot:
+        """Return the strengths with their intervals, hollow where a bot cannot be told from the average one.
+
+        Raises:
+            ValueError: without a fit, with the reason.
+        """
+        if self.fit.reason is not None:
+            raise ValueError(f"there is nothing to draw: {self.fit.reason}")
+        bots = {bot.bot: bot for bot in self.fit.bots}
+        rows = [
+            Weight(name, bots[name].strength, bots[name].low, bots[name].high)
+            for name in self.order
+        ]
+        name = f"Strengths of {counted(len(rows), 'bot')} against the average one, in log odds."
+        return Plot.of(weights_drawing(rows, _WIDTH, name=name))
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def rank(
+    judgements: pd.DataFrame | str | Path, *, place: bool = False, level: float = LEVEL
+) -> Ranking:
+    """Rank bots by which of two was preferred.
+
+    Args:
+        judgements: a table, or the CSV of one, with a row for each judgement: `first` and `second`, the bots in the
+            order shown; `preferred`: "first", "second", "tie" or the name of the better bot, empty where nobody
+            judged; and `rater`, where it is known who judged.
+        place: whether to estimate what being shown first adds.
+        level: of the intervals.
+
+    Returns:
+        Strengths with intervals. Where the judgements allow none, the result says why.
+
+    Raises:
+        ValueError: a column that is missing, or an outcome that names neither bot.
+    """
+    import pandas as pd
+
+    table = judgements if isinstance(judgements, pd.DataFrame) else pd.read_csv(judgements)
+    for name in ("first", "second", "preferred"):
+        if name not in table.columns:
+            raise ValueError(
+                f"the table has no column {name!r}; it has {', '.join(map(str, table.columns))}"
+            )
+    first, second = (table[name].astype(str).tolist() for name in ("first", "second"))
+    outcomes = [
+        _outcome(preferred, a, b, row)
+        for row, (preferred, a, b) in enumerate(
+            zip(table["preferred"], first, second, strict=True), start=1
+        )
+    ]
+    raters = [rater_named(name) for name in table["rater"]] if "rater" in table.columns else None
+    return Ranking(bradley_terry(first, second, outcomes, raters, place=place, level=level), level)
+
+
+def _outcome(preferred: Any, first: str, second: str, row: int) -> float:
+    """Return 1 for the first bot, 0 for the second, .5 for a tie and NaN where nobody judged."""
+    if preferred is None or preferred != preferred or preferred == "":
+        return float("nan")
+    said = str(preferred)
+    if said in (first, second):
+        return 1.0 if said == first else 0.0
+    if said not in _OUTCOMES:
+        raise ValueError(
+            f"row {row}: preferred is {said!r}; it must be 'first', 'second', 'tie', {first!r} or {second!r}"
+        )
+    return _OUTCOMES[said]
