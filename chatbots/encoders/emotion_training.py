@@ -139,7 +139,7 @@ def goemotions_read(path: Path | str) -> dict[str, Comments]:
 
 
 def sentiment_read(path: Path | str) -> tuple[list[str], np.ndarray]:
-    """Texts with a polarity, for measuring: two classes (0, 1), or three of which 1 is neutral and left out.
+    """Read texts with a polarity, for measuring: two classes (0, 1), or three of which 1 is neutral and left out.
 
     Returns:
         N texts and (N,) bool: whether each is positive.
@@ -178,7 +178,7 @@ def _records(kind: type[L], path: Path) -> Iterator[L]:
 
 
 def vectors_of(texts: tuple[str, ...], encoder: SentenceEncoder) -> np.ndarray:
-    """(N, D) sentence vectors, kept in the cache folder: training again encodes nothing."""
+    """Return (N, D) sentence vectors, which the cache folder keeps: another training encodes nothing."""
     digest = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
     identity = Identity(
         "emotion_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest}

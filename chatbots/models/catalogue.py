@@ -30,7 +30,7 @@ MODELS = {
 
 
 def config_read(name: str, values: Mapping[str, Any]) -> Any:
-    """The config of the model called `name`.
+    """Read the config of the model called `name`.
 
     Args:
         values: by the names of the config's fields; those left out keep their defaults.
@@ -46,12 +46,16 @@ def config_read(name: str, values: Mapping[str, Any]) -> Any:
 
 
 def config_write(config: Any) -> dict[str, Any]:
-    """Plain JSON values that `config_read` turns into an equal config."""
+    """Return plain JSON values that `config_read` turns into an equal config."""
     return config.model_dump()  # type: ignore[no-any-return]
 
 
 def model_name(config: Any) -> str:
-    """The name of the model a config is of."""
+    """Return the name of the model that a config belongs to.
+
+    Raises:
+        ValueError: it belongs to none.
+    """
     for name, place in MODELS.items():
         if type(config).__name__ == place.partition(":")[2] + "Config":
             return name
@@ -59,7 +63,7 @@ def model_name(config: Any) -> str:
 
 
 def model_build(config: Any, seed: int) -> DialogueModel:
-    """A model with fresh weights, the same for the same seed; other random numbers are left as they were.
+    """Build a model with fresh weights, the same for the same seed; other random numbers stay as they are.
 
     Args:
         seed: 0 … 2^63 − 1.
@@ -73,12 +77,12 @@ def model_build(config: Any, seed: int) -> DialogueModel:
 
 
 def model_class(name: str) -> Any:
-    """The class of the model called `name`; loads torch."""
+    """Return the class of the model called `name`; loads torch."""
     return _classes(name)[0]
 
 
 def _classes(name: str) -> tuple[Any, Any]:
-    """The model's class and its config's."""
+    """Return the model's class and that of its config."""
     module_name, _, class_name = MODELS[name].partition(":")
     module = importlib.import_module(module_name)
     return getattr(module, class_name), getattr(module, f"{class_name}Config")

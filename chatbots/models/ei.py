@@ -61,12 +61,12 @@ class EIConfig(Values):
 
 
 def input_width(config: EIConfig | None) -> int:
-    """The same, 0 without EI."""
+    """Return how many numbers the context RNN reads beside each utterance; 0 without EI."""
     return config.input_width if config else 0
 
 
 def with_inputs(h: Tensor, batch: DialogueBatch, config: EIConfig | None) -> Tensor:
-    """What the context RNN reads of each utterance.
+    """Return what the context RNN reads of each utterance.
 
     Args:
         h: (B, N, 2H_e)
@@ -88,7 +88,11 @@ def with_inputs(h: Tensor, batch: DialogueBatch, config: EIConfig | None) -> Ten
 
 
 def _targets(batch: DialogueBatch, name: str, width: int) -> Tensor:
-    """The batch's (B, N, width) emotions or embeddings."""
+    """Return the batch's (B, N, width) emotions or embeddings.
+
+    Raises:
+        ValueError: the batch has none, or of another width.
+    """
     value: Tensor | None = getattr(batch, name)
     if value is None or value.shape[-1] != width:
         got = "none" if value is None else f"of width {value.shape[-1]}"
@@ -153,7 +157,7 @@ class EIHeads(nn.Module):
 
 
 def ei_losses(heads: EIHeads | None, c: Tensor, batch: DialogueBatch) -> EILosses:
-    """The heads' losses; zeros without heads."""
+    """Return the heads' losses; zeros without heads."""
     if heads is not None:
         return heads(c, batch)
     zero = c.new_zeros((), dtype=torch.float32)

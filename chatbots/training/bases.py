@@ -20,10 +20,10 @@ CONFIGS = Path(__file__).parent / "configs"
 
 
 def base_find(name: str, beside: Path) -> Path:
-    """The file of a base: by its path, relative to `beside`, or by its name among the project's configs.
+    """Find the file of a base: by its path, relative to `beside`, or by its name among the project's configs.
 
     Raises:
-        ValuesError: there is none, with those there are.
+        ValuesError: there is none; the message names those there are.
     """
     file = Path(name).expanduser()
     file = file if file.suffix else file.with_suffix(".yaml")
@@ -35,7 +35,7 @@ def base_find(name: str, beside: Path) -> Path:
 
 
 def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """The config's values laid over those of a base.
+    """Lay the config's values over those of a base.
 
     Raises:
         ValuesError: the base cannot be read or holds no keys.
@@ -52,7 +52,7 @@ def base_applied(values: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, mappings key by key; where both have a value, the one above."""
+    """Merge both, mappings key by key; where both have a value, the one above counts."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)

@@ -303,7 +303,7 @@ class TrainingConfig(Values):
         return placed
 
     def corpus_path(self, corpus: CorpusConfig) -> Path:
-        """Where a corpus of the user's is."""
+        """Return where a corpus of the user's is."""
         return self.folder / Path(corpus.path).expanduser()
 
 
@@ -334,7 +334,7 @@ def config_load(path: Path | str, data: Path | str | None = None, base: str = ""
 
 
 def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | None:
-    """The config, in the folder of `path`, of the training whose weights `config` starts from; None if none.
+    """Find, in the folder of `path`, the config of the training whose weights `config` starts from; None if none.
 
     Raises:
         ValuesError: the one that is there cannot be used.

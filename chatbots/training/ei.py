@@ -83,7 +83,7 @@ class EITraining(Values):
         return self
 
     def encoders(self, folder: Path, device: str = "cpu") -> tuple[EmotionEncoder, SentenceEncoder]:
-        """The two encoders, not loaded.
+        """Return the two encoders, not loaded.
 
         Args:
             folder: where relative paths of their files begin.
@@ -100,7 +100,7 @@ class EITraining(Values):
         )
 
     def model_values(self, n_emotions: int, n_dimensions: int) -> dict[str, Any]:
-        """What the model's config says of its heads."""
+        """Return what the model's config says of its heads."""
         return {
             "emotion": self.heads in ("both", "emotion"),
             "sentence": self.heads in ("both", "sentence"),
@@ -163,5 +163,5 @@ def weight_check(ei: EITraining, variance: float, words_nats: float) -> float:
 
 
 def _shown(value: float) -> str:
-    """Three digits that count, without an exponent."""
+    """Write three digits that count, without an exponent."""
     return f"{float(f'{value:.3g}'):,.12g}"

@@ -153,7 +153,7 @@ class _Training:
         """Return what the sentence loss weighs at first, in nats a batch.
 
         Raises:
-            ConfigError: it would outweigh the words.
+            ValuesError: it would outweigh the words.
         """
         config, data = self.config, self.data
         if config.ei is None or data.targets is None:

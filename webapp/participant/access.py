@@ -116,7 +116,7 @@ def conversation_page(view: View) -> View:
 
 
 def task_page(view: View) -> View:
-    """`view(request, task, visit)` for the participant who took the task on; others: 404."""
+    """Make `view(request, task, visit)` answer the participant who took the task on; others get 404."""
 
     @csrf_exempt
     @never_cache
