@@ -59,7 +59,7 @@ def pooled_embeddings(
         progress: told after each batch how many conversations are done.
 
     Returns:
-        `conversation_id` and a column per block and dimension, `embedding_user_000` …; NaN where the
+        `conversation` and a column per block and dimension, `embedding_user_000` …; NaN where the
         speaker has no turn.
     """
     import pandas as pd
@@ -79,7 +79,7 @@ def pooled_embeddings(
     names = [f"{block}_{d:03}" for block in blocks for d in range(size)]
     values = np.concatenate(parts) if parts else np.zeros((0, len(names)))
     table = pd.DataFrame(values, columns=names)
-    table.insert(0, "conversation_id", [conversation.id for conversation in conversations])
+    table.insert(0, "conversation", [conversation.id for conversation in conversations])
     return table
 
 

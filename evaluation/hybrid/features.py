@@ -99,7 +99,7 @@ def design_of(
     target is the mean of the target dimensions; where one of them is missing it is undefined.
 
     Args:
-        table: columns `conversation_id`, `bot`, the features, and for a human study the rating dimensions
+        table: columns `conversation`, `bot`, the features, and for a human study the rating dimensions
             and, if known, `participant`.
         features: columns that predict.
         targets: rating dimensions; none for self-play.
@@ -114,7 +114,7 @@ def design_of(
     if not features and targets:
         raise HybridError("no feature is chosen; name at least one metric column")
     columns = [str(column) for column in table.columns]
-    for name in ("conversation_id", "bot", *features, *targets, *dimensions):
+    for name in ("conversation", "bot", *features, *targets, *dimensions):
         if name not in columns:
             near = nearest_names(name, columns)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -124,10 +124,10 @@ def design_of(
     values = table[numeric].apply(pd.to_numeric, errors="coerce")
     values = values.where(np.isfinite(values.to_numpy(dtype=float, na_value=np.nan)))
     keyed = values.assign(
-        conversation_id=table["conversation_id"].astype(str), bot=table["bot"].astype(str)
+        conversation=table["conversation"].astype(str), bot=table["bot"].astype(str)
     )
     keyed["participant"] = table["participant"] if "participant" in columns else None
-    grouped = keyed.groupby("conversation_id", sort=False)
+    grouped = keyed.groupby("conversation", sort=False)
     one = grouped[numeric].mean()
     bots = grouped["bot"].first().to_numpy(dtype=object)
     people = grouped["participant"].first().astype(object)

@@ -49,7 +49,7 @@ def fit_hybrid(
     """Fit leave-bot-out, predict, and compare with the human ratings.
 
     Args:
-        human: one row per rated conversation (or one per rating: they are averaged): `conversation_id`,
+        human: one row per rated conversation (or one per rating: they are averaged): `conversation`,
             `bot`, optionally `participant`, the features and the rating dimensions. Columns `words_user`
             and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too. For
             the preset `strong` also the columns of `evaluation.hybrid.embeddings.pooled_embeddings`.
@@ -57,7 +57,7 @@ def fit_hybrid(
         targets: rating dimensions; several are averaged as they are.
         preset: "paper" or "strong".
         intercept: "fold" or "common", see above.
-        selfplay: `conversation_id`, `bot` and the features of self-play conversations. A bot without
+        selfplay: `conversation`, `bot` and the features of self-play conversations. A bot without
             ratings is predicted by the fit on all rated bots, with a bootstrap interval.
         seed: of bootstrap and permutations.
         dimensions: further rating dimensions to correlate the bot scores with.

@@ -180,9 +180,7 @@ def told_apart(
         ratings: every single rating.
     """
     if ratings is None or set(targets) - set(ratings.answers):
-        table = human.rename(columns={"conversation_id": "conversation"})
-        table = table.drop(columns="rater", errors="ignore").rename(
-            columns={"participant": "rater"}
-        )
+        table = human.drop(columns="rater", errors="ignore")
+        table = table.rename(columns={"participant": "rater"})
         ratings = Ratings.from_frame(table, list(targets))
     return set(compare(ratings, targets, plans=False).told_apart)

@@ -52,7 +52,7 @@ def hybrid(
     means = study.answers.per_conversation().drop(columns="bot")
     means = means.rename(columns={"rater": "participant"})
     human = human.drop(columns=[name for name in means.columns if name in human])
-    human = human.merge(means, left_on="conversation_id", right_index=True, how="inner")
+    human = human.merge(means, left_on="conversation", right_index=True, how="inner")
     played = None if selfplay is None else _table(selfplay, metrics, chosen.blocks)
     identities = {metric.name: metric.identity.as_dict() for metric in metrics}
     return fit_hybrid(
@@ -97,7 +97,6 @@ def _targets(study: Study, target: str | Sequence[str] | None) -> tuple[str, ...
 def _table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str]) -> pd.DataFrame:
     """Return one row per conversation, with the metrics' columns and the embeddings of the blocks."""
     table = study.metrics([metric.name for metric in metrics])
-    table = table.rename(columns={"conversation": "conversation_id"})
     if blocks:
         vectors = pooled_embeddings(
             [dialogue.conversation for dialogue in study.dialogues],
@@ -105,5 +104,5 @@ def _table(study: Study, metrics: Sequence[Metric], blocks: Sequence[str]) -> pd
             shared=study.shared,
             blocks=blocks,
         )
-        table = table.merge(vectors, on="conversation_id", how="left")
+        table = table.merge(vectors, on="conversation", how="left")
     return table

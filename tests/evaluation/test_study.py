@@ -135,9 +135,7 @@ def test_metrics_are_computed_once_and_say_what_they_describe(file: Path) -> Non
 def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
     study = confab.read(file)
     found = confab.hybrid(study, features=["words_user", "question_bot"])
-    table = study.metrics(["words", "question", "length"]).rename(
-        columns={"conversation": "conversation_id"}
-    )
+    table = study.metrics(["words", "question", "length"])
     given = [line["ratings"][0] for line in lines()]
     table = table.assign(
         quality=[float(r["quality"]) for r in given],

@@ -145,7 +145,7 @@ class FitTables:
 
         from evaluation.hybrid.embeddings import pooled_embeddings
 
-        ids = list(table["conversation_id"])
+        ids = list(table["conversation"])
         self._n_total += len(ids)
         n_before = self._n_done
 
@@ -165,7 +165,7 @@ class FitTables:
                     progress=progress,
                 )
             )
-        return table.merge(pd.concat(parts), on="conversation_id", how="left")
+        return table.merge(pd.concat(parts), on="conversation", how="left")
 
 
 def bot_keys(fit: HybridFit) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ def test_a_participants_answers_and_a_bots_turns_are_averaged():
         Conversation.from_texts(["opener", "ab", "abcd", "abc", "abcdef"], id="1"),
         Conversation.from_texts(["hello", "a"], id="2"),
     ]
-    table = pooled_embeddings(talk, shared=ByLength()).set_index("conversation_id")
+    table = pooled_embeddings(talk, shared=ByLength()).set_index("conversation")
     assert table.loc["1", "embedding_user_000"] == 5.0  # what answers nothing is left out
     assert table.loc["1", "embedding_bot_000"] == 2.5
     assert np.isnan(table.loc["2", "embedding_user_000"])
@@ -36,7 +36,7 @@ def test_in_self_play_both_describe_the_next_utterances():
 
 def test_no_conversation_gives_the_columns_all_the_same():
     table = pooled_embeddings([], shared=ByLength(), blocks=["embedding_user"])
-    assert list(table.columns) == ["conversation_id", "embedding_user_000", "embedding_user_001"]
+    assert list(table.columns) == ["conversation", "embedding_user_000", "embedding_user_001"]
     assert not len(table)
 
 

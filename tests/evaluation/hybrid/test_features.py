@@ -11,7 +11,7 @@ from evaluation.metrics.registry import metric_list
 def table():
     return pd.DataFrame(
         {
-            "conversation_id": [1, 1, 2, 3, 4, 5],
+            "conversation": [1, 1, 2, 3, 4, 5],
             "bot": ["a", "a", "a", "b", "b", "b"],
             "participant": ["p", "p", None, "q", "q", "r"],
             "f": [1.0, 1.0, 2.0, np.nan, 4.0, 5.0],

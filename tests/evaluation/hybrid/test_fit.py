@@ -25,7 +25,7 @@ def study(seed=0, n_bots=6, n=20):
     y = 3 + x @ [0.8, -0.4, 0.1] + rng.normal(size=rows)
     return pd.DataFrame(
         {
-            "conversation_id": [f"c{i}" for i in range(rows)],
+            "conversation": [f"c{i}" for i in range(rows)],
             "bot": bot,
             "participant": rng.integers(0, 40, rows).astype(str),
             "f": x[:, 0],
@@ -43,7 +43,7 @@ def selfplay(n_bots=8, seed=1):
     rng = np.random.default_rng(seed)
     found = pd.DataFrame(rng.normal(size=(n_bots * 10, 3)), columns=FEATURES)
     found["bot"] = np.repeat([f"bot{k}" for k in range(n_bots)], 10)
-    found["conversation_id"] = range(len(found))
+    found["conversation"] = range(len(found))
     return found
 
 
@@ -264,10 +264,9 @@ def test_pairs_that_people_can_tell_apart_are_those_of_the_comparison_of_bots():
     """One test wherever bots are told apart, on single ratings by named people."""
     human = study(n=40)
     rng = np.random.default_rng(5)
-    ratings = human.loc[human.index.repeat(2), ["conversation_id", "bot", "quality"]].assign(
+    ratings = human.loc[human.index.repeat(2), ["conversation", "bot", "quality"]].assign(
         rater=[f"w{i}" for i in rng.integers(0, 25, 2 * len(human))]
     )
-    ratings = ratings.rename(columns={"conversation_id": "conversation"})
     ratings["quality"] += rng.normal(size=len(ratings))
     found = fit_hybrid(human, features=FEATURES, ratings=Ratings.from_frame(ratings, ["quality"]))
     compared = pairwise(

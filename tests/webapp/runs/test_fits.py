@@ -71,7 +71,7 @@ def test_the_command_gives_what_the_library_gives(rated_study: Callable[..., Stu
             values.update(result.values)
         rows.append(
             {
-                "conversation_id": str(rating.conversation_id),
+                "conversation": str(rating.conversation_id),
                 "bot": rating.conversation.bot.bot_id,
                 "participant": str(rating.participant_id),
                 "quality": rating.answers["quality"],

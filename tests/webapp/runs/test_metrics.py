@@ -82,7 +82,7 @@ def test_results_are_those_of_the_metric(rated_study: Callable[..., Study]) -> N
     job = compute(study, *CHEAP)
     assert (job.state, job.n_done, job.n_total) == ("done", 6, 6)
     conversations = list(conversation_values(Conversation.objects.filter(study=study)))
-    frame = metric_frame(study=study).set_index("conversation_id")
+    frame = metric_frame(study=study).set_index("conversation")
     for name in CHEAP:
         table = metric_get(name).compute(conversations)
         for column in table.conversations.columns:

@@ -159,7 +159,7 @@ def test_metrics_measure_the_one_who_answers_and_the_hybrid_metric_leaves_them_o
     assert words["", "ann"] == (2.0, 2.0)
     frame = metric_frame(run=run, metrics=[metric_get("words")])
     assert sorted(frame["bot"]) == ["ann", "bob"]
-    assert set(frame["conversation_id"]) == {
+    assert set(frame["conversation"]) == {
         str(pk)
         for pk in Conversation.objects.filter(selfplay__partner_bot_id="").values_list(
             "pk", flat=True

@@ -105,7 +105,7 @@ class StudyData:
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
         frame = metric_frame(study=self.study, include_synthetic=self.include_synthetic)
-        return frame.set_index("conversation_id")
+        return frame.set_index("conversation")
 
     @cached_property
     def factors(self) -> dict[str, dict[str, str]]:

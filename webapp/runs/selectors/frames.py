@@ -1,6 +1,6 @@
 """Tables for analysis: metric columns of conversations, and ratings beside them.
 
-All frames have `conversation_id` and `bot`; undefined is NaN. Synthetic conversations are left out unless
+All frames have `conversation` and `bot`; undefined is NaN. Synthetic conversations are left out unless
 asked for; open, failed and withdrawn ones always are.
 """
 
@@ -43,7 +43,7 @@ def metric_frame(
         metrics: whose conversation-level columns to give; None for all registered.
 
     Returns:
-        `conversation_id`, `bot`, `participant`, and every column of the metrics as they are now; NaN where
+        `conversation`, `bot`, `participant`, and every column of the metrics as they are now; NaN where
         undefined or not computed yet.
     """
     import pandas as pd
@@ -55,7 +55,7 @@ def metric_frame(
     found = rows.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "participant_id")
     table: dict[Any, dict[str, Any]] = {
         pk: {
-            "conversation_id": str(pk),
+            "conversation": str(pk),
             "bot": bot,
             "participant": str(participant) if participant else None,
         }
@@ -70,7 +70,7 @@ def metric_frame(
             table[conversation_id].update(values)
     names = column_names(metrics)
     frame = pd.DataFrame(
-        list(table.values()), columns=["conversation_id", "bot", "participant", *names]
+        list(table.values()), columns=["conversation", "bot", "participant", *names]
     )
     frame[names] = frame[names].astype(float)
     return frame
@@ -97,9 +97,9 @@ def rated_frame(
     names = list(ratings.answers)
     clash = [name for name in names if name in metric_table.columns]
     frame = metric_table.drop(columns=clash).merge(
-        means[names], left_on="conversation_id", right_index=True, how="inner"
+        means[names], left_on="conversation", right_index=True, how="inner"
     )
-    alone = frame["conversation_id"].map(means["rater"])
+    alone = frame["conversation"].map(means["rater"])
     frame["participant"] = frame["participant"].where(frame["participant"].notna(), alone)
     return frame
 
