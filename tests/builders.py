@@ -13,8 +13,9 @@ from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.ratings.services import RatingOutcome, rating_submit
+from webapp.studies.items import item_add
 from webapp.studies.models import Item, Participant, Study, StudyVersion
-from webapp.studies.services import consent_record, item_add, participant_enter, study_create
+from webapp.studies.services import consent_record, participant_enter, study_create
 from webapp.studies.versions import study_edit
 
 

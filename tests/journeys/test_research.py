@@ -177,7 +177,7 @@ async def test_a_rating_is_stored_once(test_bots_server: ConfabServer) -> None:
             await say(socket, "=HYPERLINK(1)")
         page = await doors.http.get(f"/chat/{doors.conversation_id}/rate/")
         form = doors._form(page, "/rate/")
-        answers = dict.fromkeys(form.radios, "6")
+        answers = dict.fromkeys(form.choices, "6")
         first = await doors._post(form, answers, page)
         second = await doors._post(form, {**answers, "quality": "1"}, page)
         assert str(first.url) == str(second.url)
@@ -211,6 +211,30 @@ def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -
     export = ["export", "--study", "quick", "--what", "ratings", "--format", "csv", "--output"]
     assert answer(server, *export, str(file))["rows"] == 0
     assert answer(server, *export, str(file), "--include-synthetic")["rows"] == 6
+
+
+def test_items_are_imported_and_judged_in_a_rehearsal(test_bots_server: ConfabServer) -> None:
+    server = test_bots_server
+    items = [
+        {"id": n, "context": ["hello"], "response": "hi" * (n + 1), "model": f"m{n % 2}"}
+        for n in range(8)
+    ]
+    path = server.data_dir / "items.jsonl"
+    path.write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
+    server.add_study("items", [], protocol="annotate", n_items=3, state="draft")
+    assert answer(server, "import_items", str(path), "--study", "items")["items"] == 8
+    server.shell(
+        "from webapp.studies.models import Study; from webapp.studies.versions import study_edit; "
+        "study_edit(study=Study.objects.get(key='items'), state='collecting')"
+    )
+    played = answer(server, "rehearse", "--study", "items", "--people", "5", "--url", server.url)
+    assert (played["done"], played["pages"], played["failed"]) == (5, 15, [])
+    found = server.shell(
+        "from webapp.studies.models import Task; from webapp.ratings.models import Rating; "
+        "print(Task.objects.filter(kind='judge', state='completed').count(), "
+        "Rating.objects.filter(item__isnull=False).count())"
+    )
+    assert found.split() == ["5", "15"]
 
 
 @pytest.mark.parametrize(

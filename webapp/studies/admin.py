@@ -12,6 +12,7 @@ from django.db.models import CharField, Count, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.text import Truncator
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -22,6 +23,7 @@ from webapp.studies.forms import StudyForm
 from webapp.studies.models import (
     ConsentText,
     Dimension,
+    Item,
     Participant,
     Rubric,
     Slot,
@@ -288,6 +290,38 @@ class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Participant]) -> None:
         participants_erase(participants=queryset)
+
+
+@admin.register(Item)
+class ItemAdmin(ReadOnly, admin.ModelAdmin):
+    """What people are given to judge. A file brings it (`import_items`), and what was judged stays."""
+
+    list_display = ("key", "study", "models", "begins", "n_given", "created_at")
+    list_filter = ("study",)
+    list_select_related = ("study",)
+    search_fields = ("key",)
+    fields = readonly_fields = ("study", "key", "context", "responses", "reference", "created_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Item]:
+        return super().get_queryset(request).annotate(n=Count("slots"))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    @admin.display(description=_("models"))
+    def models(self, item: Item) -> str:
+        """Return what gave the replies."""
+        return ", ".join(response.get("model") or "–" for response in item.responses)
+
+    @admin.display(description=_("first reply"))
+    def begins(self, item: Item) -> str:
+        """Return the beginning of its first reply."""
+        return Truncator(item.responses[0]["text"]).chars(80)
+
+    @admin.display(description=_("given"), ordering="n")
+    def n_given(self, item: Item) -> int:
+        """Return in how many tasks it is."""
+        return item.n  # type: ignore[attr-defined]
 
 
 class SlotInline(ReadOnly, admin.TabularInline):

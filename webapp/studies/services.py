@@ -5,14 +5,12 @@ from __future__ import annotations
 import secrets
 import string
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
-from django.utils.translation import gettext as _
 
 from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
@@ -21,7 +19,6 @@ from webapp.studies.drawing import StudyDraw
 from webapp.studies.models import (
     ConsentText,
     Dimension,
-    Item,
     Outcome,
     Participant,
     Rubric,
@@ -274,41 +271,6 @@ def consent_record(*, participant: Participant) -> Participant:
         )
         participant.refresh_from_db()
     return participant
-
-
-def item_add(
-    *,
-    study: Study,
-    key: str,
-    context: Sequence[str],
-    responses: Sequence[Mapping[str, str]],
-    reference: str | None = None,
-) -> Item:
-    """Store an item for people to judge.
-
-    Args:
-        key: its name in the study.
-        context: utterances, oldest first.
-        responses: the replies to judge, each with its `text` and the `model` it is from.
-        reference: a reply written by a person; None if there is none.
-
-    Raises:
-        ValidationError: for a name used twice in the study, or a response without text.
-    """
-    if not responses or not all(response.get("text") for response in responses):
-        raise ValidationError(
-            _("Item %(key)s needs responses, each with a text.") % {"key": key}, code="responses"
-        )
-    item = Item(
-        study=study,
-        key=key,
-        context=list(context),
-        responses=[dict(response) for response in responses],
-        reference=reference,
-    )
-    item.full_clean(exclude=["context", "responses"])
-    item.save()
-    return item
 
 
 def task_open(

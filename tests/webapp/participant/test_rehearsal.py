@@ -39,7 +39,7 @@ CHATS = {
 def answers_of(heard: list[str], seed: int) -> dict[str, int]:
     person = ScriptedParticipant(OutsideDoors("http://127.0.0.1", "s"), lines=[SAID], seed=seed)
     person.said, person.heard = SAID, heard
-    return {question: int(person._answer(question, CHOICES)) for question in QUESTIONS}
+    return {question: int(person.answer(question, CHOICES)) for question in QUESTIONS}
 
 
 def test_opinions_spread_over_the_scale_and_tell_bots_apart() -> None:

@@ -19,9 +19,10 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_by, study_ratings
 from webapp.ratings.services import rating_add
 from webapp.studies.erasure import participants_erase
+from webapp.studies.items import item_add
 from webapp.studies.models import Participant, Rubric, Slot, Study, StudyVersion, Task
 from webapp.studies.protocols.base import Draw, Progress, SlotPlan, Step, TaskPlan, protocols
-from webapp.studies.services import item_add, task_open
+from webapp.studies.services import task_open
 
 pytestmark = pytest.mark.django_db
 ANSWERS: dict[str, float] = dict.fromkeys(

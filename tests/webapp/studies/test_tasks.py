@@ -9,8 +9,9 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from tests.builders import make_conversation, make_participant, make_study
+from webapp.studies.items import item_add
 from webapp.studies.models import Item, Participant, Slot, Task
-from webapp.studies.services import item_add, task_complete, task_open, task_withdraw
+from webapp.studies.services import task_complete, task_open, task_withdraw
 
 pytestmark = pytest.mark.django_db
 

@@ -66,5 +66,6 @@ class Command(ConfabCommand):
             "people": len(results),
             "done": len(played),
             "exchanges": sum(result.n_exchanges for result in played),
+            "pages": sum(result.n_pages for result in played),
             "failed": failures,
         }

@@ -1,0 +1,103 @@
+"""Items that people or metrics judge: a context, a reply to it and maybe a reference.
+
+    {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…"}
+
+One JSON object per line (`.jsonl`, `.jsonl.gz`). Other keys, such as `ratings` and `scale`, are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from chatbots.outside import Many, Values, ValuesError, values_read
+from evaluation.formats.base import MAX_BOT_CHARS, MAX_ID_CHARS, Skipped, text_problem
+from evaluation.formats.lines import text_lines
+
+
+def _storable(text: str) -> str:
+    problem = text_problem(text)
+    if problem:
+        raise ValueError(f"it must be a text that a database can store; this one {problem}")
+    return text
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it must be a text that is not blank")
+    return text
+
+
+def _nothing(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _numbered(value: Any) -> Any:
+    """Read a whole number as a name: files number their items."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Said = Annotated[Text, AfterValidator(_not_blank)]
+
+
+class Item(Values, extra="ignore"):
+    """One reply in its context.
+
+    Attributes:
+        id: its name in its source.
+        source: the data set that it is from.
+        context: what was said before, oldest first.
+        response: the reply that is judged.
+        reference: a reply that a person wrote; None where there is none.
+        model: what gave the reply.
+    """
+
+    id: Annotated[Said, BeforeValidator(_numbered), Field(max_length=MAX_ID_CHARS)]
+    source: Annotated[Text, BeforeValidator(_nothing), Field(max_length=100)] = ""
+    context: Many[Text] = ()
+    response: Said
+    reference: Text | None = None
+    model: Annotated[Text, BeforeValidator(_nothing), Field(max_length=MAX_BOT_CHARS)] = ""
+
+    @property
+    def key(self) -> str:
+        """Its name beside items of other sources, which may be numbered alike."""
+        return f"{self.source}/{self.id}" if self.source else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLine:
+    """An item and the line of the file that it stands in, from 1."""
+
+    line: int
+    item: Item
+
+
+def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
+    """Stream the items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
+    for found in text_lines(path):
+        if isinstance(found, Skipped):
+            yield found
+            continue
+        number, text = found
+        try:
+            item = values_read(Item, json.loads(text), what="the line")
+            if len(item.key) > MAX_ID_CHARS:
+                raise ValuesError(
+                    f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} "
+                    "are possible"
+                )
+            yield ItemLine(number, item)
+        except json.JSONDecodeError as error:
+            what = error.msg.removesuffix(" at")
+            yield Skipped(number, f"not JSON: {what} at character {error.pos + 1}")
+        except RecursionError:
+            yield Skipped(number, "not an item: nested too deeply")
+        except ValueError as error:  # a mistake in it, or an integer of thousands of digits
+            yield Skipped(number, str(error))

@@ -1,0 +1,41 @@
+"""Who goes through the doors in a rehearsal."""
+
+from __future__ import annotations
+
+import random
+
+from webapp.participant.rehearsal.doors import OutsideDoors
+from webapp.participant.rehearsal.opinions import Impression
+
+
+class Person:
+    """Somebody with a browser, lines to say and opinions, all choices drawn from `seed`.
+
+    Args:
+        lines: dialogues to take messages from, each a list of utterances.
+
+    Attributes:
+        n_more: the most messages that are written beyond what is needed.
+        said, heard: messages and their replies in the chat, so far.
+    """
+
+    def __init__(
+        self, doors: OutsideDoors, *, lines: list[list[str]], seed: int, n_more: int = 2
+    ) -> None:
+        self.doors = doors
+        self.rng = random.Random(seed)
+        # Some people rate everything higher than others.
+        self.leniency = self.rng.gauss(0, 0.12)
+        self.lines = lines
+        self.n_more = n_more
+        self.said: list[str] = []
+        self.heard: list[str] = []
+
+    def answer(self, question: str, choices: list[str]) -> str:
+        """Choose by what was said and heard."""
+        return self.choose(Impression.of(self.said, self.heard), question, choices)
+
+    def choose(self, impression: Impression, question: str, choices: list[str]) -> str:
+        """Choose by an impression, by one's own leniency and by chance."""
+        wanted = impression.about(question) + self.leniency + self.rng.gauss(0, 0.1)
+        return choices[max(0, min(len(choices) - 1, round(wanted * (len(choices) - 1))))]

@@ -1,0 +1,72 @@
+"""How scripted participants go through each step: one way a step, which ends on the page after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+from websockets.asyncio.client import ClientConnection
+
+from webapp.participant.rehearsal.doors import DoorClosed, PageTexts, frames_until, say
+from webapp.participant.rehearsal.opinions import Impression
+from webapp.participant.rehearsal.person import Person
+
+_COMMENT = "Written by a scripted participant."
+
+
+async def chat(person: Person) -> None:
+    """Write messages and vote until the chat may be rated, and a little longer; go to the form."""
+    person.said, person.heard = [], []
+    script = list(person.rng.choice(person.lines)[::2])
+    n_extra = person.rng.randint(0, person.n_more)
+    async with person.doors.socket() as socket:
+        await frames_until(socket, "history")
+        can_rate = False
+        while not can_rate or n_extra > 0:
+            n_extra -= can_rate
+            if not script:
+                script = list(person.rng.choice(person.lines)[::2])
+            text = script.pop(0)
+            last = (await say(socket, text))[-1]
+            if last["type"] == "error":
+                if can_rate and last["code"] == "closed":
+                    break
+                raise DoorClosed(f"the chat answered {last['code']}: {last['message']}")
+            person.said.append(text)
+            person.heard.append(last["text"])
+            can_rate = last["can_rate"]
+            await _vote(person, socket, last["turn"])
+    await person.doors.open(f"/chat/{person.doors.conversation_id}/rate/")
+
+
+async def _vote(person: Person, socket: ClientConnection, turn: int) -> None:
+    if person.rng.random() < 0.5:
+        opinion = Impression.of(person.said, person.heard).overall
+        value = 1 if opinion + person.rng.gauss(0, 0.25) > 0.5 else -1
+        await socket.send(json.dumps({"type": "vote", "turn": turn, "value": value}))
+        await frames_until(socket, "vote", "error")
+
+
+async def form(person: Person) -> None:
+    """Rate the chat."""
+    await person.doors.rate(person.answer, comments=_COMMENT)
+
+
+async def judge(person: Person) -> None:
+    """Answer the questions about what this page shows, and go on to the next."""
+    page, doors = person.doors.page.text, person.doors
+    asked = doors.form("/judge/")
+    heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found
+    before = PageTexts(page, "said-what").found or [""]
+    impression = Impression.of(before[-1:] * len(heard), heard)
+    answers = {
+        name: person.choose(impression, name, choices) for name, choices in asked.choices.items()
+    }
+    answers |= {name: f"{(low + high) // 2:g}" for name, (low, high) in asked.numbers.items()}
+    after = await doors.send(asked, answers)
+    if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == asked.hidden["_n"]:
+        raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")
+
+
+Way = Callable[[Person], Awaitable[None]]
+WAYS: dict[str, Way] = {"chat": chat, "form": form, "judge": judge}

@@ -1,0 +1,37 @@
+"""`import_items FILE --study KEY`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from evaluation.items import items_read
+from webapp.core.errors import Refused
+from webapp.core.management.base import ConfabCommand
+from webapp.studies.items import items_import
+from webapp.studies.models import Study
+from webapp.studies.selectors import study_by_key
+
+
+class Command(ConfabCommand):
+    help = "Load items that people are to judge (context, response, reference) from a file into a study."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help=".jsonl or .jsonl.gz, one item a line")
+        parser.add_argument("--study", required=True, metavar="KEY", help="a study that is there")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        path: Path = options["file"]
+        try:
+            study = study_by_key(options["study"])
+        except Study.DoesNotExist:
+            raise Refused("not_found", f"there is no study {options['study']!r}") from None
+        if not path.is_file():
+            raise Refused("not_found", f"there is no file {str(path)!r}")
+        return items_import(study=study, lines=items_read(path)).as_dict()
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(f"{result['items']} items are new, {result['unchanged']} were there.")
+        for skipped in result["skipped"]:
+            self.stderr.write(f"line {skipped['line']} left out: {skipped['reason']}")
