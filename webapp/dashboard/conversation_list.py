@@ -70,7 +70,7 @@ class Filters:
     """What to show, and in which order; empty means all, newest first.
 
     Attributes:
-        answer: a value of the leading dimension.
+        answer: as it was given to `question`; to the leading dimension where that is empty.
         first: in a self-play run, the bot that begins.
         words: what a turn or a rater's comment must contain, upper and lower case alike.
         sort: `oldest`, `longest`, `shortest`, or `high:` or `low:` with a dimension's key.
@@ -80,6 +80,7 @@ class Filters:
     state: str = ""
     rated: str = ""
     answer: str = ""
+    question: str = ""
     first: str = ""
     words: str = ""
     sort: str = ""
@@ -101,6 +102,7 @@ class Filters:
             state=state if state in Conversation.State.values else "",
             rated=query.get("rated", "") if query.get("rated") in ("yes", "no") else "",
             answer=answer,
+            question=query.get("question", ""),
             first=query.get("first", ""),
             words=" ".join(query.get("words", "").replace("\x00", "").split())[:200],
             sort=sort if is_order else "",
@@ -118,6 +120,7 @@ class Filters:
             ("state", self.state),
             ("rated", self.rated),
             ("answer", self.answer),
+            ("question", self.question),
             ("first", self.first),
             ("words", self.words),
             ("sort", self.sort),
@@ -128,7 +131,12 @@ class Filters:
     @property
     def narrows(self) -> bool:
         """Whether anything is filtered out; an order alone leaves nothing out."""
-        return bool({key for key, _value in self.query_pairs()} - {"sort", "synthetic"})
+        return bool({key for key, _value in self.query_pairs()} - {"sort", "synthetic", "question"})
+
+    def asked(self, dimensions: Sequence[Dimension]) -> Dimension | None:
+        """Return the dimension that `answer` is an answer to; None without dimensions."""
+        leading = next(iter(dimensions), None)
+        return next((d for d in dimensions if d.key == self.question), leading)
 
     def apply(self, rows: QuerySet[Conversation], dimensions: Sequence[Dimension]) -> Listing:
         """Return the rows that pass, in their order.
@@ -150,10 +158,11 @@ class Filters:
             rows = rows.filter(Exists(ratings))
         elif self.rated == "no":
             rows = rows.filter(~Exists(ratings))
-        if self.answer and dimensions:
+        asked = self.asked(dimensions)
+        if self.answer and asked is not None:
             value = float(self.answer.replace("−", "-"))
             exact: float | int = int(value) if value.is_integer() else value
-            rows = rows.filter(Exists(ratings.filter(**{f"answers__{dimensions[0].key}": exact})))
+            rows = rows.filter(Exists(ratings.filter(**{f"answers__{asked.key}": exact})))
         if self.words:
             turns = Turn.objects.filter(conversation=OuterRef("pk"), text__icontains=self.words)
             rows = rows.filter(

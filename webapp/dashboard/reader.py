@@ -16,6 +16,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.dashboard.column_titles import Series, series_of
 from webapp.dashboard.plots.tracks import TrackCell, printed, track
 from webapp.ratings.models import Rating
+from webapp.ratings.selectors import title_as_given
 from webapp.runs.models import MetricResult
 
 N_TRACKS = 3
@@ -260,7 +261,7 @@ def _ratings(conversation: Conversation) -> list[RatingView]:
             if isinstance(value, int | float):
                 number_text = plain(value) if float(value).is_integer() else figure(value)
                 text = _("{value} of {high}").format(value=number_text, high=plain(high))
-            answers.append(Value(dimension.title, text))
+            answers.append(Value(title_as_given(dimension), text))
         rater = rating.rater or _("Rater {n}").format(n=number)
         found.append(RatingView(rater, answers, rating.comment))
     return found

@@ -15,6 +15,7 @@ from evaluation.ratings import MEAN_KEY, Dimension, Ratings, headline
 from webapp.conversations.models import Conversation
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
+from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Participant, Rubric, Study
 
 
@@ -101,6 +102,13 @@ def as_counted(dimension: Dimension) -> Dimension:
         low_label=dimension.high_label,
         high_label=dimension.low_label,
     )
+
+
+def title_as_given(dimension: Dimension | Question) -> str:
+    """Return a question's title for answers as they were given: of a reversed one it says that low is good."""
+    if not dimension.reversed:
+        return dimension.title
+    return _("{title} (low is good)").format(title=dimension.title)
 
 
 def dimensions_led(dimensions: Sequence[Dimension], whole: Sequence[str]) -> list[Dimension]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as markup
+import re
 
 import pytest
 from django.test import Client
@@ -144,3 +145,41 @@ def test_queries_do_not_grow_with_the_order(
     address = reverse("dashboard:study_conversations", args=[study.key])
     with django_assert_max_num_queries(20):  # type: ignore[operator]
         staff.get(address, {"sort": "high:quality", "words": "message"})
+
+
+def test_a_reversed_question_says_that_low_is_good_wherever_its_answers_stand_as_given(
+    staff: Client, study: Study
+) -> None:
+    study.rubric.dimensions.filter(key="quality").update(reversed=True)
+    title = study.rubric.dimensions.get(key="quality").title
+    address = reverse("dashboard:study_conversations", args=[study.key])
+    assert f'<th scope="col" class="number">{title} (low is good)</th>' in (
+        staff.get(address).content.decode()
+    )
+    orders = staff.get(address).context["orders"]
+    assert ("low:quality", f"{title} (low is good), lowest first") in orders
+    rated = in_time(study)[0]
+    page = staff.get(reverse("dashboard:conversation", args=[rated.pk])).content.decode()
+    assert f"<dt>{title} (low is good)</dt><dd>4 of 7</dd>" in page
+
+
+def test_a_mark_of_the_spread_leads_to_the_conversations_with_that_answer(
+    staff: Client, study: Study
+) -> None:
+    study.rubric.dimensions.filter(key="fluency").update(reversed=True)
+    address = reverse("dashboard:study_agreement", args=[study.key])
+    for question, counts in (
+        ("quality", {2: 2, 4: 1, 5: 1, 7: 1}),
+        ("fluency", {2: 2, 4: 1, 5: 1, 7: 1}),
+    ):
+        figure = staff.get(address, {"dimension": question}).context["spread"]
+        links = {
+            int(answer): markup.unescape(link)
+            for link, answer in re.findall(r'href="([^"]*answer=(\d+)[^"]*)"', figure.wide)
+        }
+        assert len(links) == len(counts)
+        for answer, link in links.items():
+            page = staff.get(link).context["page"]
+            # Fluency was answered 8 − quality, so turned round it counts as quality does.
+            counted = 8 - answer if question == "fluency" else answer
+            assert page.total == counts[counted]

@@ -20,12 +20,13 @@ from webapp.ratings.bots import BotInfo
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How often a bot got each answer; `counts` follows the steps of the scale."""
+    """How often a bot got each answer; `counts` follows the steps of the scale, and so do the addresses in `steps`."""
 
     bot: BotInfo
     counts: list[int]
     mean: float | None
     href: str = ""
+    steps: Sequence[str] = ()
 
     @property
     def n(self) -> int:
@@ -120,7 +121,7 @@ def _draw(
             )
             parts.append(
                 mark_link(
-                    spread.href and f"{spread.href}&answer={plain(steps[k])}",
+                    spread.steps[k] if spread.steps else "",
                     says,
                     rect(x, y - 12.5, max(wide - 0.8, 0.8), 25, class_=f"step {css_class}"),
                     text(

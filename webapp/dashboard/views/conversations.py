@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -18,7 +19,7 @@ from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.ratings.bots import study_bots
-from webapp.ratings.selectors import study_dimensions
+from webapp.ratings.selectors import study_dimensions, title_as_given
 from webapp.runs.models import SelfPlayRun
 
 
@@ -28,8 +29,8 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     """Show a study's conversations, filtered, searched and sorted."""
     study = study_of(key)
     filters = conversation_list.Filters.of(request.GET)
-    dimensions = study_dimensions(study)
-    leading = dimensions[0] if dimensions else None
+    dimensions = [replace(d, title=title_as_given(d)) for d in study_dimensions(study)]
+    leading = filters.asked(dimensions)
     rows = conversation_list.of_study(study)
     bots = study_bots(study)
     steps = rating_ticks(leading.low, leading.high, 11) if leading else []

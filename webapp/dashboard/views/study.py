@@ -89,9 +89,13 @@ def participant_link(request: HttpRequest, study: Study) -> str:
     return request.build_absolute_uri(f"{settings.CONFAB_PATH_PREFIX}/s/{study.key}/")
 
 
-def conversations_link(study: Study, *, bot: str, synthetic: bool) -> str:
+def conversations_link(
+    study: Study, *, bot: str, synthetic: bool, question: str = "", answer: str = ""
+) -> str:
     """Return the address of the conversations behind a bot's mark."""
     query = {"bot": bot, **({"synthetic": "1"} if synthetic else {})}
+    if answer:
+        query |= {"question": question, "answer": answer}
     return f"{reverse('dashboard:study_conversations', args=[study.key])}?{urlencode(query)}"
 
 
@@ -172,7 +176,9 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
                 found,
                 shown,
                 infos,
-                lambda bot: conversations_link(study, bot=bot, synthetic=synthetic),
+                lambda bot, answer: conversations_link(
+                    study, bot=bot, synthetic=synthetic, question=shown.key, answer=answer
+                ),
             ),
             "heat": dimensions_figure(dimension_matrix(ratings), titles)
             if len(titles) > 1
