@@ -9,18 +9,23 @@
     fit = confab.hybrid(study, selfplay=played)
     confab.rank("pairs.csv").plot()
 
-Everything here is the public face of `evaluation`; nothing of it knows Django.
+Everything here is the public face of `evaluation`; nothing of it knows Django. Vectors of sentences are kept in the folder
+that the environment variable CONFAB_DATA_DIR names, or in `./confab-data`, so that no text is encoded twice.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+from chatbots.data_folder import usual_data_folder
 from chatbots.devices import batches_made_exact
 from chatbots.registry import plugins_import
 from chatbots.release import VERSION as __version__
 from evaluation.analysis.ranking import rank
 from evaluation.hybrid.of_study import hybrid
 from evaluation.reading import read
-from evaluation.study import Study, compare, selfplay
+from evaluation.study import Study, compare, selfplay, vectors_kept_in
 
 __all__ = [
     "Study",
@@ -34,3 +39,4 @@ __all__ = [
 ]
 
 batches_made_exact()
+vectors_kept_in(lambda: Path(os.environ.get("CONFAB_DATA_DIR") or usual_data_folder()))

@@ -9,12 +9,14 @@ The tables have the columns that exports have: `conversation`, `bot`, `rater`, `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from chatbots import Conversation
+from chatbots.data_folder import TEXTS
 from evaluation.formats.base import RecordRating, Skipped
 from evaluation.metrics.registry import metric_defaults, metric_get
 from evaluation.metrics.shared import Shared
@@ -29,6 +31,18 @@ if TYPE_CHECKING:
     from evaluation.metrics.base import MetricTable
 
 FIRST_COLUMNS = ("conversation", "bot")
+
+_data_folder: Callable[[], Path] | None = None
+
+
+def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
+    """Keep what encoders make of the texts of all studies in a data folder, beside what the server keeps there.
+
+    Args:
+        data_folder: asked when vectors are first needed; None: keep nothing between runs.
+    """
+    global _data_folder
+    _data_folder = data_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +226,15 @@ class Study:
 
     @cached_property
     def shared(self) -> Shared:
-        """What metrics and fits of this study share: no text is encoded twice."""
-        return Shared(self.device)
+        """What metrics and fits of this study share: no text is encoded twice.
+
+        Nor is one that was encoded before, where vectors are kept (`vectors_kept_in`).
+        """
+        if _data_folder is None:
+            return Shared(self.device)
+        from chatbots.encoders.text_store import TextStore
+
+        return Shared(self.device, store=TextStore(_data_folder() / TEXTS))
 
     def summary(self) -> str:
         """Return a table of the bots in text: conversations, ratings, and the mean answer to every question."""

@@ -94,6 +94,23 @@ class TextStore:
         except (OSError, sqlite3.Error) as error:
             self._bear(error)
 
+    def known(self, texts: Iterable[str]) -> set[str]:
+        """Return those of the texts of which any encoder's row is kept.
+
+        Raises:
+            OSError, sqlite3.Error: the file cannot be read.
+        """
+        by_digest = {_digest(text): text for text in texts}
+        if not by_digest or not self.path.exists():
+            return set()
+        found: set[str] = set()
+        with self._opened() as database:
+            for part in _parts(list(by_digest)):
+                marks = ",".join("?" * len(part))
+                query = f"SELECT DISTINCT text FROM rows WHERE text IN ({marks})"  # noqa: S608
+                found.update(by_digest[digest] for (digest,) in database.execute(query, part))
+        return found
+
     def forget(self, texts: Iterable[str]) -> int:
         """Remove what every encoder made of these texts. Returns the number of rows removed.
 

@@ -7,6 +7,7 @@ tokenizers cannot be compared. Over a conversation tokens are pooled, not turns.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -91,15 +92,22 @@ class Perplexity(ConfiguredMetric):
             )
         return self._replies.unavailable_reason()
 
+    def _surprise(self, asked: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
+        """Return the nats and the number of tokens of each reply."""
+        assert self._replies is not None, "asked although it is unavailable"
+        return zip(*self._replies.surprise(asked), strict=True)
+
     def measure(self, layout: Layout, shared: Shared) -> Measured:
         n = len(layout.conversations)
         asked = [
-            (layout.texts[i - layout.turn_of[i] : i], layout.texts[i]) for i in layout.bot.tolist()
+            (tuple(layout.texts[i - layout.turn_of[i] : i]), layout.texts[i])
+            for i in layout.bot.tolist()
         ]
         total, count = np.zeros(0), np.zeros(0)
         if asked:
             assert self._replies is not None, "asked although it is unavailable"
-            total, count = self._replies.surprise(asked)
+            surprise = shared.once(self._replies.identity.key, asked, self._surprise)
+            total, count = np.array(surprise, dtype=float).T
         told = count > 0
         mean = np.divide(total, count, out=np.full(len(total), np.nan), where=told)
         owner = layout.conversation_of[layout.bot[told]]

@@ -132,6 +132,24 @@ def test_metrics_are_computed_once_and_say_what_they_describe(file: Path) -> Non
         study.metrics(["questoin"])
 
 
+def test_what_this_machine_encoded_before_is_not_encoded_again(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded_texts: list[str]
+) -> None:
+    monkeypatch.setenv("CONFAB_DATA_DIR", str(tmp_path / "data"))
+    asked = ["semantic_similarity", "sentiment"]
+    first = confab.read(file).metrics(asked)
+    assert len(encoded_texts) == len(set(encoded_texts)) > 10
+    assert [path.name for path in (tmp_path / "data" / "cache").glob("*.sqlite3")] == [
+        "texts.sqlite3"
+    ]
+    encoded_texts.clear()
+    study = confab.read(file)
+    pd.testing.assert_frame_equal(study.metrics(asked), first)
+    confab.hybrid(study, preset="strong")
+    confab.hybrid(confab.read(file).where(bots=study.bots[:3]), preset="strong")
+    assert encoded_texts == []
+
+
 def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
     study = confab.read(file)
     found = confab.hybrid(study, features=["words_user", "question_bot"])

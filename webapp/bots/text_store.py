@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
+from chatbots.data_folder import TEXTS
+
 if TYPE_CHECKING:
     from chatbots.encoders.text_store import TextStore
 
@@ -14,4 +16,4 @@ def text_store() -> TextStore:
     """Return the store in the data folder; every process of a host shares its file."""
     from chatbots.encoders.text_store import TextStore
 
-    return TextStore(settings.DATA_DIR / "cache" / "texts.sqlite3")
+    return TextStore(settings.DATA_DIR / TEXTS)

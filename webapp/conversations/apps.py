@@ -12,12 +12,14 @@ class ConversationsConfig(AppConfig):
 
     def ready(self) -> None:
         from chatbots.endpoints.metering import meter_set
+        from webapp.conversations import forgetting
         from webapp.conversations.bot_health import bots_health
         from webapp.conversations.models import Conversation, Turn
         from webapp.conversations.spending import DatabaseMeter
         from webapp.core.health import health_check
         from webapp.studies.erasure import erasure_kind
 
+        forgetting.connect()
         health_check("bots", bots_health)
         meter_set(DatabaseMeter())
         erasure_kind(
@@ -30,7 +32,6 @@ class ConversationsConfig(AppConfig):
             "turns",
             _("messages and replies"),
             lambda people: Turn.objects.filter(conversation__participant__in=people),
-            texts=lambda turns: turns.values_list("text", flat=True),
         )
         erasure_kind(
             "votes",

@@ -14,14 +14,14 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-BASE_DIR = Path(__file__).resolve().parents[2]
-IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
+from chatbots.data_folder import IS_CHECKOUT, ROOT, usual_data_folder
+
+BASE_DIR = ROOT
 
 env = environ.Env()
 if IS_CHECKOUT:
     environ.Env.read_env(BASE_DIR / ".env")
-_usual = BASE_DIR / "var" if IS_CHECKOUT else Path.cwd() / "confab-data"
-DATA_DIR = Path(env.str("CONFAB_DATA_DIR", default=str(_usual))).resolve()
+DATA_DIR = Path(env.str("CONFAB_DATA_DIR", default=str(usual_data_folder()))).resolve()
 if not IS_CHECKOUT:
     environ.Env.read_env(DATA_DIR / ".env")
 

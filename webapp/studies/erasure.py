@@ -6,7 +6,7 @@ keys cascade besides, so that no other way of deleting a participant leaves thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,11 +14,9 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from webapp.bots.text_store import text_store
 from webapp.studies.models import Participant
 
 Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
-Texts = Callable[[QuerySet[Any]], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +27,20 @@ class Kind:
         title: for the page that lists what will go.
         rows: all rows of this kind that belong to these people.
         lock: whether other writes wait at these rows, and so must be held off while all is removed.
-        texts: what these rows say, where encoders may have read it; what they made of it goes, too.
     """
 
     title: Any
     rows: Rows
     lock: bool = False
-    texts: Texts | None = None
 
 
 _kinds: dict[str, Kind] = {}
 _follow: list[Callable[[Collection[int]], None]] = []
 
 
-def erasure_kind(
-    table: str, title: Any, rows: Rows, *, lock: bool = False, texts: Texts | None = None
-) -> None:
+def erasure_kind(table: str, title: Any, rows: Rows, *, lock: bool = False) -> None:
     """Add a kind, counted under `table`; one that hangs on another is added after it."""
-    _kinds[table] = Kind(title, rows, lock, texts)
+    _kinds[table] = Kind(title, rows, lock)
 
 
 def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
@@ -65,8 +59,9 @@ def erasure_counts(participants: QuerySet[Participant]) -> dict[str, int]:
 
 
 def participants_erase(*, participants: QuerySet[Participant]) -> dict[str, int]:
-    """Remove all that is kept of these people, in one transaction; how much it was, by kind.
+    """Remove all that is kept of these people, in one transaction. Returns how much it was, by kind.
 
+    What encoders made of their words goes, too (`webapp/conversations/forgetting.py`), as with every deletion.
     The figures that were made of it (fits, reports already written) stay: nobody stands in them.
     """
     with transaction.atomic():
@@ -78,9 +73,7 @@ def participants_erase(*, participants: QuerySet[Participant]) -> dict[str, int]
                 rows = kind.rows(people).order_by("pk").select_for_update(of=("self",))
                 list(rows.values_list("pk", flat=True))
         removed = erasure_counts(people)
-        texts = [text for kind in kinds if kind.texts for text in kind.texts(kind.rows(people))]
         studies = set(people.values_list("study_id", flat=True))
-        transaction.on_commit(lambda: text_store().forget(texts))
         for act in _follow:
             transaction.on_commit(partial(act, studies))
         for kind in kinds:

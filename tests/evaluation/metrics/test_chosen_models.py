@@ -14,6 +14,7 @@ from evaluation.metrics.local_models import LocalClassifier, LocalLanguageModel
 from evaluation.metrics.pair_scores import Coherence, Contradiction
 from evaluation.metrics.perplexity import Perplexity
 from evaluation.metrics.registry import metric_defaults, metric_get, metrics
+from evaluation.metrics.shared import Shared
 from evaluation.metrics.toxicity import Toxicity
 from tests.tiny_models import save_classifier, save_model
 
@@ -68,6 +69,27 @@ def test_perplexity_against_rows_computed_alone(gpt2):
     nats, tokens = (sum(found[k] for found in (first, second, third)) for k in (0, 1))
     pooled = found.conversations.loc["c", "perplexity_bot"]
     assert pooled == pytest.approx(math.exp(nats / tokens), rel=1e-3)
+
+
+def test_perplexity_asks_about_a_reply_and_its_context_once(gpt2):
+    asked = []
+
+    class Counting(LocalLanguageModel):
+        def surprise(self, replies):
+            asked.extend(replies)
+            return super().surprise(replies)
+
+    talk = Conversation.from_texts(TEXTS, id="c")
+    twin = Conversation.from_texts(TEXTS, id="d")
+    other = Conversation.from_texts([*TEXTS[:3], "dogs"], id="e")
+    metric, shared = Perplexity(replies=Counting(str(gpt2))), Shared()
+    first = metric.compute([talk, twin, other], shared=shared)
+    assert len(asked) == 4  # the twin adds nothing, the other its last reply
+    again = metric.compute([twin], shared=shared)
+    assert len(asked) == 4
+    turns = first.turns.loc["d"].to_numpy()
+    np.testing.assert_array_equal(again.turns.loc["d"].to_numpy(), turns)
+    np.testing.assert_array_equal(first.turns.loc["c"].to_numpy(), turns)
 
 
 def test_perplexity_of_odd_texts(gpt2):

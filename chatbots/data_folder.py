@@ -1,0 +1,16 @@
+"""Where Confab keeps its data unless CONFAB_DATA_DIR names another folder: for the server and for notebooks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+IS_CHECKOUT = (ROOT / "manage.py").is_file()
+
+TEXTS = Path("cache", "texts.sqlite3")
+"""Below the data folder: what encoders made of texts."""
+
+
+def usual_data_folder() -> Path:
+    """Return `var/` of a checkout; of an installed package `confab-data` in the working directory."""
+    return ROOT / "var" if IS_CHECKOUT else Path.cwd() / "confab-data"
