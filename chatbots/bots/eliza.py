@@ -21,6 +21,7 @@ from typing import Any
 
 from chatbots.base import BotDefaults
 from chatbots.conversation import Conversation
+from chatbots.english import clauses, reflected
 from chatbots.registry import register_bot
 
 SCRIPT = Path(__file__).with_name("eliza.yaml")
@@ -31,146 +32,6 @@ _LONG = 70
 """Words from which on a text is "a lot at once"."""
 _MAX_GROUP = 9
 """Words that may be quoted back; more would sound like an echo."""
-
-# --- reading what the participant wrote ---------------------------------------------------------------
-
-_CONTRACTIONS: tuple[tuple[str, str], ...] = (
-    (r"\bwon't\b|\bwont\b", "will not"),
-    (r"\bcan't\b|\bcant\b", "cannot"),
-    (r"\bshan't\b", "shall not"),
-    (r"\blet's\b", "let us"),
-    (r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should|must|need)n'?t\b", r"\1 not"),
-    (r"\b(i)'?m\b", r"\1 am"),
-    (r"\b(you|we|they)'re\b|\b(you)re\b", r"\1\2 are"),
-    (r"\b(i|you|we|they)'ve\b", r"\1 have"),
-    (r"\bive\b", "I have"),
-    (r"\b(i|you|he|she|it|we|they|that|there|who|what)'ll\b", r"\1 will"),
-    (r"\b(i|you|he|she|it|we|they|who)'d\b", r"\1 would"),
-    (r"\b(he|she|it|that|there|what|who|where|how|here|when|why)'s\b", r"\1 is"),
-    (r"\b(what|that|how|where)s\b", r"\1 is"),
-    (r"\bgonna\b", "going to"),
-    (r"\bwanna\b", "want to"),
-    (r"\bgotta\b", "got to"),
-    (r"\bu\b", "you"),
-    (r"\bur\b", "your"),
-    (r"\bthx\b|\bty\b|\btysm\b", "thanks"),
-)
-_CONTRACTED = [(re.compile(pattern, re.IGNORECASE), full) for pattern, full in _CONTRACTIONS]
-_SENTENCE = re.compile(r"[^.!?;:\n]+[.!?;:]*")
-_CLAUSE_END = re.compile(r",|\bbut\b|[()\"“”…]| - | – |—", re.IGNORECASE)
-_ASKS = re.compile(
-    r"^(?:but |and |so |ok |okay |then |hey |hi )?(?:(?:what|how|where|when|who|why|which) "
-    r"(?:is|are|do|does|did|can|could|would|will|should|was|were|have|has|about)\b"
-    r"|how (?:come|old|many|much|long|often)\b"
-    r"|(?:do|are|can|did|have|would|could|will|should) (?:you|i|we|they)\b|why$|what$)",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Clause:
-    text: str
-    asks: bool
-
-
-def _spelt_out(text: str) -> str:
-    """Write a text with straight apostrophes, with contractions in full and without shouting."""
-    text = re.sub("[’‘ʼ`]", "'", text)
-    if text.isupper() and len(text) > 4:
-        text = text.lower()
-    for pattern, full in _CONTRACTED:
-        text = pattern.sub(full, text)
-    return text
-
-
-def _clauses(text: str) -> list[_Clause]:
-    """Cut a text at sentence ends, commas and "but"; keep which parts ask something."""
-    clauses = []
-    for sentence in _SENTENCE.findall(_spelt_out(text)):
-        asks = "?" in sentence
-        for part in _CLAUSE_END.split(sentence):
-            part = re.sub(r"[^\w\s'-]", " ", part)
-            part = re.sub(r"\s+", " ", part).strip(" '-_")
-            if part:
-                clauses.append(_Clause(part, asks or bool(_ASKS.search(part))))
-    return clauses
-
-
-# --- turning the speaker round ------------------------------------------------------------------------
-
-_REFLECTED = {
-    "i": "you",
-    "me": "you",
-    "my": "your",
-    "mine": "yours",
-    "myself": "yourself",
-    "your": "my",
-    "yours": "mine",
-    "yourself": "myself",
-    "we": "you",
-    "us": "you",
-    "our": "your",
-    "ours": "yours",
-    "ourselves": "yourselves",
-}
-_BE_AFTER = {("i", "am"): "are", ("i", "was"): "were", ("you", "are"): "am", ("you", "were"): "was"}
-_SUBJECT_BEFORE = {
-    *("that", "if", "when", "because", "and", "what", "how", "why", "where", "think", "know"),
-    *(
-        "than",
-        "until",
-        "while",
-        "as",
-        "do",
-        "did",
-        "are",
-        "can",
-        "hope",
-        "wish",
-        "thought",
-        "whether",
-    ),
-}
-_TRAILING = re.compile(
-    r"(?: (?:and|or|so|too|though|lol|please|haha|then|today|now|right|also|as well|you know))+$",
-    re.I,
-)
-_SHORTENED = (
-    (r"\b(you|we|they) are (?=\w)", r"\1're "),
-    (r"\bI am (?=\w)", "I'm "),
-    (r"\b(do|does|did|is|are|was|were|have|has|had|would|could|should) not\b", r"\1n't"),
-    (r"\bcan ?not\b", "can't"),
-    (r"\bwill not\b", "won't"),
-    (r"\b(it|that|he|she) is (?=\w)", r"\1's "),
-    (r"\b(you|we|they|I) have (?=(?:been|got|had|seen|done|lost|made)\b)", r"\1've "),
-)
-
-
-def reflected(text: str) -> str:
-    """Turn a participant's words round, as the bot would say them: "my dog hates me" gives "your dog hates you"."""
-    words = _TRAILING.sub("", text.strip()).split()
-    out = []
-    for i, word in enumerate(words):
-        lower = word.lower()
-        before = words[i - 1].lower() if i else ""
-        if (before, lower) in _BE_AFTER:
-            out.append(_BE_AFTER[before, lower])
-        elif lower == "you":
-            # "you" is both cases: a subject at the beginning and after a conjunction, else an object.
-            out.append(
-                "I" if i < len(words) - 1 and (i == 0 or before in _SUBJECT_BEFORE) else "me"
-            )
-        elif lower in _REFLECTED:
-            out.append(_REFLECTED[lower])
-        else:
-            out.append(word)
-    result = " ".join(out)
-    for pattern, short in _SHORTENED:
-        result = re.sub(pattern, short, result)
-    return result
-
-
-# --- the script ---------------------------------------------------------------------------------------
 
 _SLOT = re.compile(r"\{(\d)\}")
 _GOVERNS_NOUN = re.compile(r"\b(?:about|of|for|with|by|being|As for|favourite|on|your|up)[ ,]*$")
@@ -248,12 +109,12 @@ class Script:
 
     def matches(self, text: str, after_question: bool) -> list[_Match]:
         """Return a match of every rule that fits, best first; among equal ranks, what was said last comes first."""
-        clauses = _clauses(text)[::-1]
+        parts = clauses(text)[::-1]
         found = []
         for rule in self.rules:
             if rule.after_question and not after_question:
                 continue
-            for clause in clauses:
+            for clause in parts:
                 if rule.question and not clause.asks:
                     continue
                 hit = next((m for p in rule.patterns if (m := p.search(clause.text))), None)
@@ -303,8 +164,6 @@ def script_read() -> Script:
     )
 
 
-# --- input without words ------------------------------------------------------------------------------
-
 _HAPPY = set("😀😃😄😁😆😅😂🤣🙂😊😇😉😎🥳🤩😺👍🎉☺😋😛😜🤗🙌✨")
 _SAD = set("😢😭😞😔😟🙁☹😕😣😖😫😩😿💔😥😓👎😡😠🤬😰😨😱🥺")
 _LOVE = set("❤😍🥰😘💕💖💗💙💚💛💜🧡😻💞💓🖤🤍💘")
@@ -335,9 +194,6 @@ def _special_kind(script: Script, text: str) -> str | None:
     if len(words) == 1 and re.search("[^aeiouyà-ÿ]{6}|^[^aeiouyà-ÿ]{5,}$", words[0]):
         return "unreadable"
     return None
-
-
-# --- the bot ------------------------------------------------------------------------------------------
 
 
 @register_bot

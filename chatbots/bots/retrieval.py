@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from chatbots.base import BotError
 from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.corpora.reader import EVERYDAY, Corpus, CorpusError, corpus_read
+from chatbots.corpora.situations import Situations, greets_alone, repetition_key
 from chatbots.courtesies import courtesies
 from chatbots.encoders.cache import arrays_cached
 from chatbots.encoders.sentence import MINILM, EncoderError, LocalSentenceEncoder, encoder_get
@@ -95,82 +94,6 @@ LINKS = (
 )
 
 
-_GREETING = re.compile(
-    r"(?:hi|hello|hey|hiya|good (?:morning|day|afternoon|evening)|nice to meet|how are you|how's it|what's up)\b",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True)
-class _Index:
-    """The corpus as arrays: distinct texts, and candidates that point at them.
-
-    Attributes:
-        texts: U distinct utterances.
-        replies: (C,) text number of each candidate's reply.
-        contexts: (C, 3) text numbers of the utterances before it, the last one first; −1: none.
-        openers: (O,) text numbers of first utterances that ask something and greet nobody.
-        all_openers: (A,) text numbers of all first utterances that ask something.
-        second: (C,) whether the reply is the second speaker's.
-        asked: (C,) whether the utterance replied to ends in a question.
-        greets: (C,) whether it is the reply to a greeting.
-        sentiment: (C,) VADER's compound score of the utterance replied to.
-    """
-
-    texts: list[str]
-    replies: np.ndarray
-    contexts: np.ndarray
-    openers: np.ndarray
-    all_openers: np.ndarray
-    second: np.ndarray
-    asked: np.ndarray
-    greets: np.ndarray
-    sentiment: np.ndarray
-
-    @classmethod
-    def of(cls, corpus: Corpus) -> _Index:
-        numbers: dict[str, int] = {}
-        replies: list[int] = []
-        contexts: list[list[int]] = []
-        second: list[bool] = []
-        asked: list[bool] = []
-        greets: list[bool] = []
-        openers: dict[int, None] = {}
-        for dialogue in corpus.dialogues:
-            turns = [numbers.setdefault(text, len(numbers)) for text in dialogue.turns]
-            if dialogue.turns[0].endswith("?"):
-                openers.setdefault(turns[0])
-            for i in range(1, len(turns)):
-                replies.append(turns[i])
-                second.append(i % 2 == 1)
-                greets.append(i == 1 and _greets(dialogue.turns[0]))
-                asked.append(dialogue.turns[i - 1].endswith("?"))
-                contexts.append([turns[i - k] if i >= k else -1 for k in (1, 2, 3)])
-        if not replies:
-            raise CorpusError("the corpus holds no dialogue of two utterances or more")
-        if not openers:
-            openers = dict.fromkeys(numbers[d.turns[0]] for d in corpus.dialogues)
-        sentiment = vader_scores(list(numbers))
-        texts = list(numbers)
-        subjects = [number for number in openers if not _GREETING.match(texts[number])]
-        return cls(
-            texts=texts,
-            replies=np.array(replies),
-            contexts=np.array(contexts),
-            openers=np.array(subjects or list(openers)),
-            all_openers=np.array(list(openers)),
-            second=np.array(second),
-            asked=np.array(asked),
-            greets=np.array(greets),
-            sentiment=sentiment[np.array(contexts)[:, 0]],
-        )
-
-    @cached_property
-    def keys(self) -> list[str]:
-        """The texts without capitals and punctuation, by which a repetition is known."""
-        return [_key(text) for text in self.texts]
-
-
 class _EncoderSpace:
     """Similarity by sentence vectors; the corpus is encoded once per machine."""
 
@@ -205,7 +128,7 @@ class _LexicalSpace:
 
 @dataclass
 class _Loaded:
-    index: _Index
+    index: Situations
     space: _EncoderSpace | _LexicalSpace
     weak: float
 
@@ -290,7 +213,7 @@ class RetrievalBot(ConfiguredBot):
             self._device = device
             try:
                 corpus = self._corpus()
-                index = _Index.of(corpus)
+                index = Situations.of(corpus)
                 ranking = self.ranking
                 space: _EncoderSpace | _LexicalSpace
                 if ranking == "sentence_encoder":
@@ -344,7 +267,7 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
     """
     index = loaded.index
     rng = random.Random(context.reply_seed)
-    said = {_key(text) for text in context.texts}
+    said = {repetition_key(text) for text in context.texts}
     said_numbers = [
         number
         for number, key in enumerate(index.keys)
@@ -372,7 +295,9 @@ def _choose(loaded: _Loaded, context: Conversation, similar: list[np.ndarray]) -
     return _sentence(index.texts[rng.choice(near[:N_NEAR])])
 
 
-def _scores(index: _Index, last: str, similar: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _scores(
+    index: Situations, last: str, similar: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """Score every candidate: (C,) over what the conversation has, and (C,) for the last utterance alone.
 
     Weighted means of similarities. Rounded, so that the last bits of a matrix product, which depend on
@@ -384,7 +309,7 @@ def _scores(index: _Index, last: str, similar: list[np.ndarray]) -> tuple[np.nda
     mood = mood - OTHER_SENTIMENT * np.abs(index.sentiment - vader_scores([last])[0])
     if len(similar) > 2:
         mood = mood - GREETING * index.greets
-    elif _greets(last):
+    elif greets_alone(last):
         mood = mood + GREETING * index.greets
 
     def mean(weights: Sequence[float]) -> np.ndarray:
@@ -436,11 +361,6 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _greets(text: str) -> bool:
-    """Tell whether a text greets and does little else."""
-    return len(text.split()) <= 5 and bool(_GREETING.match(text))
-
-
 def _unsaid(numbers: np.ndarray, said: list[int]) -> np.ndarray:
     """Return the numbers of the texts that have not been said, or all of them once everything has been."""
     left = numbers[~np.isin(numbers, said)]
@@ -461,8 +381,3 @@ def _utterances(context: Conversation) -> list[str]:
             out.append(text)
         speaker = turn.speaker
     return out
-
-
-def _key(text: str) -> str:
-    """Return the form of a text by which repetitions are recognised: its words alone, or its signs if it has none."""
-    return re.sub(r"[\W_]+", " ", text).strip().lower() or text.strip()

@@ -15,9 +15,7 @@ import math
 import shutil
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +37,7 @@ from chatbots.checkpoints import (
 from chatbots.identity import canonical_json, derive_seed
 from chatbots.models.batch import DialogueBatch, LossParts
 from chatbots.models.dialogue_model import DialogueModel
-from chatbots.training.config import WITH_LATENTS, OptimiserConfig, TrainingConfig
+from chatbots.training.config import WITH_LATENTS, TrainingConfig
 from chatbots.training.data import TrainingData, data_prepare
 from chatbots.training.ei import weight_check
 from chatbots.training.held_out import held_out_measure, validation_loss
@@ -47,13 +45,12 @@ from chatbots.training.logs import LossWindow, MetricsLog
 from chatbots.training.start import model_start
 from chatbots.training.state import FILE as STATE
 from chatbots.training.state import Progress, state_read, state_write
+from chatbots.training.steps import kl_weight, learning_rate, mixed_precision, prepared_ahead, timed
 
 log = logging.getLogger(__name__)
 
 BEST = "best"
 """The folder of the checkpoint with the lowest validation loss."""
-AHEAD = 4
-"""Batches made ready while one is learnt from."""
 
 
 class TrainingError(Exception):
@@ -188,7 +185,7 @@ class _Training:
             start=progress.batch,
             targets=self.data.targets,
         )
-        for batch, waited in _timed(_ahead(batches)):
+        for batch, waited in timed(prepared_ahead(batches)):
             started = time.perf_counter()
             parts, norm = self._learn(batch.to(self.device))
             progress.step += 1
@@ -369,46 +366,6 @@ class _Training:
             waiting_share=progress.waited / max(progress.seconds, 1e-9),
             skipped=progress.skipped,
         )
-
-
-def kl_weight(step: int, kl_batches: int) -> float:
-    """Return β of the KL term at a batch counted from 0: 0 → 1 linearly over `kl_batches`."""
-    return min(1.0, step / kl_batches) if kl_batches else 1.0
-
-
-def learning_rate(config: OptimiserConfig, step: int, n_planned: int) -> float:
-    """Return the learning rate of a batch counted from 0."""
-    rate = config.lr
-    if config.schedule == "linear":
-        rate *= 1 - step / n_planned
-    if step < config.warmup:
-        rate *= (step + 1) / config.warmup
-    return rate
-
-
-def mixed_precision(precision: str, device: torch.device) -> torch.autocast:
-    """Return the context in which a loss is computed; bfloat16 needs no scaling of the loss."""
-    on = precision == "bfloat16" or (precision == "auto" and device.type == "cuda")
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=on)
-
-
-def _ahead(batches: Iterator[DialogueBatch]) -> Iterator[DialogueBatch]:
-    """Yield the same batches while another thread makes the next few."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting = deque(pool.submit(next, batches, None) for _ in range(AHEAD))
-        while (batch := waiting.popleft().result()) is not None:
-            waiting.append(pool.submit(next, batches, None))
-            yield batch
-
-
-def _timed(batches: Iterator[DialogueBatch]) -> Iterator[tuple[DialogueBatch, float]]:
-    """Yield each batch with the seconds it was waited for."""
-    while True:
-        started = time.perf_counter()
-        batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch, time.perf_counter() - started
 
 
 def _fingerprint(config: TrainingConfig, data: TrainingData) -> str:

@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from chatbots import Conversation
-from chatbots.bots.eliza import ElizaBot, reflected, script_read
+from chatbots.bots.eliza import ElizaBot, script_read
+from chatbots.english import reflected
 
 
 def reply_to(*texts: str, seed: int = 0) -> str:

@@ -15,8 +15,9 @@ from chatbots.encoders.pca import PCA_FILE
 from chatbots.training import loop, targets
 from chatbots.training.config import OptimiserConfig
 from chatbots.training.logs import log_read
-from chatbots.training.loop import TrainingError, kl_weight, learning_rate, train
+from chatbots.training.loop import TrainingError, train
 from chatbots.training.state import StateError
+from chatbots.training.steps import kl_weight, learning_rate
 from tests.chatbots.training.builders import config, corpus_write, fake_embeddings
 
 EI = {"e": 8, "s": 12, "w_emo": 5.0, "w_inf": 5000.0}

@@ -1,0 +1,102 @@
+"""A corpus as situations and replies, which the retrieval bot looks up."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from chatbots.corpora.reader import Corpus, CorpusError
+from chatbots.encoders.sentiment import vader_scores
+
+_GREETING = re.compile(
+    r"(?:hi|hello|hey|hiya|good (?:morning|day|afternoon|evening)|nice to meet|how are you|how's it|what's up)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Situations:
+    """The corpus as arrays: distinct texts, and candidates that point at them.
+
+    Attributes:
+        texts: U distinct utterances.
+        replies: (C,) text number of each candidate's reply.
+        contexts: (C, 3) text numbers of the utterances before it, the last one first; −1: none.
+        openers: (O,) text numbers of first utterances that ask something and greet nobody.
+        all_openers: (A,) text numbers of all first utterances that ask something.
+        second: (C,) whether the reply is the second speaker's.
+        asked: (C,) whether the utterance replied to ends in a question.
+        greets: (C,) whether it is the reply to a greeting.
+        sentiment: (C,) VADER's compound score of the utterance replied to.
+    """
+
+    texts: list[str]
+    replies: np.ndarray
+    contexts: np.ndarray
+    openers: np.ndarray
+    all_openers: np.ndarray
+    second: np.ndarray
+    asked: np.ndarray
+    greets: np.ndarray
+    sentiment: np.ndarray
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> Situations:
+        """Make the arrays of a corpus.
+
+        Raises:
+            CorpusError: it holds no dialogue of two utterances or more.
+        """
+        numbers: dict[str, int] = {}
+        replies: list[int] = []
+        contexts: list[list[int]] = []
+        second: list[bool] = []
+        asked: list[bool] = []
+        greets: list[bool] = []
+        openers: dict[int, None] = {}
+        for dialogue in corpus.dialogues:
+            turns = [numbers.setdefault(text, len(numbers)) for text in dialogue.turns]
+            if dialogue.turns[0].endswith("?"):
+                openers.setdefault(turns[0])
+            for i in range(1, len(turns)):
+                replies.append(turns[i])
+                second.append(i % 2 == 1)
+                greets.append(i == 1 and greets_alone(dialogue.turns[0]))
+                asked.append(dialogue.turns[i - 1].endswith("?"))
+                contexts.append([turns[i - k] if i >= k else -1 for k in (1, 2, 3)])
+        if not replies:
+            raise CorpusError("the corpus holds no dialogue of two utterances or more")
+        if not openers:
+            openers = dict.fromkeys(numbers[d.turns[0]] for d in corpus.dialogues)
+        sentiment = vader_scores(list(numbers))
+        texts = list(numbers)
+        subjects = [number for number in openers if not _GREETING.match(texts[number])]
+        return cls(
+            texts=texts,
+            replies=np.array(replies),
+            contexts=np.array(contexts),
+            openers=np.array(subjects or list(openers)),
+            all_openers=np.array(list(openers)),
+            second=np.array(second),
+            asked=np.array(asked),
+            greets=np.array(greets),
+            sentiment=sentiment[np.array(contexts)[:, 0]],
+        )
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The texts without capitals and punctuation, by which a repetition is known."""
+        return [repetition_key(text) for text in self.texts]
+
+
+def greets_alone(text: str) -> bool:
+    """Tell whether a text greets and does little else."""
+    return len(text.split()) <= 5 and bool(_GREETING.match(text))
+
+
+def repetition_key(text: str) -> str:
+    """Return the form of a text by which repetitions are recognised: its words alone, or its signs if it has none."""
+    return re.sub(r"[\W_]+", " ", text).strip().lower() or text.strip()
