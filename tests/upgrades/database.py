@@ -46,8 +46,8 @@ def keep(folder: Path) -> None:
         file.write(json.dumps(values).encode())
 
 
-def load(folder: Path) -> None:
-    """Put the kept rows into an empty database, at the migrations they were kept at."""
+def load(folder: Path) -> Apps:
+    """Put the kept rows into an empty database, at the migrations they were kept at; return their models."""
     values = json.loads(gzip.decompress((folder / FILE).read_bytes()))
     targets = [(app, name) for app, name in values["migrations"]]
     executor = MigrationExecutor(connection)
@@ -60,6 +60,7 @@ def load(folder: Path) -> None:
     with connection.cursor() as cursor:
         for statement in connection.ops.sequence_reset_sql(no_style(), list(_models(apps))):
             cursor.execute(statement)
+    return apps
 
 
 def _made(model: type[Model], row: dict[str, Any]) -> Model:

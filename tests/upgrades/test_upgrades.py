@@ -1,4 +1,4 @@
-"""A database of an earlier release, in which a study collects, loses nothing by an upgrade."""
+"""A database of an earlier release, in which a study collects and work is under way, loses nothing by an upgrade."""
 
 from __future__ import annotations
 
@@ -36,16 +36,22 @@ def rows_of(path: Path) -> list[list[Any]]:
         ]
 
 
+def told_by(module: str, *args: Path, env: dict[str, str]) -> dict[str, Any]:
+    """Run a module in a process of its own and return the JSON that it prints."""
+    command = [sys.executable, "-m", module, *map(str, args)]
+    done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 @pytest.mark.parametrize("kept", RELEASES, ids=lambda path: path.name)
 def test_an_upgrade_loses_nothing(
     kept: Path, tmp_path: Path, empty_database: dict[str, str]
 ) -> None:
     tables = tmp_path / "tables"
     tables.mkdir()
-    command = [sys.executable, "-m", "tests.upgrades.upgrade", str(kept), str(tables)]
-    done = subprocess.run(command, cwd=ROOT, env=empty_database, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = told_by("tests.upgrades.upgrade", kept, tables, env=empty_database)
 
     before = {path.name: rows_of(path) for path in kept.glob("*.csv")}
     assert {"collects.participants.csv", "collects.ratings.csv", "imported.ratings.csv"} <= set(
@@ -61,3 +67,19 @@ def test_an_upgrade_loses_nothing(
     assert len(goes_on["code"]) == 7, "the rating that was begun is sent, and earns a code"
     assert len(goes_on["bots"]) == 2
     assert goes_on["last"] == "full"
+
+
+@pytest.mark.parametrize("kept", RELEASES, ids=lambda path: path.name)
+def test_work_that_is_half_done_goes_on_after_an_upgrade_or_ends_clearly(
+    kept: Path, empty_database: dict[str, str]
+) -> None:
+    found = told_by("tests.upgrades.half_done", kept, env=empty_database)
+    ended, names = found["ended"], found["names"]
+    assert ended[f"selfplay {names['selfplay']}"] == ["done", 4, 4, ""]
+    assert found["same"], "what is there was kept, and what was missing is what it would have been"
+    assert found["texts"] == 16
+    assert ended[f"selfplay {names['stopping']}"][0] == "cancelled"
+    assert ended[f"metrics {names['metrics']}"] == ["done", 12, 12, ""]
+    assert found["results"] == names["results"]
+    assert ended[f"hybrid {names['hybrid']}"][0] == "done"
+    assert {state for state, *_ in ended.values()} == {"done", "cancelled"}, ended

@@ -1,0 +1,125 @@
+"""Load what a release kept, interrupt long work in its tables, upgrade, be a worker, and print how the work ended.
+
+python -m tests.upgrades.half_done tests/upgrades/NAME
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.apps.registry import Apps
+from django.utils import timezone
+
+ELSEWHERE = "another-machine:7:token"
+"""Who held the work; the machine that is upgraded cannot ask whether that process lives."""
+
+
+def main(kept: Path) -> dict[str, Any]:
+    """Upgrade, be a worker until nothing is left to do, and return every job with its state."""
+    from django.core.management import call_command
+
+    from tests.upgrades.database import load
+    from webapp.runs.engine import job_do
+    from webapp.runs.kinds.base import job_models
+    from webapp.runs.models import MetricResult, SelfPlayRun
+    from webapp.runs.selectors.jobs import jobs_for_workers
+    from webapp.runs.services.jobs import jobs_settle
+
+    names = interrupted(load(kept))
+    call_command("migrate", verbosity=0)
+    jobs_settle()
+    while jobs := [*jobs_for_workers("gpu"), *jobs_for_workers("default")]:
+        job_do(jobs[0])
+    ended = {
+        f"{job.kind} {job.pk}": [job.state, job.n_done, job.n_total, job.error]
+        for model in job_models()
+        for job in model._default_manager.order_by("pk")
+    }
+    whole, half = (
+        sorted(
+            run.conversations.values_list(
+                "bot_id", "ordinal", "conversation__turns__text"
+            ).order_by("bot_id", "ordinal", "conversation__turns__index")
+        )
+        for run in SelfPlayRun.objects.filter(pk__in=[names["whole"], names["selfplay"]]).order_by(
+            "pk"
+        )
+    )
+    results = MetricResult.objects.filter(conversation__study__key="imported")
+    return {
+        "names": names,
+        "ended": ended,
+        "texts": len(whole),
+        "same": whole == half,
+        "results": results.count(),
+    }
+
+
+def interrupted(apps: Apps) -> dict[str, Any]:
+    """Put work that was under way into the tables of the release; return which row is what.
+
+    A self-play run of which one conversation is there, another that was to stop, metrics of half of a study, and a fit.
+    """
+    runs, conversations = apps.get_app_config("runs"), apps.get_app_config("conversations")
+    under_way = {
+        "pk": None,
+        "state": "running",
+        "holder": ELSEWHERE,
+        "heartbeat_at": timezone.now() - timedelta(days=1),
+        "ended_at": None,
+    }
+
+    def again(row: Any, **fields: Any) -> Any:
+        """Store a copy of a row with other values."""
+        for name, value in fields.items():
+            setattr(row, name, value)
+        row._state.adding = True
+        row.save(force_insert=True)
+        return row
+
+    run_model, link_model = runs.get_model("SelfPlayRun"), runs.get_model("SelfPlayConversation")
+    whole = run_model.objects.get().pk
+    half = again(run_model.objects.get(pk=whole), **under_way, n_done=1)
+    link = link_model.objects.filter(run_id=whole).order_by("bot_id", "ordinal").first()
+    conversation = conversations.get_model("Conversation").objects.get(pk=link.conversation_id)
+    copied = again(conversation, pk=uuid.uuid4())
+    for turn in conversations.get_model("Turn").objects.filter(conversation=link.conversation_id):
+        again(turn, pk=None, conversation_id=copied.pk)
+    again(link, pk=None, run_id=half.pk, conversation_id=copied.pk)
+    stopping = again(run_model.objects.get(pk=whole), **under_way, n_done=0, cancel_requested=True)
+
+    metric_run_model = runs.get_model("MetricRun")
+    computed = metric_run_model.objects.filter(state="done", study__key="imported").get()
+    results = runs.get_model("MetricResult").objects.filter(conversation__study__key="imported")
+    n_before = results.count()
+    some = (
+        results.order_by("conversation_id")
+        .values_list("conversation_id", flat=True)
+        .distinct()[:12]
+    )
+    results.filter(conversation_id__in=list(some)).delete()
+    measuring = again(computed, **under_way, n_done=12)
+    fit_model = runs.get_model("HybridFit")
+    fitting = again(fit_model.objects.get(), **under_way, result=None, kept=None)
+    return {
+        "whole": whole,
+        "selfplay": half.pk,
+        "stopping": stopping.pk,
+        "metrics": measuring.pk,
+        "hybrid": fitting.pk,
+        "results": n_before,
+    }
+
+
+if __name__ == "__main__":
+    import django
+
+    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings.test"
+    django.setup()
+    print(json.dumps(main(Path(sys.argv[1]))))
