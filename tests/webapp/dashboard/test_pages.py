@@ -299,7 +299,7 @@ def test_the_hybrid_page_cautions_with_its_numbers(staff: Client, rated: Study) 
     answer = staff.get(reverse("dashboard:study_hybrid", args=[rated.key]))
     view = answer.context["view"]
     assert view.caution_lead == "Read this before you quote r = .84 (an intercept for each fold)."
-    assert "Eight bots are few: the true value could lie anywhere from .34 to .97." in view.caution
+    assert "8 bots are few: the true value could lie anywhere from .34 to .97." in view.caution
     assert "“words per message” already reaches .58" in view.caution
     assert [row.r for row in view.predictors] == [".84", ".58"]
     assert len(view.scatter.table.rows) == 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.analysis.correlations import selfplay_bots
+from evaluation.hybrid.plotting import points_of, weights_of
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.scatter import Point
-from evaluation.plots.weights import Weight
 from evaluation.printing import share
 from evaluation.stats.compare import ORDER_ALPHA
 from webapp.dashboard import counts
@@ -36,10 +36,11 @@ from webapp.dashboard.wording.hybrid_tables import (
 )
 from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
 from webapp.dashboard.wording.reasons import said
-from webapp.dashboard.wording.sections import NamedTable
+from webapp.dashboard.wording.sections import NamedTable, listed
 from webapp.ratings.bots import BotInfo
 
-_NUMBERS = ["", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"]
+MANY_BOTS = 30
+"""From so many on a correlation over bots is not called one of few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +137,6 @@ def hybrid_view(
     )
 
 
-def _in_words(n: int) -> str:
-    return _(_NUMBERS[n]) if 0 < n < len(_NUMBERS) else str(n)
-
-
 def _caution(
     result: Mapping[str, Any],
     pearson: Mapping[str, Any],
@@ -149,51 +146,44 @@ def _caution(
     """Say what to know before quoting the number: bold first words, and the rest."""
     n_bots = result["n_bots"]
     if not enough:
-        return (
-            _("Do not quote a correlation from this fit."),
-            _("{n} bots are rated, and {few} are the fewest that say anything.").format(
-                n=_in_words(n_bots), few=FEW_BOTS
-            ),
-        )
+        return _("Do not quote a correlation from this fit."), ngettext(
+            "%(n)s bot is rated, and %(few)s are the fewest that say anything.",
+            "%(n)s bots are rated, and %(few)s are the fewest that say anything.",
+            n_bots,
+        ) % {"n": n_bots, "few": FEW_BOTS}
     r = pearson.get("r")
     if r is None:
         return _("There is no correlation to quote."), said(pearson.get("reason"))
-    sentences = []
-    ci = pearson.get("ci95")
-    if ci:
-        many = (
-            _("{n} bots are few: the true value") if n_bots < 30 else _("{n} bots: the true value")
-        )
-        sentences.append(
-            (many + " " + _("could lie anywhere from {low} to {high}.")).format(
-                n=_in_words(n_bots), low=share(ci[0]), high=share(ci[1])
-            )
-        )
-    if r < 0:
-        sentences.append(_("Below 0 it puts the bots in the wrong order."))
-    rivals = [p for p in predictors if not p.is_metric and p.value is not None]
-    best = max(rivals, key=lambda p: p.value or 0, default=None)
-    if r > 0 and best is not None and (best.value or 0) > 0:
-        sentences.append(
-            _("The trivial predictor “{name}” already reaches {r}.").format(
-                name=best.title.lower(), r=best.r
-            )
-        )
-    null95 = pearson.get("null95")
-    if null95 is not None:
-        sentences.append(
-            _("Chance alone passes {r} in one of twenty fits.").format(r=share(null95))
-        )
-    if n_bots < 30:
-        sentences.append(_("More bots would tell you more than more ratings."))
     lead = _("Read this before you quote r = {r} ({intercept}).").format(
         r=share(r), intercept=intercept_in_words(result)
     )
-    return lead, " ".join(sentences)
+    return lead, " ".join(_cautions(n_bots, pearson, predictors))
 
 
-def _pair(value: Any) -> tuple[float, float] | None:
-    return (value[0], value[1]) if value else None
+def _cautions(
+    n_bots: int, pearson: Mapping[str, Any], predictors: list[Predictor]
+) -> Iterator[str]:
+    """Yield a sentence for each thing to know of a correlation over enough bots."""
+    r, ci, null95 = pearson["r"], pearson.get("ci95"), pearson.get("null95")
+    if ci:
+        words = (
+            _("{n} bots are few: the true value could lie anywhere from {low} to {high}.")
+            if n_bots < MANY_BOTS
+            else _("Of {n} bots: the true value could lie anywhere from {low} to {high}.")
+        )
+        yield words.format(n=n_bots, low=share(ci[0]), high=share(ci[1]))
+    if r < 0:
+        yield _("Below 0 it puts the bots in the wrong order.")
+    rivals = [p for p in predictors if not p.is_metric and p.value is not None]
+    best = max(rivals, key=lambda p: p.value or 0, default=None)
+    if r > 0 and best is not None and (best.value or 0) > 0:
+        yield _("The trivial predictor “{name}” already reaches {r}.").format(
+            name=best.title.lower(), r=best.r
+        )
+    if null95 is not None:
+        yield _("Chance alone passes {r} in one of twenty fits.").format(r=share(null95))
+    if n_bots < MANY_BOTS:
+        yield _("More bots would tell you more than more ratings.")
 
 
 def target_in_words(target: str, dimensions: Collection[str]) -> str:
@@ -207,7 +197,7 @@ def target_in_words(target: str, dimensions: Collection[str]) -> str:
     if len(names) > 1 and set(names) == set(dimensions):
         return _("all dimensions")
     if len(names) < 3:
-        return _(" and ").join(name.replace("_", " ") for name in names)
+        return listed([name.replace("_", " ") for name in names])
     return _("{n} dimensions").format(n=len(names))
 
 
@@ -217,26 +207,24 @@ def _points(
     link: Callable[[str], str],
     source: str,
 ) -> list[Point]:
-    """Return the bots with a prediction from `source`, best rated first."""
+    """Return the bots with a prediction from `source`, best rated first, as they are named and marked here."""
     points = []
-    for i, (bot_id, found) in enumerate(result["bots"].items()):
-        if found[source] is None:
-            continue
-        info = bots.get(bot_id) or BotInfo(bot_id, bot_id, len(bots) + i + 1, False)
+    for point in points_of(result, source):
+        info = bots.get(point.title)
         points.append(
-            Point(
+            # A bot that the study does not have is marked after all of its own.
+            replace(point, slot=len(bots) + point.slot, says="")
+            if info is None
+            else replace(
+                point,
                 title=info.title,
                 slot=info.slot,
                 is_control=info.is_control,
-                human=found["human_mean"],
-                human_span=_pair(found.get("human_ci90")),
-                predicted=found[source],
-                predicted_span=_pair(found.get(f"{source}_ci90")),
-                n=found["n"] if source == "predicted" else found.get("n_selfplay", 0),
-                href=link(bot_id) if bot_id in bots else "",
+                href=link(info.bot_id),
+                says="",
             )
         )
-    return sorted(points, key=lambda point: (point.human is None, -(point.human or 0)))
+    return points
 
 
 def _selfplay(
@@ -286,24 +274,17 @@ def _weights(result: Mapping[str, Any]) -> Figure | None:
         for column in metric.columns
         if column.level == "conversation"
     }
-    names = list(result["coefficients"])
-    long = [titles[name].title if name in titles else name.replace("_", " ") for name in names]
-    shown = dict(zip(names, short_titles(long), strict=True))
-    weights = []
-    for name, found in result["coefficients"].items():
-        if found.get("scaled_mean") is None:
-            continue
-        ci = found.get("scaled_ci90") or (None, None)
-        weights.append(
-            Weight(
-                shown[name],
-                found["scaled_mean"],
-                ci[0],
-                ci[1],
-            )
-        )
-    if not weights:
+    found = weights_of(result)
+    if not found:
         return None
+    long = [
+        titles[weight.title].title if weight.title in titles else weight.title.replace("_", " ")
+        for weight in found
+    ]
+    weights = [
+        replace(weight, title=title)
+        for weight, title in zip(found, short_titles(long), strict=True)
+    ]
     return weights_figure(
         weights,
         title=_("What it looks at"),
@@ -317,15 +298,18 @@ def _weights(result: Mapping[str, Any]) -> Figure | None:
 def _pairs(pairs: Mapping[str, int]) -> str:
     if not pairs.get("all"):
         return ""
-    text = _("{ordered} of {pairs} of bots put in the order people gave").format(
-        ordered=pairs["ordered"], pairs=counts.pairs(pairs["all"])
-    )
-    if pairs.get("resolvable"):
-        text += _(
-            "; of the {resolvable} that people can tell apart (Holm, p < {alpha}), {resolvable_ordered}"
-        ).format(
-            resolvable=counts.pairs(pairs["resolvable"]),
-            resolvable_ordered=pairs["resolvable_ordered"],
-            alpha=share(ORDER_ALPHA),
+    words = (
+        _(
+            "{ordered} of {pairs} of bots put in the order people gave; of the {resolvable} that people can tell "
+            "apart (Holm, p < {alpha}), {resolvable_ordered}."
         )
-    return text + "."
+        if pairs.get("resolvable")
+        else _("{ordered} of {pairs} of bots put in the order people gave.")
+    )
+    return words.format(
+        ordered=pairs["ordered"],
+        pairs=counts.pairs(pairs["all"]),
+        resolvable=counts.pairs(pairs.get("resolvable", 0)),
+        resolvable_ordered=pairs.get("resolvable_ordered"),
+        alpha=share(ORDER_ALPHA),
+    )

@@ -47,7 +47,7 @@ def hybrid_section(
     for fit in fits:
         assert fit.result is not None
         view = hybrid_view(fit.result, bots, link, dimensions)
-        name = _("fit {pk}: preset {preset}, target {target}, {intercept}").format(
+        name = _("Fit {pk}: preset {preset}, target {target}, {intercept}").format(
             pk=fit.pk,
             preset=fit.result["preset"],
             target=view.target,
@@ -72,14 +72,13 @@ def hybrid_section(
 
 def _sentence(name: str, view: HybridView, result: Mapping[str, Any]) -> str:
     found = next((row for row in view.predictors if row.is_metric), None)
-    said = name[0].upper() + name[1:]
     if found is None or found.value is None:
         why = view.no_correlation or (found.why if found else "")
-        return f"{said}: {why}"
+        return f"{name}: {why}"
     return _(
         "{name}: r = {r} {ends} over {bots}; chance passes {null} once in twenty. {pairs}"
     ).format(
-        name=said,
+        name=name,
         r=found.r,
         ends=found.interval,
         bots=counts.bots(result["n_bots"]),
@@ -100,7 +99,7 @@ def _figures(view: HybridView, pk: int, name: str, *, with_weights: bool) -> lis
 
 
 def _named(figure: Figure, id: str, name: str) -> Figure:
-    return replace(figure, id=id, method=f"{figure.method} ({name[0].upper()}{name[1:]}.)")
+    return replace(figure, id=id, method=f"{figure.method} ({name}.)")
 
 
 def _checks(view: HybridView, pk: int, name: str) -> NamedTable:
@@ -111,7 +110,7 @@ def _checks(view: HybridView, pk: int, name: str) -> NamedTable:
         Table(
             [Header(_("Check")), Header(_("Found"), numeric=True), Header(_("What it says"))], rows
         ),
-        method=f"{name[0].upper()}{name[1:]}.",
+        method=f"{name}.",
     )
 
 
@@ -141,6 +140,6 @@ def _predictors(view: HybridView, pk: int, name: str) -> NamedTable:
             ],
             rows,
         ),
-        method=f"{name[0].upper()}{name[1:]}.",
+        method=f"{name}.",
         note=" ".join([view.no_correlation, *view.notes]).strip(),
     )

@@ -23,7 +23,7 @@ def result() -> dict:
         columns=["words_user", "embedding_user_000", "embedding_user_001"],
     )
     table = table.assign(
-        bot=bots, conversation_id=range(60), quality=mean + rng.normal(size=60), n_turns=8.0
+        bot=bots, conversation=range(60), quality=mean + rng.normal(size=60), n_turns=8.0
     )
     fit = fit_hybrid(table, features=["words_user"], preset="strong", intercept="common")
     return fit.to_json()
