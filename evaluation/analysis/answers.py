@@ -71,6 +71,17 @@ class Answers:
 
     dimensions: tuple[DimensionAnswers, ...]
 
+    def of(self, key: str) -> DimensionAnswers:
+        """Return the answers to one question.
+
+        Raises:
+            KeyError: there is no such question.
+        """
+        for found in self.dimensions:
+            if found.dimension == key:
+                return found
+        raise KeyError(key)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values by dimension; undefined is null."""
         return {found.dimension: plain(found) for found in self.dimensions}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ class RaterPlan:
         n_comparisons: pairs of bots that share alpha, controls aside.
         n_fewest: ratings of the bot that has the fewest.
         detectable: the smallest difference that so many show.
+        reach: of the scale, in points.
     """
 
     rows: tuple[Planned, ...]
@@ -56,6 +57,11 @@ class RaterPlan:
     rater_share: float
     n_fewest: int
     detectable: float | None
+    reach: float
+
+    def for_differences(self, differences: Sequence[float], *, power: float) -> RaterPlan:
+        """Return a plan for other differences, by the spread that is known."""
+        return _planned(replace(self, power=power), differences)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined is null."""
@@ -115,41 +121,57 @@ def plan_raters(
     if leading is None:
         raise ValueError("there is no dimension to plan for")
     known = ratings.where(np.isfinite(ratings.values()))
-    reach = leading.high - leading.low
     sd, rater_share = _spread(known)
-    compared = max(n_pairs(len([bot for bot in known.bots if bot not in known.controls])), 1)
+    return _planned(
+        RaterPlan(
+            rows=(),
+            power=power,
+            alpha=ORDER_ALPHA,
+            n_comparisons=max(n_pairs(len(set(known.bots) - known.controls)), 1),
+            sd=sd,
+            rater_share=rater_share,
+            n_fewest=min(int((ratings.bot == bot).sum()) for bot in known.bots)
+            if len(known)
+            else 0,
+            detectable=None,
+            reach=leading.high - leading.low,
+        ),
+        differences,
+    )
+
+
+def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
+    """Return the plan with its rows and with what can be detected."""
 
     def need(difference: float, *, paired: bool) -> Need | None:
-        if sd is None:
+        if plan.sd is None:
             return None
         return raters_needed(
             difference,
-            sd,
-            power=power,
-            alpha=ORDER_ALPHA,
-            n_comparisons=compared,
+            plan.sd,
+            power=plan.power,
+            alpha=plan.alpha,
+            n_comparisons=plan.n_comparisons,
             design="paired" if paired else "independent",
-            correlation=rater_share if paired else 0.0,
+            correlation=plan.rater_share if paired else 0.0,
         )
 
-    wanted = list(differences) or [share * reach for share in SHARES]
-    fewest = min(int((ratings.bot == bot).sum()) for bot in known.bots) if len(known) else 0
     detectable = None
-    if sd is not None and fewest > 1:
+    if plan.sd is not None and plan.n_fewest > 1:
         detectable = detectable_difference(
-            fewest, sd, power=power, alpha=ORDER_ALPHA, n_comparisons=compared
+            plan.n_fewest,
+            plan.sd,
+            power=plan.power,
+            alpha=plan.alpha,
+            n_comparisons=plan.n_comparisons,
         )
-    return RaterPlan(
+    wanted = differences or [share * plan.reach for share in SHARES]
+    return replace(
+        plan,
         rows=tuple(
-            Planned(gap, gap / reach, need(gap, paired=False), need(gap, paired=True))
+            Planned(gap, gap / plan.reach, need(gap, paired=False), need(gap, paired=True))
             for gap in wanted
         ),
-        power=power,
-        alpha=ORDER_ALPHA,
-        n_comparisons=compared,
-        sd=sd,
-        rater_share=rater_share,
-        n_fewest=fewest,
         detectable=detectable,
     )
 

@@ -22,6 +22,7 @@ APPS = (
     "conversations",
     "ratings",
     "runs",
+    "results",
     "transfer",
     "participant",
     "dashboard",

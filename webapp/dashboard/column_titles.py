@@ -7,19 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluation.columns import Column
-from evaluation.metrics.registry import metric_list
 
 _ENDINGS = (", participant and bot", ", participant", ", bot")
-
-
-def metric_titles() -> dict[str, str]:
-    """Return the titles of conversation-level columns."""
-    return {
-        column.name: column.title.removesuffix(", mean")
-        for metric in metric_list()
-        for column in metric.columns
-        if column.level == "conversation"
-    }
 
 
 def short_title(title: str) -> str:

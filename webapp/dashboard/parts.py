@@ -1,90 +1,110 @@
-"""The parts of a study's analysis, for pages and the report: results of `webapp.dashboard.results` put into words."""
+"""The parts of a study's analysis, for pages and the report: results of `webapp.results` put into words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from evaluation.analysis.correlations import HybridCorrelations
-from webapp.dashboard.analysis.study_data import StudyData
-from webapp.dashboard.results import (
-    study_correlations,
-    study_models,
-    study_point,
-    study_raters,
-    study_trajectories,
-)
+from evaluation.analysis.models import RatingModels
+from evaluation.analysis.raters import RaterAnalysis
+from webapp.dashboard.wording.comparisons import comparisons_section
 from webapp.dashboard.wording.correlations import correlations_section
 from webapp.dashboard.wording.hybrid_section import hybrid_section
 from webapp.dashboard.wording.models import models_section
 from webapp.dashboard.wording.raters import raters_section
 from webapp.dashboard.wording.sections import NamedTable, Section
-from webapp.dashboard.wording.trajectories import group_title, point_table, trajectories_section
-from webapp.runs.models import SelfPlayRun
-from webapp.runs.selectors.fits import fits_newest
+from webapp.dashboard.wording.trajectories import (
+    MOST,
+    group_title,
+    point_table,
+    trajectories_section,
+)
+from webapp.results.making import (
+    StudyComparisons,
+    StudyCorrelations,
+    StudyTrajectories,
+    point_ratings,
+    study_point,
+)
+from webapp.results.study_data import StudyFrame
+from webapp.runs.selectors.fits import fit_by_id, fits_newest
 
 
-def models_part(data: StudyData) -> Section:
+def comparisons_part(frame: StudyFrame, found: StudyComparisons) -> Section:
+    """Return which bots people can tell apart."""
+    return comparisons_section(frame, found.compared, found.planned)
+
+
+def models_part(frame: StudyFrame, found: RatingModels) -> Section:
     """Return what the ratings depend on."""
-    return models_section(study_models(data), data.headline, data.bots)
+    return models_section(found, frame.headline, frame.bots)
 
 
-def raters_part(data: StudyData, *, names: bool = True) -> Section:
+def raters_part(frame: StudyFrame, found: RaterAnalysis, *, names: bool = True) -> Section:
     """Return what is known of the raters.
 
     Args:
         names: whether to list flagged raters one by one.
     """
-    return raters_section(study_raters(data), data.all_dimensions, data.bots, names=names)
+    return raters_section(found, frame.all_dimensions, frame.bots, names=names)
 
 
-def trajectories_part(data: StudyData) -> Section:
+def trajectories_part(frame: StudyFrame, found: StudyTrajectories) -> Section:
     """Return how conversations unfold."""
     return trajectories_section(
-        study_trajectories(data, "best-worst"),
-        study_trajectories(data, "by-trait"),
-        headline=data.headline,
-        study_key=data.study.key,
-        point_link=data.point_link,
+        found.best_worst,
+        found.by_trait,
+        headline=frame.headline,
+        study_key=frame.study.key,
+        point_link=frame.point_link,
     )
 
 
-def hybrid_part(data: StudyData) -> Section:
+def hybrid_part(frame: StudyFrame) -> Section:
     """Return the stored fits of the hybrid metric."""
     return hybrid_section(
-        fits_newest(data.study),
-        study_key=data.study.key,
-        bots=data.bots,
-        dimensions={dimension.key: dimension.title for dimension in data.dimensions},
-        link=data.link,
+        fits_newest(frame.study),
+        study_key=frame.study.key,
+        bots=frame.bots,
+        dimensions={dimension.key: dimension.title for dimension in frame.dimensions},
+        link=frame.link,
     )
 
 
-def correlations_part(data: StudyData, run: SelfPlayRun | None = None) -> Section:
-    """Return what moves together.
-
-    Args:
-        run: self-play whose metrics are set against the bots' ratings; None: `study_correlations` chooses.
-    """
-    found = study_correlations(data, run)
-    result = found.fit.result if found.fit is not None else None
+def correlations_part(frame: StudyFrame, found: StudyCorrelations) -> Section:
+    """Return what moves together."""
+    fit = fit_by_id(found.fit) if found.fit is not None else None
+    result = fit.result if fit is not None else None
     return correlations_section(
         found.dimensions,
         found.metrics,
         found.bots,
-        questions=data.all_dimensions,
-        study_key=data.study.key,
-        run=found.run.pk if found.run else None,
+        questions=frame.all_dimensions,
+        study_key=frame.study.key,
+        run=found.run,
         hybrid=HybridCorrelations(result) if result else None,
-        fit=found.fit.pk if found.fit else None,
+        fit=found.fit,
         controls_in_fit=any(
-            bot in data.bots and data.bots[bot].is_control and of_bot["human_mean"] is not None
+            bot in frame.bots and frame.bots[bot].is_control and of_bot["human_mean"] is not None
             for bot, of_bot in (result or {"bots": {}})["bots"].items()
         ),
     )
 
 
+SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
+    "comparisons": comparisons_part,
+    "models": models_part,
+    "raters": raters_part,
+    "trajectories": trajectories_part,
+    "correlations": correlations_part,
+}
+"""By the name of the part, as in `webapp.results.making.PARTS`."""
+
+
 def point_part(
-    data: StudyData,
+    frame: StudyFrame,
+    found: StudyTrajectories,
     kind: str,
     column: str,
     group: int,
@@ -98,18 +118,23 @@ def point_part(
         exchange: from 1.
         link: address of a conversation.
     """
-    found = study_point(data, kind, column, group, exchange)
-    if found is None:
+    point = study_point(
+        frame.study, found, kind, column, group, exchange, include_synthetic=frame.include_synthetic
+    )
+    if point is None:
         return None
-    grouping, values = found
-    frame = data.per_conversation.loc[list(values)]
+    grouping, values = point
+    listed = list(values)[:MOST]
+    rated = point_ratings(frame.study, listed, frame.headline.key)
+    gone = set(listed) - rated.keys()  # since the courses were computed
+    values = {pk: value for pk, value in values.items() if pk not in gone}
     return point_table(
         values,
         measure=column,
         group=group_title(grouping, group),
         exchange=exchange,
-        headline=data.headline,
-        bots={str(pk): data.bots[bot] for pk, bot in frame["bot"].items()},
-        ratings={str(pk): float(value) for pk, value in frame[data.headline.key].items()},
+        headline=frame.headline,
+        bots={pk: frame.bots[bot] for pk, (bot, _mean) in rated.items()},
+        ratings={pk: mean for pk, (_bot, mean) in rated.items()},
         link=link,
     )

@@ -17,32 +17,22 @@ from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from evaluation.analysis.agreement import RaterAgreement
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import percent, share
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.csvs import table_csv
-from webapp.dashboard.parts import (
-    correlations_part,
-    hybrid_part,
-    models_part,
-    raters_part,
-    trajectories_part,
-)
+from webapp.dashboard.parts import SECTIONS, hybrid_part, raters_part
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
-from webapp.dashboard.wording.comparisons import (
-    compared,
-    comparisons_section,
-    headline_sentence,
-    ratings_section,
-)
+from webapp.dashboard.wording.comparisons import headline_sentence, ratings_section
 from webapp.dashboard.wording.hybrid import target_in_words
 from webapp.dashboard.wording.hybrid_tables import intercept_in_words
 from webapp.dashboard.wording.methods import methods_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import StudySummary, bot_summary
-from webapp.runs.models import SelfPlayRun
+from webapp.results.making import StudyComparisons
+from webapp.results.study_data import StudyFrame
 from webapp.runs.selectors.fits import fit_leading
 
 _STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
@@ -92,66 +82,82 @@ class Part:
 class Report:
     """What the page shows."""
 
-    data: StudyData
+    frame: StudyFrame
     made: datetime
     summary: list[str] = field(default_factory=list)
     numbers: list[tuple[str, str]] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
 
 
+ResultOf = Callable[[str], Any]
+"""Gives the result of a part of the analysis by its name, as `webapp.results.making.PARTS` has it."""
 Step = tuple[str, Callable[[], Section]]
 
 
-def report_steps(data: StudyData, run: SelfPlayRun | None = None) -> Iterator[Step]:
+def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[Step]:
     """Yield title and maker of each section, in order, so that whoever calls them can show how far it is."""
-    summary = bot_summary(data.study, include_synthetic=data.include_synthetic)
-    yield _("ratings"), lambda: ratings_section(data, summary)
-    yield _("comparisons"), lambda: comparisons_section(data, compared(data, summary))
-    yield _("models"), lambda: models_part(data)
-    yield _("raters"), lambda: raters_part(data, names=False)
-    yield _("hybrid metric"), lambda: hybrid_part(data)
-    yield _("trajectories"), lambda: trajectories_part(data)
-    yield _("correlations"), lambda: correlations_part(data, run)
-    yield _("methods"), lambda: methods_section(data)
+
+    def section(part: str) -> Callable[[], Section]:
+        return lambda: SECTIONS[part](frame, result(part))
+
+    yield (
+        _("ratings"),
+        lambda: ratings_section(frame, _summary(frame, result), result("answers").headline),
+    )
+    yield _("comparisons"), section("comparisons")
+    yield _("models"), section("models")
+    yield _("raters"), lambda: raters_part(frame, result("raters"), names=False)
+    yield _("hybrid metric"), lambda: hybrid_part(frame)
+    yield _("trajectories"), section("trajectories")
+    yield _("correlations"), section("correlations")
+    yield _("methods"), lambda: methods_section(frame)
 
 
-def report_of(data: StudyData, sections: list[Section]) -> Report:
+def report_of(frame: StudyFrame, result: ResultOf, sections: list[Section]) -> Report:
     """Put the sections under a summary in words and four numbers."""
-    summary = bot_summary(data.study, include_synthetic=data.include_synthetic)
-    found = Report(data, timezone.now(), sections=sections)
-    found.summary = _summary(data, summary, sections)
-    found.numbers = _numbers(data)
+    found = Report(frame, timezone.now(), sections=sections)
+    found.summary = _in_short(frame, _summary(frame, result), sections)
+    found.numbers = _numbers(frame, result("raters").agreement)
     return found
 
 
-def _summary(data: StudyData, summary: StudySummary, sections: list[Section]) -> list[str]:
-    n_people = data.ratings.n_raters
+def _summary(frame: StudyFrame, result: ResultOf) -> StudySummary:
+    found: StudyComparisons = result("comparisons")
+    return bot_summary(
+        frame.study,
+        include_synthetic=frame.include_synthetic,
+        found=(found.means, found.compared),
+    )
+
+
+def _in_short(frame: StudyFrame, summary: StudySummary, sections: list[Section]) -> list[str]:
+    n_people = frame.facts.n_raters
     first = (
         _("{people} rated {chats} with {bots} on {dimensions}.")
         if n_people
         else _("Ratings of {chats} with {bots} on {dimensions}.")
     ).format(
         people=counts.people(n_people),
-        chats=counts.conversations(data.ratings.n_conversations),
-        bots=counts.bots(len(data.rated_bots)),
-        dimensions=counts.dimensions(len(data.dimensions)),
+        chats=counts.conversations(frame.facts.n_conversations),
+        bots=counts.bots(len(frame.rated_bots)),
+        dimensions=counts.dimensions(len(frame.dimensions)),
     )
     compared = next((section for section in sections if section.id == "comparisons"), None)
     lead = compared.lead if compared else []
-    return [first, headline_sentence(data, summary), *lead]
+    return [first, headline_sentence(frame, summary), *lead]
 
 
-def _numbers(data: StudyData) -> list[tuple[str, str]]:
+def _numbers(frame: StudyFrame, agreement: RaterAgreement) -> list[tuple[str, str]]:
     """Return four numbers and what each is."""
-    cards = study_cards(data.study, include_synthetic=data.include_synthetic)
-    numbers = [(f"{data.ratings.n_conversations:,}", _("conversations rated"))]
-    numbers.append(_agreement(data))
-    fit = fit_leading(data.study)
+    cards = study_cards(frame.study, include_synthetic=frame.include_synthetic)
+    numbers = [(f"{frame.facts.n_conversations:,}", _("conversations rated"))]
+    numbers.append(_agreement(agreement))
+    fit = fit_leading(frame.study)
     found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
     r = (found.get("bot_level", {}).get("pearson") or {}).get("r")
     if r is not None and found["n_bots"] >= FEW_BOTS:
         what = _("hybrid metric of {target}, r over {bots}, {intercept}").format(
-            target=target_in_words(found["target"], [d.key for d in data.dimensions]),
+            target=target_in_words(found["target"], [d.key for d in frame.dimensions]),
             bots=counts.bots(found["n_bots"]),
             intercept=intercept_in_words(found),
         )
@@ -165,13 +171,12 @@ def _numbers(data: StudyData) -> list[tuple[str, str]]:
     if cards.left_early is not None:
         numbers.append((percent(cards.left_early), _("left before rating")))
     else:
-        n = data.ratings.n_raters
+        n = frame.facts.n_raters
         numbers.append((f"{n:,}" if n else "–", _("raters") if n else _("raters: not named")))
     return numbers
 
 
-def _agreement(data: StudyData) -> tuple[str, str]:
-    found = data.agreement
+def _agreement(found: RaterAgreement) -> tuple[str, str]:
     if found.same_conversation.value is not None:
         return share(found.same_conversation.value), _("agreement, Krippendorff’s α")
     return share(found.reliability_of_bots.value), _("reliability of the bots’ means, ICC(k)")
@@ -185,7 +190,7 @@ def report_html(report: Report) -> str:
         "dashboard/report_file.html",
         {
             "report": report,
-            "study": report.data.study,
+            "study": report.frame.study,
             "sections": [
                 (section, [*map(_part, section.figures), *map(_part, section.tables)])
                 for section in report.sections

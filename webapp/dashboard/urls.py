@@ -22,8 +22,8 @@ urlpatterns = [
     path("", studies.studies, name="studies"),
     path("theme/", studies.theme, name="theme"),
     path("studies/<slug:key>/", study.overview, name="study"),
-    path("studies/<slug:key>/bots/", study.bots, name="study_bots"),
-    path("studies/<slug:key>/agreement/", study.agreement, name="study_agreement"),
+    path("studies/<slug:key>/bots/", analysis.bots, name="study_bots"),
+    path("studies/<slug:key>/agreement/", analysis.agreement, name="study_agreement"),
     path("studies/<slug:key>/statistics/", analysis.statistics, name="study_statistics"),
     path(
         "studies/<slug:key>/statistics/<slug:part>/",

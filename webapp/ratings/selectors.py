@@ -131,6 +131,7 @@ def study_ratings(
     include_failed: bool = False,
     exclude_bots: Collection[str] = (),
     earlier_questions: bool = False,
+    only: Sequence[str] | None = None,
 ) -> Ratings:
     """Read all ratings of a study's conversations.
 
@@ -139,10 +140,14 @@ def study_ratings(
         include_failed: also those of chats whose bot failed.
         exclude_bots: bots to leave out.
         earlier_questions: also questions that only earlier versions of the rubric asked, if anybody answered.
+        only: ids of conversations, a few hundred at most; then the ratings of these and no others are read.
     """
-    conversations = study_conversations(
-        study, include_synthetic=include_synthetic, include_failed=include_failed
-    )
+    if only is None:
+        conversations = study_conversations(
+            study, include_synthetic=include_synthetic, include_failed=include_failed
+        )
+    else:
+        conversations = Conversation.objects.filter(study=study, pk__in=only)
     ratings = Rating.objects.filter(conversation__in=conversations)
     if exclude_bots:
         ratings = ratings.exclude(conversation__bot__bot_id__in=list(exclude_bots))

@@ -1,7 +1,6 @@
 """What people thought of each bot of a study: means with intervals, votes, pairs too close to order.
 
-Reads only, a constant number of queries however many conversations there are. Resampling is kept in
-the cache under the newest change of the ratings it is made of.
+Reads only, a constant number of queries however many conversations there are.
 """
 
 from __future__ import annotations
@@ -10,15 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.core.cache import cache
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Q
 
 from evaluation.ratings import Dimension
 from evaluation.reasons import Reason
 from evaluation.stats.bootstrap import Interval
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.bots import BotInfo, study_bots
-from webapp.ratings.models import Rating
 from webapp.ratings.selectors import (
     as_counted,
     dimensions_led,
@@ -32,7 +29,6 @@ from webapp.studies.models import Study
 if TYPE_CHECKING:
     from evaluation.analysis.comparisons import BotMeans, Comparisons
 
-_CACHE_S = 3600
 _NO_RATING = Reason("no_rating_yet", "no rating yet")
 
 
@@ -71,9 +67,17 @@ class StudySummary:
 
 
 def bot_summary(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    found: tuple[BotMeans, Comparisons] | None = None,
 ) -> StudySummary:
-    """Summarise every bot of the study: means with intervals, votes and orderings."""
+    """Summarise every bot of the study: means with intervals, votes and orderings.
+
+    Args:
+        found: means and comparisons of these conversations, where they are there; else they are computed.
+    """
     questions = [as_counted(dimension) for dimension in study_dimensions(study)]
     dimensions = dimensions_led(questions, study_whole(study))
     bots = study_bots(study)
@@ -94,7 +98,8 @@ def bot_summary(
         )
     }
     n_synthetic = Conversation.objects.filter(study=study, is_synthetic=True).count()
-    found = _results(study, dimensions, conversations, (include_synthetic, include_failed))
+    if found is None:
+        found = _results(study, include_synthetic, include_failed)
     means, compared = found or (None, None)
     n_ratings = means.n_ratings if means is not None else {}
     summaries = [
@@ -128,28 +133,14 @@ def _rank(summary: BotSummary, dimensions: Sequence[Dimension]) -> tuple[float, 
 
 
 def _results(
-    study: Study,
-    dimensions: Sequence[Dimension],
-    conversations: QuerySet[Conversation],
-    flags: tuple[bool, bool],
+    study: Study, include_synthetic: bool, include_failed: bool
 ) -> tuple[BotMeans, Comparisons] | None:
-    """Return everything resampled, from the cache where no rating has changed since; None without a rating."""
-    stamp = Rating.objects.filter(conversation__in=conversations).aggregate(
-        n=Count("pk"), newest=Max("updated_at"), changed=Max("conversation__updated_at")
-    )
-    if not stamp["n"] or not dimensions:
-        return None
-    turned = ",".join(dimension.key for dimension in dimensions if dimension.reversed)
-    changed = f"{stamp['newest'].timestamp()}:{stamp['changed'].timestamp()}:{study.updated_at}"
-    key = (
-        f"bot-summary-4:{study.pk}:{study.rubric_id}:{turned}:{flags[0]:d}{flags[1]:d}:{stamp['n']}:"
-        + changed.replace(" ", "T")
-    )
-    found: tuple[BotMeans, Comparisons] | None = cache.get(key)
-    if found is None:
-        from evaluation.analysis.comparisons import bot_means, compare
+    """Compute everything that is resampled; None without a rating."""
+    from evaluation.analysis.comparisons import bot_means, compare
 
-        ratings = study_ratings(study, include_synthetic=flags[0], include_failed=flags[1])
-        found = bot_means(ratings), compare(ratings, plans=False)
-        cache.set(key, found, _CACHE_S)
-    return found
+    ratings = study_ratings(
+        study, include_synthetic=include_synthetic, include_failed=include_failed
+    )
+    if not len(ratings) or not ratings.dimensions:
+        return None
+    return bot_means(ratings), compare(ratings, plans=False)

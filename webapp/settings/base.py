@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "webapp.conversations",
     "webapp.ratings",
     "webapp.runs",
+    "webapp.results",
     "webapp.transfer",
     "webapp.participant",
     "webapp.dashboard",

@@ -13,7 +13,7 @@ from django.utils.html import strip_tags
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.test_pages import addresses
 from webapp.conversations.models import Turn
-from webapp.dashboard.views.analysis import PARTS
+from webapp.dashboard.parts import SECTIONS
 from webapp.studies.models import Study
 
 COUNTED = (
@@ -54,7 +54,9 @@ def test_no_page_tells_one_thing_in_the_plural(
 
 
 def statistics_pages(study: Study) -> list[str]:
-    parts = [reverse("dashboard:study_statistics_part", args=[study.key, part]) for part in PARTS]
+    parts = [
+        reverse("dashboard:study_statistics_part", args=[study.key, part]) for part in SECTIONS
+    ]
     return [*parts, reverse("dashboard:study_report_file", args=[study.key])]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.contrib import messages
-from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -15,83 +14,124 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from evaluation.analysis.comparisons import POWER
-from evaluation.analysis.planning import plan_raters
+from evaluation.analysis.planning import RaterPlan
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
-from webapp.dashboard.analysis.study_data import StudyData, study_data
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
-from webapp.dashboard.parts import (
-    correlations_part,
-    models_part,
-    point_part,
-    raters_part,
-    trajectories_part,
-)
+from webapp.dashboard.parts import SECTIONS, point_part
+from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.report import report_html, report_of, report_steps
+from webapp.dashboard.selectors import study_cards
+from webapp.dashboard.views.answers import shown
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
-from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
-from webapp.dashboard.wording.sections import NamedTable, Section
+from webapp.dashboard.wording.answers import answers_figure
+from webapp.dashboard.wording.comparisons import planning_table
+from webapp.dashboard.wording.correlations import dimensions_figure
+from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.bots import study_bots
 from webapp.ratings.summary import bot_summary
-from webapp.runs.selectors.analysed import analysed_counts, analysis_stamp
+from webapp.results.making import PARTS
+from webapp.results.state import analysed_counts
+from webapp.results.study_data import StudyFrame, study_data, study_frame
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store
 
-_CACHE_S = 3600
-
-PARTS: dict[str, tuple[Any, Callable[[StudyData], Section]]] = {
-    "comparisons": (
-        gettext_lazy("Comparisons"),
-        lambda data: comparisons_section(
-            data,
-            compared(data, bot_summary(data.study, include_synthetic=data.include_synthetic)),
-        ),
-    ),
-    "models": (gettext_lazy("Models"), models_part),
-    "raters": (gettext_lazy("Raters"), raters_part),
-    "trajectories": (gettext_lazy("Trajectories"), trajectories_part),
-    "correlations": (gettext_lazy("Correlations"), correlations_part),
+_TITLES: dict[str, Any] = {
+    "comparisons": gettext_lazy("Comparisons"),
+    "models": gettext_lazy("Models"),
+    "raters": gettext_lazy("Raters"),
+    "trajectories": gettext_lazy("Trajectories"),
+    "correlations": gettext_lazy("Correlations"),
 }
-
-
-def _data(request: HttpRequest, study: Study) -> StudyData | None:
-    synthetic = synthetic_asked(request)
-    suffix = _suffix(request)
-    return study_data(
-        study,
-        include_synthetic=synthetic,
-        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic),
-        point_link=lambda *point: (
-            reverse("dashboard:study_point", args=[study.key, *point]) + suffix
-        ),
-    )
+"""Of the parts of the statistics, in order."""
 
 
 def _suffix(request: HttpRequest) -> str:
     return "?synthetic=1" if synthetic_asked(request) else ""
 
 
-def _section(request: HttpRequest, study: Study, part: str) -> Section | None:
-    """Return the part, from the cache where nothing it is made of has changed; None without a rating."""
-    key = f"analysis:{part}:{analysis_stamp(study, include_synthetic=synthetic_asked(request))}"
-    found: Section | None = cache.get(key)
-    if found is None:
-        data = _data(request, study)
-        if data is None:
-            return None
-        found = PARTS[part][1](data)
-        cache.set(key, found, _CACHE_S)
-    return found
+@require_safe
+@staff_only
+def bots(request: HttpRequest, key: str) -> HttpResponse:
+    """Show the comparison of the study's bots."""
+    study = study_of(key)
+    synthetic = synthetic_asked(request)
+    failed = request.GET.get("failed") == "1"
+    found = shown(request, study, "comparisons", failed=failed)
+    drawn = None
+    if found.result is not None:
+        summary = bot_summary(
+            study,
+            include_synthetic=synthetic,
+            include_failed=failed,
+            found=(found.result.means, found.result.compared),
+        )
+        drawn = bots_figure(
+            summary,
+            lambda bot: conversations_link(study, bot=bot.bot.bot_id, synthetic=synthetic),
+        )
+    return study_page(
+        request,
+        "bots_compared.html",
+        study,
+        "bots",
+        cards=study_cards(study, include_synthetic=synthetic),
+        n_synthetic=synthetic_count(study),
+        failed=failed,
+        figure=drawn,
+        waiting=found.waiting,
+    )
+
+
+@require_safe
+@staff_only
+def agreement(request: HttpRequest, key: str) -> HttpResponse:
+    """Show how answers spread, which dimensions move together, and whether raters agree."""
+    study = study_of(key)
+    found = shown(request, study, "answers")
+    context: dict[str, Any] = {"waiting": found.waiting}
+    if found.frame is not None:
+        frame, result = found.frame, found.result
+        asked = request.GET.get("dimension", "")
+        dimension = next((d for d in frame.dimensions if d.key == asked), frame.dimensions[0])
+        titles = {dimension.key: dimension.title for dimension in frame.dimensions}
+        answers = result.answers.of(dimension.key)
+        context |= {
+            "dimensions": frame.dimensions,
+            "shown": dimension,
+            "shared": answers.shared,
+            "spread": answers_figure(
+                answers,
+                dimension,
+                frame.bots,
+                lambda bot, answer: conversations_link(
+                    study,
+                    bot=bot,
+                    synthetic=frame.include_synthetic,
+                    question=dimension.key,
+                    answer=answer,
+                ),
+            ),
+            "heat": dimensions_figure(result.together, titles) if result.together else None,
+        }
+    return study_page(
+        request,
+        "agreement.html",
+        study,
+        "agreement",
+        **context,
+        n_synthetic=synthetic_count(study),
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(to_post=[Right.RUN])
 def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> HttpResponse:
     """Show one part of the analysis; POST on "correlations" takes a table of bots."""
-    if part not in PARTS:
+    if part not in _TITLES:
         raise Http404
     study = study_of(key)
     form, problem = BotColumnsForm(), ""
@@ -99,10 +139,11 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
         problem = _store(request, study)
         if not problem:
             return redirect("dashboard:study_statistics_part", key, part)
-    section = _section(request, study, part)
+    found = shown(request, study, part)
+    section = None if found.frame is None else SECTIONS[part](found.frame, found.result)
     plan_form, plan = PlanForm(request.GET or None), None
-    if section is not None and part == "comparisons" and plan_form.is_valid():
-        plan = _plan(request, study, plan_form)
+    if found.frame is not None and part == "comparisons" and plan_form.is_valid():
+        plan = _plan(found.frame, found.result.planned, plan_form)
     suffix = _suffix(request)
     return study_page(
         request,
@@ -112,9 +153,10 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
         part=part,
         parts=[
             (name, title, reverse("dashboard:study_statistics_part", args=[key, name]) + suffix)
-            for name, (title, _make) in PARTS.items()
+            for name, title in _TITLES.items()
         ],
         analysis=section,
+        waiting=found.waiting,
         plan_form=plan_form,
         plan=plan,
         form=form,
@@ -132,19 +174,22 @@ def point(
 ) -> HttpResponse:
     """Show the conversations behind a point of a trajectory."""
     study = study_of(key)
-    data = _data(request, study)
-    if data is None:
+    found = shown(request, study, "trajectories")
+    if found.frame is None and found.waiting is None:
         raise Http404
-    table = point_part(
-        data,
-        figure,
-        column,
-        group,
-        exchange,
-        lambda pk: reverse("dashboard:conversation", args=[pk]),
-    )
-    if table is None:
-        raise Http404
+    table = None
+    if found.frame is not None:
+        table = point_part(
+            found.frame,
+            found.result,
+            figure,
+            column,
+            group,
+            exchange,
+            lambda pk: reverse("dashboard:conversation", args=[pk]),
+        )
+        if table is None:
+            raise Http404
     back = reverse("dashboard:study_statistics_part", args=[key, "trajectories"])
     return study_page(
         request,
@@ -152,18 +197,17 @@ def point(
         study,
         "statistics",
         table=table,
+        waiting=found.waiting,
         back=f"{back}{_suffix(request)}#figure-{figure}",
     )
 
 
-def _plan(request: HttpRequest, study: Study, form: PlanForm) -> NamedTable | None:
+def _plan(frame: StudyFrame, planned: RaterPlan | None, form: PlanForm) -> NamedTable | None:
     asked = form.cleaned_data
-    if asked.get("difference") is None:
+    if asked.get("difference") is None or planned is None:
         return None
-    data = _data(request, study)
-    assert data is not None
-    plan = plan_raters(data.ratings, [asked["difference"]], power=asked["power"] or POWER)
-    return planning_table(data, plan)
+    power = asked["power"] or POWER
+    return planning_table(frame, planned.for_differences([asked["difference"]], power=power))
 
 
 def _store(request: HttpRequest, study: Study) -> str:
@@ -220,7 +264,10 @@ def report_file(request: HttpRequest, key: str) -> HttpResponse:
     data = study_data(study, include_synthetic=synthetic_asked(request))
     if data is None:
         raise Http404
-    page = report_html(report_of(data, [make() for _title, make in report_steps(data)]))
+    frame = study_frame(study, data.facts, include_synthetic=synthetic_asked(request))
+    result = cache(lambda part: PARTS[part].make(data, None))
+    sections = [make() for _title, make in report_steps(frame, result)]
+    page = report_html(report_of(frame, result, sections))
     # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
     return HttpResponse(
         page,

@@ -24,6 +24,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import SelfPlayForm
+from webapp.results import stored as results
 from webapp.runs.kinds.base import kinds
 from webapp.runs.models import (
     Job,
@@ -50,11 +51,13 @@ _RESULT_MAX = 20_000
 
 def job_context(job: JobBase, kind: str) -> dict[str, Any]:
     """Return what the progress of any job needs."""
+    progress = job_progress(job)
     return {
         "job": job,
         "kind": kind,
         "title": job_title(job),
-        "left_s": job_progress(job).remaining_s,
+        "left_s": progress.remaining_s,
+        "no_worker": progress.waits_for_worker,
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
         "now": timezone.now(),
     }
@@ -215,7 +218,9 @@ def job_live(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     if isinstance(job, SelfPlayRun):
         response = render(request, "dashboard/_run_live.html", run_context(job))
     else:
-        context = {**job_context(job, kind), "over": job.is_over}
+        # A page that shows an older result does not change under its reader's eyes.
+        show = kind == results.KIND and job.state == State.DONE
+        context = {**job_context(job, kind), "over": job.is_over, "show": show}
         response = render(request, "dashboard/_job_live.html", context)
     response["Cache-Control"] = "no-store"
     return response

@@ -1,4 +1,4 @@
-"""A study's pages: overview, bots compared, agreement."""
+"""A study's pages: the frame of all, the overview, self-play."""
 
 from __future__ import annotations
 
@@ -12,20 +12,12 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from chatbots.registry import title_of
-from evaluation.analysis.answers import dimension_answers
-from evaluation.analysis.correlations import dimension_matrix
 from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
-from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.recruiting import recruiting_links
 from webapp.dashboard.spending import study_spent
-from webapp.dashboard.wording.answers import answers_figure
-from webapp.dashboard.wording.correlations import dimensions_figure
-from webapp.ratings.bots import study_bots
-from webapp.ratings.selectors import study_ratings
-from webapp.ratings.summary import bot_summary
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
@@ -124,73 +116,6 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         n_synthetic=synthetic_count(study),
         dimensions=list(study.rubric.dimensions.all()),
         links=recruiting_links(study, participant_link(request, study)),
-    )
-
-
-@require_safe
-@staff_only
-def bots(request: HttpRequest, key: str) -> HttpResponse:
-    """Show the comparison of the study's bots."""
-    study = study_of(key)
-    synthetic = synthetic_asked(request)
-    failed = request.GET.get("failed") == "1"
-    summary = bot_summary(study, include_synthetic=synthetic, include_failed=failed)
-    rated = summary.n_ratings > 0
-    return study_page(
-        request,
-        "bots_compared.html",
-        study,
-        "bots",
-        cards=selectors.study_cards(study, include_synthetic=synthetic),
-        n_synthetic=summary.n_synthetic,
-        failed=failed,
-        figure=bots_figure(
-            summary,
-            lambda bot: conversations_link(study, bot=bot.bot.bot_id, synthetic=synthetic),
-        )
-        if rated
-        else None,
-    )
-
-
-@require_safe
-@staff_only
-def agreement(request: HttpRequest, key: str) -> HttpResponse:
-    """Show how answers spread, which dimensions move together, and whether raters agree."""
-    study = study_of(key)
-    synthetic = synthetic_asked(request)
-    ratings = study_ratings(study, include_synthetic=synthetic)
-    asked = request.GET.get("dimension", "")
-    shown = next((d for d in ratings.dimensions if d.key == asked), None)
-    shown = shown or next(iter(ratings.dimensions), None)
-    context: dict[str, Any] = {}
-    if shown is not None and len(ratings):
-        infos = study_bots(study)
-        found = dimension_answers(ratings, shown.key, list(infos))
-        titles = {dimension.key: dimension.title for dimension in ratings.dimensions}
-        context = {
-            "dimensions": ratings.dimensions,
-            "shown": shown,
-            "shared": found.shared,
-            "spread": answers_figure(
-                found,
-                shown,
-                infos,
-                lambda bot, answer: conversations_link(
-                    study, bot=bot, synthetic=synthetic, question=shown.key, answer=answer
-                ),
-            ),
-            "heat": dimensions_figure(dimension_matrix(ratings), titles)
-            if len(titles) > 1
-            else None,
-        }
-    return study_page(
-        request,
-        "agreement.html",
-        study,
-        "agreement",
-        **context,
-        n_synthetic=synthetic_count(study),
     )
 
 

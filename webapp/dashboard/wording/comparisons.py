@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
-from evaluation.analysis.answers import dimension_answers
-from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, with_plans
-from evaluation.analysis.planning import RaterPlan, plan_raters
+from evaluation.analysis.answers import DimensionAnswers
+from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons
+from evaluation.analysis.planning import RaterPlan
 from evaluation.printing import figure, percent, share
 from evaluation.ratings import MEAN_KEY
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.differences import differences_figure
 from webapp.dashboard.plots.figure import Cell, Header, Table
@@ -27,31 +26,35 @@ from webapp.dashboard.wording.sections import (
 )
 from webapp.dashboard.wording.verdicts import overall_verdict, pair_verdict, ranking_verdicts
 from webapp.ratings.summary import StudySummary
+from webapp.results.study_data import StudyFrame
 
 
-def ratings_section(data: StudyData, summary: StudySummary) -> Section:
-    """Show the means with intervals, and how the answers spread."""
-    found = dimension_answers(data.ratings, data.headline.key)
+def ratings_section(frame: StudyFrame, summary: StudySummary, answers: DimensionAnswers) -> Section:
+    """Show the means with intervals, and how the answers spread.
+
+    Args:
+        answers: to what bots are ranked by.
+    """
     return Section(
         "ratings",
         _("Ratings by bot"),
         figures=[
-            bots_figure(summary, lambda bot: data.link(bot.bot.bot_id)),
-            answers_figure(found, data.headline, data.bots),
+            bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id)),
+            answers_figure(answers, frame.headline, frame.bots),
         ],
-        tables=[] if summary.means is None else [_distributions(data, summary.means)],
+        tables=[] if summary.means is None else [_distributions(frame, summary.means)],
     )
 
 
-def _distributions(data: StudyData, means: BotMeans) -> NamedTable:
+def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
     """Tabulate every bot's answers to every question in five numbers."""
     headers = [Header(_("Bot")), Header(_("Dimension"))]
     titles = ("n", _("Mean"), _("SD"), _("Lowest"), "25 %", _("Median"), "75 %", _("Highest"))
     headers += [Header(title, numeric=True) for title in titles]
     rows = []
-    for bot in data.rated_bots:
-        info = data.bots[bot]
-        for dimension in data.all_dimensions:
+    for bot in frame.rated_bots:
+        info = frame.bots[bot]
+        for dimension in frame.all_dimensions:
             found = means.rows[bot, dimension.key]
             name = Cell(info.title, slot=info.slot, hollow=info.is_control)
             if not found.interval.n:
@@ -67,22 +70,18 @@ def _distributions(data: StudyData, means: BotMeans) -> NamedTable:
     )
 
 
-def compared(data: StudyData, summary: StudySummary) -> Comparisons:
-    """Return the comparisons of the summary, the same that every page tells, with plans."""
-    assert summary.compared is not None, "a study with data has ratings"
-    return with_plans(summary.compared, data.ratings)
-
-
-def comparisons_section(data: StudyData, compared: Comparisons) -> Section:
+def comparisons_section(
+    frame: StudyFrame, compared: Comparisons, planned: RaterPlan | None
+) -> Section:
     """Say which bots can be put in order, and what it would take for the others.
 
     Args:
         compared: the comparisons, with plans.
     """
-    digits = digits_for(data.headline.low, data.headline.high)
-    titles = {bot: info.title for bot, info in data.bots.items()}
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    titles = {bot: info.title for bot, info in frame.bots.items()}
     section = Section("comparisons", _("Which bots can be told apart"))
-    if len(data.rated_bots) < 2:
+    if len(frame.rated_bots) < 2:
         section.missing.append(_("Only one bot is rated, so there is nothing to compare."))
         return section
     section.lead.append(overall_verdict(compared, titles))
@@ -92,7 +91,7 @@ def comparisons_section(data: StudyData, compared: Comparisons) -> Section:
         ).format(
             ordered=compared.n_told_apart,
             pairs=counts.pairs(compared.n_pairs),
-            name=data.headline.title.lower(),
+            name=frame.headline.title.lower(),
             alpha=share(compared.alpha),
         )
     )
@@ -101,7 +100,7 @@ def comparisons_section(data: StudyData, compared: Comparisons) -> Section:
         section.lead.append(_controls(compared, titles))
     section.figures.append(
         differences_figure(
-            [data.bots[bot] for bot in data.rated_bots],
+            [frame.bots[bot] for bot in frame.rated_bots],
             {(pair.a, pair.b): pair for pair in compared.pairs},
             {
                 (pair.a, pair.b): pair_verdict(pair, compared, titles, digits)
@@ -113,7 +112,7 @@ def comparisons_section(data: StudyData, compared: Comparisons) -> Section:
                 "{name}: the row’s mean minus the column’s; coloured where the two can be put in order "
                 "(p < {alpha}, Holm’s correction for {pairs})."
             ).format(
-                name=data.headline.title,
+                name=frame.headline.title,
                 alpha=share(compared.alpha),
                 pairs=counts.pairs(compared.n_pairs),
             ),
@@ -121,8 +120,9 @@ def comparisons_section(data: StudyData, compared: Comparisons) -> Section:
             note=_("Intervals of single differences are not widened for the number of pairs."),
         )
     )
-    section.tables.append(_plan_table(data, compared))
-    section.tables.append(planning_table(data, plan_raters(data.ratings)))
+    section.tables.append(_plan_table(frame, compared))
+    if planned is not None:
+        section.tables.append(planning_table(frame, planned))
     return section
 
 
@@ -136,8 +136,8 @@ def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
     )
 
 
-def _plan_table(data: StudyData, compared: Comparisons) -> NamedTable:
-    digits = digits_for(data.headline.low, data.headline.high)
+def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
+    digits = digits_for(frame.headline.low, frame.headline.high)
     headers = [
         Header(_("Pair")),
         Header(_("Raters now"), numeric=True),
@@ -152,7 +152,7 @@ def _plan_table(data: StudyData, compared: Comparisons) -> NamedTable:
         high = _("no end") if plan.needed_most is None else two_digits(plan.needed_most)
         rows.append(
             [
-                Cell(f"{data.title(plan.a)} − {data.title(plan.b)}"),
+                Cell(f"{frame.title(plan.a)} − {frame.title(plan.b)}"),
                 Cell(
                     str(plan.n_a) if plan.n_a == plan.n_b else f"{plan.n_a}, {plan.n_b}",
                     raw=(plan.n_a, plan.n_b),
@@ -186,9 +186,9 @@ def _plan_table(data: StudyData, compared: Comparisons) -> NamedTable:
     )
 
 
-def planning_table(data: StudyData, plan: RaterPlan) -> NamedTable:
+def planning_table(frame: StudyFrame, plan: RaterPlan) -> NamedTable:
     """Tabulate the raters per bot for differences that might matter, by this study's spread."""
-    digits = digits_for(data.headline.low, data.headline.high)
+    digits = digits_for(frame.headline.low, frame.headline.high)
     headers = [Header(_("Difference")), Header(_("Share of the scale"), numeric=True)]
     headers += [
         Header(_("Each bot its own raters"), numeric=True),
@@ -231,14 +231,14 @@ def planning_table(data: StudyData, plan: RaterPlan) -> NamedTable:
     )
 
 
-def headline_sentence(data: StudyData, summary: StudySummary) -> str:
+def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     """Say who leads, with its mean and interval."""
-    order = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
+    order = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
     if not order:
         return ""
     best = next(bot for bot in summary.bots if bot.bot.bot_id == order[0])
-    found = best.intervals[data.headline.key]
-    digits = digits_for(data.headline.low, data.headline.high)
+    found = best.intervals[frame.headline.key]
+    digits = digits_for(frame.headline.low, frame.headline.high)
     ends = (
         said(found.reason)
         if found.low is None
@@ -251,9 +251,9 @@ def headline_sentence(data: StudyData, summary: StudySummary) -> str:
     return _("{name} has the highest {what} ({mean} of {most}, {ends})").format(
         name=best.bot.title,
         what=_("mean of all dimensions")
-        if data.headline.key == MEAN_KEY
-        else _("mean {name}").format(name=data.headline.title.lower()),
+        if frame.headline.key == MEAN_KEY
+        else _("mean {name}").format(name=frame.headline.title.lower()),
         mean=figure(found.mean, digits),
-        most=f"{data.headline.high:g}",
+        most=f"{frame.headline.high:g}",
         ends=ends,
     )

@@ -18,12 +18,12 @@ from evaluation.printing import share
 from evaluation.ratings import Dimension
 from evaluation.stats.correlation import fisher_interval
 from webapp.dashboard import counts
-from webapp.dashboard.column_titles import metric_titles
 from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.heatmap import heatmap_figure
 from webapp.dashboard.plots.matrix import matrix_figure
 from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
 from webapp.dashboard.wording.sections import Section, listed
+from webapp.runs.selectors.metrics import metric_titles
 
 
 def correlations_section(

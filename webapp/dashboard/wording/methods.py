@@ -20,10 +20,12 @@ from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
 from webapp.dashboard import counts
-from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.sections import NamedTable, Section
+from webapp.ratings.selectors import study_conversations
+from webapp.results.study_data import StudyFrame
 from webapp.runs.models import MetricResult, MetricVersion
+from webapp.runs.selectors.bot_facts import bot_versions
 from webapp.runs.selectors.fits import fits_newest
 from webapp.runs.selectors.metrics import metrics_all, versions_current
 
@@ -32,44 +34,44 @@ _DIGEST = 12
 _CUT = 60
 
 
-def methods_section(data: StudyData) -> Section:
+def methods_section(frame: StudyFrame) -> Section:
     """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
     section = Section("methods", _("Data and methods"))
-    section.lead.extend([_data_sentence(data), _statistics_sentence(data), _software_sentence()])
-    section.tables.extend([_bots(data), _metrics(data), _questions(data), _environment()])
-    fits = _fits(data)
+    section.lead.extend([_data_sentence(frame), _statistics_sentence(frame), _software_sentence()])
+    section.tables.extend([_bots(frame), _metrics(frame), _questions(frame), _environment()])
+    fits = _fits(frame)
     if fits is not None:
         section.tables.insert(2, fits)
     return section
 
 
-def _data_sentence(data: StudyData) -> str:
-    n_raters = data.ratings.n_raters
+def _data_sentence(frame: StudyFrame) -> str:
+    n_raters = frame.facts.n_raters
     by = (
         _("by {people}").format(people=counts.people(n_raters))
         if n_raters
         else _("by people who are not named in the data")
     )
-    controls = [info.title for bot, info in data.bots.items() if info.is_control]
+    controls = [info.title for bot, info in frame.bots.items() if info.is_control]
     said = _(
         "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
         "with {bots} {by}, on {dimensions}."
     ).format(
-        key=data.study.key,
+        key=frame.study.key,
         protocol=_("import")
-        if data.study.is_imported
+        if frame.study.is_imported
         else _("{protocol}, bots {rule}").format(
-            protocol=data.study.protocol, rule=data.study.rule
+            protocol=frame.study.protocol, rule=frame.study.rule
         ),
-        rubric=data.study.rubric.name,
-        version=data.study.rubric.version,
-        ratings=counts.ratings(len(data.ratings)),
-        chats=counts.conversations(data.ratings.n_conversations),
-        bots=counts.bots(len(data.rated_bots)),
+        rubric=frame.study.rubric.name,
+        version=frame.study.rubric.version,
+        ratings=counts.ratings(frame.facts.n_ratings),
+        chats=counts.conversations(frame.facts.n_conversations),
+        bots=counts.bots(len(frame.rated_bots)),
         by=by,
-        dimensions=counts.dimensions(len(data.dimensions)),
+        dimensions=counts.dimensions(len(frame.dimensions)),
     )
-    if data.headline.key == MEAN_KEY:
+    if frame.headline.key == MEAN_KEY:
         said += " " + _(
             "No question is about the whole, so bots are ranked by the mean of all dimensions (complete ratings only)."
         )
@@ -77,12 +79,12 @@ def _data_sentence(data: StudyData) -> str:
         said += " " + _(
             "Controls made to be bad ({names}) are shown hollow and left out of rankings, models and correlations."
         ).format(names=", ".join(controls))
-    if data.include_synthetic:
+    if frame.include_synthetic:
         said += " " + _("Scripted participants are counted.")
     return said
 
 
-def _statistics_sentence(data: StudyData) -> str:
+def _statistics_sentence(frame: StudyFrame) -> str:
     n_resamples = (pairwise.__kwdefaults__ or {})["n"]
     return _(
         "Intervals of means are {level} % percentile intervals of {n} resamples of whole raters (of conversations "
@@ -109,10 +111,10 @@ def _software_sentence() -> str:
     return _("Computed with Confab {release}.").format(release=release())
 
 
-def _bots(data: StudyData) -> NamedTable:
+def _bots(frame: StudyFrame) -> NamedTable:
     rows = []
-    for found in data.versions:
-        info = data.bots.get(found.bot_id)
+    for found in bot_versions(frame.study):
+        info = frame.bots.get(found.bot_id)
         params = _told(found.params)
         rows.append(
             [
@@ -131,9 +133,13 @@ def _bots(data: StudyData) -> NamedTable:
     return NamedTable("bot-identities", _("Bots as they were"), Table(headers, rows))
 
 
-def _metrics(data: StudyData) -> NamedTable:
+def _metrics(frame: StudyFrame) -> NamedTable:
     there = MetricVersion.objects.filter(
-        pk__in=MetricResult.objects.filter(conversation__in=data.conversations)
+        pk__in=MetricResult.objects.filter(
+            conversation__in=study_conversations(
+                frame.study, include_synthetic=frame.include_synthetic
+            )
+        )
         .order_by()
         .values("metric")
         .distinct()
@@ -168,9 +174,9 @@ def _told(params: Mapping[str, Any], before: str = "") -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _fits(data: StudyData) -> NamedTable | None:
+def _fits(frame: StudyFrame) -> NamedTable | None:
     rows = []
-    for fit in fits_newest(data.study):
+    for fit in fits_newest(frame.study):
         identity = (fit.result or {}).get("identity", {})
         asked = fit.request
         rows.append(
@@ -193,7 +199,7 @@ def _fits(data: StudyData) -> NamedTable | None:
     return NamedTable("fit-identities", _("Hybrid fits"), Table(headers, rows))
 
 
-def _questions(data: StudyData) -> NamedTable:
+def _questions(frame: StudyFrame) -> NamedTable:
     rows = [
         [
             Cell(dimension.title),
@@ -201,7 +207,7 @@ def _questions(data: StudyData) -> NamedTable:
             Cell(f"{dimension.scale[0]:g} … {dimension.scale[1]:g}"),
             Cell(" … ".join(filter(None, (dimension.low_label, dimension.high_label))) or "–"),
         ]
-        for dimension in data.study.rubric.dimensions.all()
+        for dimension in frame.study.rubric.dimensions.all()
     ]
     headers = [Header(_(t)) for t in ("Dimension", "Question", "Scale", "Ends")]
     return NamedTable("questions", _("What raters were asked"), Table(headers, rows))

@@ -28,6 +28,11 @@ def fit_leading(study: Study) -> HybridFit | None:
     return done.defer("kept", "predictions").order_by("-pk").first()
 
 
+def fit_by_id(pk: int) -> HybridFit | None:
+    """Return a fit, if it is still there."""
+    return HybridFit.objects.defer("kept", "predictions").filter(pk=pk).first()
+
+
 def fit_is_behind(fit: HybridFit) -> bool:
     """Tell whether ratings have come or changed since, so that pages made of ratings tell other numbers."""
     changed = Rating.objects.filter(

@@ -25,6 +25,16 @@ def metrics_all() -> list[Metric]:
     return metric_list()
 
 
+def metric_titles() -> dict[str, str]:
+    """Return the titles of conversation-level columns."""
+    return {
+        column.name: column.title.removesuffix(", mean")
+        for metric in metrics_all()
+        for column in metric.columns
+        if column.level == "conversation"
+    }
+
+
 def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
     """Return the metrics of these names; without names, those computed by default that can be computed here.
 

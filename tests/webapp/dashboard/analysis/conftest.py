@@ -11,7 +11,10 @@ import pytest
 
 from evaluation.metrics.registry import metric_get
 from webapp.conversations.models import Conversation
-from webapp.dashboard.analysis.study_data import StudyData, study_data
+from webapp.dashboard.parts import SECTIONS
+from webapp.dashboard.wording.sections import Section
+from webapp.results.making import PARTS
+from webapp.results.study_data import StudyData, study_data, study_frame
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.studies.bot_columns import bot_columns_read
 from webapp.studies.models import Study
@@ -103,3 +106,9 @@ def data(study: Study) -> StudyData:
     found = study_data(study)
     assert found is not None
     return found
+
+
+def section_of(data: StudyData, part: str, **links: Any) -> Section:
+    """Make a part of the analysis of these data and put it into words."""
+    frame = study_frame(data.study, data.facts, **links)
+    return SECTIONS[part](frame, PARTS[part].make(data, None))

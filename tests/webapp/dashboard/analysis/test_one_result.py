@@ -12,24 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 from django.core.management import call_command
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
 from evaluation.analysis.comparisons import compare
 from evaluation.hybrid.noise import told_apart
 from evaluation.printing import figure, percent, probability, share, span
+from tests.webapp.dashboard.analysis.conftest import section_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
-from webapp.dashboard.analysis.study_data import study_data
-from webapp.dashboard.parts import correlations_part
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.hybrid import hybrid_view
 from webapp.dashboard.wording.terms import terms
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.summary import bot_summary
+from webapp.results.study_data import study_data
 from webapp.runs.engine import job_do
 from webapp.runs.models import HybridFit, SelfPlayConversation, SelfPlayRun
+from webapp.runs.selectors.jobs import jobs_unfinished
 from webapp.runs.services.metrics import metric_run_create
 from webapp.studies.models import Study
 from webapp.transfer.jobs import import_conversations
@@ -125,8 +127,18 @@ def text_of(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
+def opened(staff: Client, route: str, *args: str) -> HttpResponse:
+    """Open a page of the study, once what it had to wait for is there."""
+    address = reverse(f"dashboard:{route}", args=["one", *args])
+    answer = staff.get(address)
+    for job in jobs_unfinished():
+        job_do(job)
+        answer = staff.get(address)
+    return answer
+
+
 def read(staff: Client, route: str, *args: str) -> str:
-    return text_of(staff.get(reverse(f"dashboard:{route}", args=["one", *args])).content.decode())
+    return text_of(opened(staff, route, *args).content.decode())
 
 
 def report(tmp_path: Path) -> str:
@@ -198,7 +210,7 @@ def test_every_page_tells_the_numbers_of_the_command(
 def matrix(study: Study, id: str) -> dict[tuple[str, str], str]:
     data = study_data(study)
     assert data is not None
-    figures = {figure.id: figure for figure in correlations_part(data).figures}
+    figures = {figure.id: figure for figure in section_of(data, "correlations").figures}
     return {(row[0].text, row[1].text): row[2].text for row in figures[id].table.rows}
 
 
@@ -289,11 +301,11 @@ def test_ratings_move_together_alike_on_both_pages(staff: Client, study: Study) 
         answers={"quality": 7, "fluency": 1},
         submitted_at=first.submitted_at,
     )
-    agreement = staff.get(reverse("dashboard:study_agreement", args=["one"])).context["heat"]
+    agreement = opened(staff, "study_agreement").context["heat"]
     data = study_data(study)
     assert data is not None
     (matrix_of_ratings,) = [
-        figure for figure in correlations_part(data).figures if figure.id == "dimensions"
+        figure for figure in section_of(data, "correlations").figures if figure.id == "dimensions"
     ]
     assert agreement.table.rows == matrix_of_ratings.table.rows
     assert agreement.method == matrix_of_ratings.method

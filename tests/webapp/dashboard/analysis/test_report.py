@@ -16,11 +16,11 @@ from django.core.management import CommandError, call_command
 
 from tests.builders import make_study
 from tests.webapp.dashboard.analysis.conftest import TABLE
-from webapp.dashboard.analysis.study_data import StudyData
 from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.plots.figure import Cell, Header, Table
-from webapp.dashboard.results import study_correlations, study_trajectories
 from webapp.dashboard.wording.sections import number_cell, span_cell
+from webapp.results.making import study_correlations, study_trajectories
+from webapp.results.study_data import StudyData
 from webapp.studies.models import Study
 
 
@@ -98,7 +98,7 @@ def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -
     assert len(found["comparisons"]["pairs"]) == 6
     assert found["correlations"] == study_correlations(data).to_json()
     for kind in ("best-worst", "by-trait"):
-        assert found["trajectories"][kind] == study_trajectories(data, kind).to_json()
+        assert found["trajectories"][kind] == study_trajectories(data).to_json()[kind]
     with pytest.raises(CommandError, match="name the page by --output") as error:
         call_command("report", "--study=analysed")
     assert error.value.returncode == 2

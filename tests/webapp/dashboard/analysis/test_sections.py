@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from io import StringIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,21 +16,13 @@ from scipy import stats
 
 from evaluation.analysis.planning import plan_raters
 from evaluation.stats.anova import anova
-from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records
-from webapp.dashboard.analysis.study_data import StudyData, study_data
-from webapp.dashboard.parts import (
-    correlations_part,
-    hybrid_part,
-    models_part,
-    point_part,
-    raters_part,
-    trajectories_part,
-)
+from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records, section_of
+from webapp.dashboard.parts import hybrid_part, point_part
 from webapp.dashboard.plots.figure import Table
-from webapp.dashboard.results import study_correlations, study_trajectories
-from webapp.dashboard.wording.comparisons import compared, comparisons_section, planning_table
+from webapp.dashboard.wording.comparisons import planning_table
 from webapp.dashboard.wording.sections import Section
-from webapp.ratings.summary import bot_summary
+from webapp.results.making import study_correlations, study_trajectories
+from webapp.results.study_data import StudyData, study_data, study_frame
 from webapp.runs.models import HybridFit
 from webapp.runs.selectors.courses import VOTES, turn_values
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
@@ -51,7 +45,7 @@ def cells(table: Table) -> list[list[str]]:
 
 
 def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
-    section = comparisons_section(data, compared(data, bot_summary(data.study)))
+    section = section_of(data, "comparisons")
     means = frame().groupby("bot")["quality"].mean()
     best, second = sorted(("alpha", "beta"), key=lambda bot: -means[bot])
     assert data.rated_bots[:3] == [best, second, "gamma"]
@@ -69,7 +63,9 @@ def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
 
 
 def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
-    (row,) = cells(planning_table(data, plan_raters(data.ratings, [1.0])).table)
+    (row,) = cells(
+        planning_table(study_frame(data.study, data.facts), plan_raters(data.ratings, [1.0])).table
+    )
     values = frame()
     sd = np.sqrt(
         (values.groupby("bot")["quality"].var() * (N_RATERS - 1)).sum() / (4 * (N_RATERS - 1))
@@ -86,7 +82,7 @@ def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
 
 
 def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> None:
-    section = models_part(data)
+    section = section_of(data, "models")
     found = table_of(section, "anova")
     values = frame()
     values = values[values["bot"] != "bad"]
@@ -112,7 +108,7 @@ def test_without_factors_bots_are_compared_and_the_reason_is_told(study: Study) 
         study, own=bot_columns_read(b"bot,corpus\nalpha,reddit\nbeta,cornell\n", list(BOTS))
     )
     assert data is not None
-    section = models_part(data)
+    section = section_of(data, "models")
     assert cells(table_of(section, "anova"))[0][0] == "bot"
     assert any("it is unknown for bad and gamma" in why for why in section.missing)
     study.refresh_from_db()
@@ -120,7 +116,7 @@ def test_without_factors_bots_are_compared_and_the_reason_is_told(study: Study) 
 
 
 def test_agreement_zscores_and_filters(data: StudyData) -> None:
-    section = raters_part(data)
+    section = section_of(data, "raters")
     rows = cells(table_of(section, "agreement"))
     same = [row for row in rows if row[2] == "the same conversation"]
     assert {row[3] for row in same} == {"–"}  # one rater each: undefined, not 0
@@ -146,7 +142,7 @@ def test_turn_values_are_by_exchange(data: StudyData) -> None:
 
 
 def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
-    section = trajectories_part(data)
+    section = section_of(data, "trajectories")
     by_id = {figure.id: figure for figure in section.figures}
     rows = by_id["best-worst"].table.rows
     assert {row[1].text for row in rows if row[0].text == "Words, participant"} == {
@@ -170,7 +166,7 @@ def test_the_best_write_more_and_votes_are_drawn(data: StudyData) -> None:
 
 
 def test_the_best_and_the_worst_differ_in_what_they_were_made_to_differ_in(data: StudyData) -> None:
-    found = study_trajectories(data, "best-worst")
+    found = study_trajectories(data).best_worst
     assert [len(group.conversations) for group in found.grouping.groups] == [24, 24]
     ratings = data.per_conversation["quality"]
     best, worst = (ratings.loc[list(group.conversations)] for group in found.grouping.groups)
@@ -200,20 +196,27 @@ def test_a_trajectory_without_a_difference_says_that_none_is_shown(data: StudyDa
     rng = np.random.default_rng(2)
     answers = {**data.ratings.answers, "quality": rng.integers(1, 8, len(data.values))}
     data.ratings = replace(data.ratings, answers=answers)
-    found = study_trajectories(data, "best-worst")
+    found = study_trajectories(data).best_worst
     assert {m.contrast.direction for m in found.measures if m.contrast} == {"none"}
 
 
 def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -> None:
     points: list[tuple[str, str, int, int]] = []
-    data.point_link = lambda *point: (points.append(point), f"/point/{len(points) - 1}")[1]
-    section = trajectories_part(data)
+
+    def link(*point: Any) -> str:
+        points.append(point)
+        return f"/point/{len(points) - 1}"
+
+    section = section_of(data, "trajectories", point_link=link)
+    behind = partial(
+        point_part, study_frame(data.study, data.facts), study_trajectories(data), link=str
+    )
     checked = 0
     for figure in section.figures:
         for row in figure.table.rows:
             if not row[5].href:
                 continue
-            found = point_part(data, *points[int(row[5].href.rsplit("/", 1)[1])], lambda pk: pk)
+            found = behind(*points[int(row[5].href.rsplit("/", 1)[1])])
             assert found is not None
             values = [line[3].raw[0] for line in found.table.rows]
             assert len(values) == row[5].raw[0]
@@ -222,14 +225,14 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
             checked += 1
         assert '<a href="/point/' in figure.wide
     assert checked > 10
-    assert point_part(data, "best-worst", "words_user", 0, 99, str) is None
-    assert point_part(data, "best-worst", "words_user", 2, 1, str) is None
-    assert point_part(data, "best-worst", "nothing", 0, 1, str) is None
-    assert point_part(data, "other", "words_user", 0, 1, str) is None
+    assert behind("best-worst", "words_user", 0, 99) is None
+    assert behind("best-worst", "words_user", 2, 1) is None
+    assert behind("best-worst", "nothing", 0, 1) is None
+    assert behind("other", "words_user", 0, 1) is None
 
 
 def test_the_three_matrices(data: StudyData) -> None:
-    section = correlations_part(data)
+    section = section_of(data, "correlations")
     assert [figure.id for figure in section.figures] == [
         "dimensions",
         "metrics-dimensions",
@@ -276,7 +279,10 @@ def test_the_matrices_are_a_result_of_numbers(data: StudyData) -> None:
 
 
 def test_without_a_fit_the_command_is_named(data: StudyData) -> None:
-    assert "manage.py fit_hybrid --study analysed" in hybrid_part(data).missing[0]
+    assert (
+        "manage.py fit_hybrid --study analysed"
+        in hybrid_part(study_frame(data.study, data.facts)).missing[0]
+    )
 
 
 def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> None:
@@ -285,7 +291,7 @@ def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> Non
         *("--study=analysed", "--features=words_user", "--intercept=common", "--json"),
         stdout=StringIO(),
     )
-    section = hybrid_part(data)
+    section = hybrid_part(study_frame(data.study, data.facts))
     assert not section.missing
     fit = HybridFit.objects.get(study=data.study)
     found = {part.id: part.table for part in [*section.figures, *section.tables]}

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_study
-from webapp.dashboard.views.analysis import PARTS
+from webapp.dashboard.parts import SECTIONS
 from webapp.studies.models import Study
 
 
@@ -17,7 +17,7 @@ def address(study: Study, part: str) -> str:
 
 
 def test_every_part_has_its_figures_and_tables(staff: Client, study: Study) -> None:
-    for part in PARTS:
+    for part in SECTIONS:
         html = staff.get(address(study, part)).content.decode()
         assert html.count("<h1") == 1, part
         assert 'style="' not in html, part
@@ -73,7 +73,7 @@ def test_the_report_is_a_download(staff: Client, study: Study) -> None:
 @pytest.mark.django_db
 def test_a_study_without_ratings_says_so(staff: Client, client: Client) -> None:
     study = make_study("empty")
-    for part in PARTS:
+    for part in SECTIONS:
         assert b"No ratings yet" in staff.get(address(study, part)).content
     assert b"No ratings yet" in staff.get(reverse("dashboard:study_report", args=["empty"])).content
     assert staff.get(reverse("dashboard:study_report_file", args=["empty"])).status_code == 404

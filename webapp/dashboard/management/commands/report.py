@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.dashboard.analysis.study_data import study_data
 from webapp.dashboard.report import report_html, report_of, report_steps
-from webapp.dashboard.results import results_json
 from webapp.ratings.bots import study_bots
+from webapp.results.making import PARTS, hybrid_json
+from webapp.results.study_data import study_data, study_frame
 from webapp.runs.management.studies import study_named
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.studies.bot_columns import bot_columns_read
@@ -69,11 +70,14 @@ class Command(ConfabCommand):
             raise LookupError(
                 f"study {study.key} has no ratings yet, so there is nothing to report"
             )
+        result = cache(lambda part: PARTS[part].make(data, run))
         if output is None:
-            return {"study": study.key, **dict(self.progress(results_json(data, run)))}
-        steps = list(report_steps(data, run))
+            found = {part: result(part).to_json() for part in self.progress(list(PARTS))}
+            return {"study": study.key, **found, "hybrid": hybrid_json(study)}
+        frame = study_frame(study, data.facts, include_synthetic=options["include_synthetic"])
+        steps = list(report_steps(frame, result))
         sections = [make() for _title, make in self.progress(steps, what="Report")]
-        page = report_html(report_of(data, sections))
+        page = report_html(report_of(frame, result, sections))
         output.write_text(page, encoding="utf-8")
         return {"file": str(output)}
 

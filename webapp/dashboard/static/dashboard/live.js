@@ -3,6 +3,7 @@ import { announce } from "./announce.js";
 import { formsStart } from "./forms.js";
 
 const EVERY_MS = 3000;
+const SOON_MS = [600, 1500];
 const SAY_EVERY_MS = 60_000;
 
 export function liveStart() {
@@ -55,5 +56,7 @@ function follow(box) {
   }
 
   timer = setInterval(ask, EVERY_MS);
+  // What a page waits for is often there in a moment.
+  if (box.hasAttribute("data-reload")) for (const ms of SOON_MS) setTimeout(ask, ms);
   document.addEventListener("visibilitychange", () => document.hidden || ask());
 }

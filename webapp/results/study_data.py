@@ -1,4 +1,4 @@
-"""Everything the analysis of a study reads, in a constant number of queries."""
+"""Everything the analysis of a study reads, in a constant number of queries; and the little of it that pages need."""
 
 from __future__ import annotations
 
@@ -23,10 +23,83 @@ from webapp.studies.models import Study
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evaluation.analysis.agreement import RaterAgreement
-
 Link = Callable[[str], str]
 PointLink = Callable[[str, str, int, int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """How much was analysed: stored beside every result, so that it can be told without reading the ratings again.
+
+    Attributes:
+        n_raters: people who are named.
+        rated_bots: ids of bots with a rating of what bots are ranked by, best mean first.
+        dimensions: the rubric's questions.
+        all_dimensions: what bots are ranked by first: a question, or the mean of several.
+    """
+
+    n_ratings: int
+    n_raters: int
+    n_conversations: int
+    rated_bots: tuple[str, ...]
+    dimensions: tuple[Dimension, ...]
+    all_dimensions: tuple[Dimension, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFrame:
+    """What stands around the results of a study when they are told in words.
+
+    Attributes:
+        bots: by id, in the order of their marks.
+        facts: of the data that the results were made of.
+        link: address of a bot's conversations; "" in the report.
+        point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
+            exchange; "" in the report.
+    """
+
+    study: Study
+    include_synthetic: bool
+    bots: Mapping[str, BotInfo]
+    facts: Facts
+    link: Link = lambda bot: ""
+    point_link: PointLink = lambda *point: ""
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """The rubric's questions."""
+        return self.facts.dimensions
+
+    @property
+    def all_dimensions(self) -> tuple[Dimension, ...]:
+        """What bots are ranked by first, then the questions."""
+        return self.facts.all_dimensions
+
+    @property
+    def headline(self) -> Dimension:
+        """What bots are ranked by."""
+        return self.facts.all_dimensions[0]
+
+    @property
+    def rated_bots(self) -> list[str]:
+        """Ids of rated bots, best mean first; a bot that has left the study since is not among them."""
+        return [bot for bot in self.facts.rated_bots if bot in self.bots]
+
+    def title(self, bot: str) -> str:
+        """Return a bot's name for people."""
+        return self.bots[bot].title if bot in self.bots else bot
+
+
+def study_frame(
+    study: Study,
+    facts: Facts,
+    *,
+    include_synthetic: bool = False,
+    link: Link = lambda bot: "",
+    point_link: PointLink = lambda *point: "",
+) -> StudyFrame:
+    """Return what stands around the results of a study; reads its bots."""
+    return StudyFrame(study, include_synthetic, study_bots(study), facts, link, point_link)
 
 
 @dataclass(eq=False)
@@ -36,10 +109,7 @@ class StudyData:
     Attributes:
         bots: by id, in the order of their marks.
         versions: identities that conversations were held with.
-        link: address of a bot's conversations; "" in the report.
         turned: keys of dimensions that were worded negatively and whose answers came turned round already.
-        point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
-            exchange; "" in the report.
     """
 
     study: Study
@@ -49,9 +119,19 @@ class StudyData:
     versions: list[BotVersion]
     own: BotColumns
     conversations: QuerySet[Conversation]
-    link: Link
     turned: frozenset[str] = frozenset()
-    point_link: PointLink = lambda *point: ""
+
+    @cached_property
+    def facts(self) -> Facts:
+        """How much is analysed."""
+        return Facts(
+            n_ratings=len(self.ratings),
+            n_raters=self.ratings.n_raters,
+            n_conversations=self.ratings.n_conversations,
+            rated_bots=tuple(self.rated_bots),
+            dimensions=self.dimensions,
+            all_dimensions=tuple(self.all_dimensions),
+        )
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -95,13 +175,6 @@ class StudyData:
         return self.ratings.per_conversation()
 
     @cached_property
-    def agreement(self) -> RaterAgreement:
-        """Whether raters agree."""
-        from evaluation.analysis.agreement import rater_agreement
-
-        return rater_agreement(self.ratings)
-
-    @cached_property
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
         frame = metric_frame(study=self.study, include_synthetic=self.include_synthetic)
@@ -117,34 +190,31 @@ class StudyData:
         """Numbers known of the bots: figures of their checkpoints, then the researcher's own."""
         return measured_of(self.versions, self.own)
 
-    def title(self, bot: str) -> str:
-        """Return a bot's name for people."""
-        return self.bots[bot].title if bot in self.bots else bot
-
 
 def study_data(
     study: Study,
     *,
     include_synthetic: bool = False,
+    include_failed: bool = False,
     own: BotColumns | None = None,
-    link: Link = lambda bot: "",
     turned: Collection[str] = (),
-    point_link: PointLink = lambda *point: "",
 ) -> StudyData | None:
     """Read a study; None without a rating.
 
     Args:
+        include_synthetic: also what scripted participants rated.
+        include_failed: also chats whose bot failed.
         own: in place of the study's own table of bots.
-        link: address of a bot's conversations.
         turned: keys of dimensions that were worded negatively and whose answers came turned round already.
-        point_link: address of the conversations behind a point of a trajectory.
 
     Raises:
         ValueError: for a turned dimension that the rubric does not have.
     """
     if own is not None:
         study.bot_columns = own.to_json()  # not saved: for this reading alone
-    ratings = study_ratings(study, include_synthetic=include_synthetic)
+    ratings = study_ratings(
+        study, include_synthetic=include_synthetic, include_failed=include_failed
+    )
     keys = list(ratings.answers)
     unknown = next((key for key in turned if key not in keys), None)
     if unknown is not None:
@@ -158,8 +228,8 @@ def study_data(
         bots=study_bots(study),
         versions=bot_versions(study),
         own=BotColumns.from_json(study.bot_columns),
-        conversations=study_conversations(study, include_synthetic=include_synthetic),
-        link=link,
+        conversations=study_conversations(
+            study, include_synthetic=include_synthetic, include_failed=include_failed
+        ),
         turned=frozenset(turned),
-        point_link=point_link,
     )

@@ -1,0 +1,71 @@
+"""What pages show of stored results: the result, how its job stands, or both where the data have changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from webapp.dashboard.views.jobs import job_context
+from webapp.dashboard.views.study import conversations_link, synthetic_asked
+from webapp.results.stored import Answer, Question, answer_for
+from webapp.results.study_data import StudyFrame, study_frame
+from webapp.runs.models import State
+from webapp.studies.models import Study
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A result as a page shows it.
+
+    Attributes:
+        result: None while there is none.
+        frame: what stands around it in words; None without a result.
+        waiting: what `_waiting.html` says of the job that makes a new one; None where there is none to make.
+    """
+
+    result: Any
+    frame: StudyFrame | None
+    waiting: dict[str, Any] | None
+
+
+def shown(request: HttpRequest, study: Study, part: str, *, failed: bool = False) -> Shown:
+    """Return what there is of a part of the analysis, and ask for it where there is nothing.
+
+    Args:
+        failed: whether chats whose bot failed count, too.
+    """
+    synthetic = synthetic_asked(request)
+    question = Question(study, part, include_synthetic=synthetic, include_failed=failed)
+    answer = answer_for(question, created_by=request.user)  # type: ignore[arg-type]
+    waiting = _waiting(request, question, answer)
+    if answer.made is None:
+        return Shown(None, None, waiting)
+    suffix = "?synthetic=1" if synthetic else ""
+    frame = study_frame(
+        study,
+        answer.made.facts,
+        include_synthetic=synthetic,
+        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic),
+        point_link=lambda *point: (
+            reverse("dashboard:study_point", args=[study.key, *point]) + suffix
+        ),
+    )
+    return Shown(answer.made.result, frame, waiting)
+
+
+def _waiting(request: HttpRequest, question: Question, answer: Answer) -> dict[str, Any] | None:
+    if answer.job is None:
+        return None
+    return {
+        **job_context(answer.job, answer.job.kind),
+        "over": answer.job.is_over,
+        "failed": answer.job.state == State.FAILED,
+        "made_at": answer.made_at,
+        "n_since": max(answer.n_since, 0),
+        "n_ratings": question.state.n_ratings,
+        "n_bots": question.state.n_bots,
+        "back": request.get_full_path(),
+    }

@@ -1,0 +1,29 @@
+"""App configuration: brings in the kinds of job of this app, and removes results when people are erased."""
+
+from typing import Any
+
+from django.apps import AppConfig
+
+
+class ResultsConfig(AppConfig):
+    name = "webapp.results"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from django.db.models.signals import post_delete
+
+        from webapp.results.stored import results_forget
+        from webapp.runs.kinds.base import kinds
+        from webapp.runs.models import Job
+        from webapp.studies.erasure import erasure_follow
+
+        kinds.look_into("webapp.results.kinds")
+        erasure_follow(results_forget)
+        post_delete.connect(_forget_shards, sender=Job)
+
+
+def _forget_shards(instance: Any, **_: Any) -> None:
+    """Let nothing of a job outlive its row, which may go with its study."""
+    from webapp.runs.services.shards import shards_forget
+
+    shards_forget(job=instance)

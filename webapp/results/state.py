@@ -1,0 +1,106 @@
+"""What a study's analysis is made of: how much there is, and whether any of it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from django.db.models import Count, Max
+
+from chatbots.identity import canonical_json
+from chatbots.release import release
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import study_conversations
+from webapp.runs.models import MetricResult, MetricRun, SelfPlayRun, State
+from webapp.runs.selectors.fits import fit_leading
+from webapp.studies.models import Study
+
+Reads = Literal["metrics", "runs"]
+"""What a result is made of beside the ratings: metrics of rated chats; self-play and the hybrid fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """How much an analysis reads: ratings, metric results of rated chats, and finished hybrid fits."""
+
+    n_ratings: int
+    n_measured: int
+    n_fits: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataState:
+    """The data as they are now.
+
+    Attributes:
+        n_ratings, n_bots: to be analysed: how much work it is.
+        digest: changes with anything that the result is made of.
+    """
+
+    n_ratings: int
+    n_bots: int
+    digest: str
+
+
+def analysed_counts(study: Study, *, include_synthetic: bool = False) -> Analysed:
+    """Return how much there is to analyse."""
+    chats = study_conversations(study, include_synthetic=include_synthetic)
+    return Analysed(
+        n_ratings=Rating.objects.filter(conversation__in=chats).count(),
+        n_measured=MetricResult.objects.filter(conversation__in=chats).count(),
+        n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
+    )
+
+
+def data_state(
+    study: Study,
+    reads: Collection[Reads] = (),
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+) -> DataState:
+    """Return the state of the data that a result would be made of, in a few queries that read no answers.
+
+    Args:
+        reads: what it is made of beside the ratings.
+    """
+    chats = study_conversations(
+        study, include_synthetic=include_synthetic, include_failed=include_failed
+    )
+    rated = Rating.objects.filter(conversation__in=chats).aggregate(
+        n=Count("pk"), newest=Max("updated_at")
+    )
+    talked = chats.aggregate(
+        n=Count("pk"), newest=Max("updated_at"), n_bots=Count("bot__bot_id", distinct=True)
+    )
+    parts = [
+        release(),
+        study.pk,
+        study.updated_at,
+        list(study.rubric.dimensions.values_list("key", "title", "low", "high", "reversed")),
+        [include_synthetic, include_failed],
+        rated,
+        talked,
+    ]
+    if "metrics" in reads:
+        parts.append(MetricRun.objects.filter(study=study).aggregate(Count("pk"), Max("ended_at")))
+    if "runs" in reads:
+        fit = fit_leading(study)
+        played = SelfPlayRun.objects.filter(state=State.DONE)
+        parts += [
+            fit and fit.pk,
+            played.aggregate(Count("pk"), Max("ended_at")),
+            MetricRun.objects.filter(study=None).aggregate(Count("pk"), Max("ended_at")),
+        ]
+    digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
+    return DataState(rated["n"], talked["n_bots"], digest)
+
+
+def _plain(parts: object) -> object:
+    if isinstance(parts, dict):
+        return {name: _plain(part) for name, part in parts.items()}
+    if isinstance(parts, list | tuple):
+        return [_plain(part) for part in parts]
+    return parts if isinstance(parts, int | float | None) else str(parts)

@@ -1,0 +1,237 @@
+"""Stored results: what is asked of a study, the answer that there is, and the job that makes a new one.
+
+A result belongs to the state of the data that it was made of. Whoever shows one asks `answer_for`: it returns the
+result of the data as they are now, or the newest older one with the job that makes the new one, or the job alone.
+What is computed at once costs less than looking for it would be worth; see `is_small`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from chatbots.outside import Values
+from evaluation.storing import result_dump, result_load
+from webapp.results.making import PARTS, Part
+from webapp.results.state import DataState, data_state
+from webapp.results.study_data import Facts, StudyData, study_data
+from webapp.runs.models import Job, State
+from webapp.runs.services.jobs import UNFINISHED, job_ask, job_cancel, job_key
+from webapp.runs.services.shards import shards_forget
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+KIND = "results"
+DIRECT_RATINGS = 500
+DIRECT_BOTS = 6
+"""Up to so many ratings of so many bots every result is there within the time that a page may compute."""
+KEPT = 2
+"""So many results of a question are kept: of the newest states of the data."""
+
+
+class Asked(Values):
+    """A part of the analysis of the job's study.
+
+    Attributes:
+        study: its number, for two studies ask two things.
+    """
+
+    study: int
+    part: str
+    include_synthetic: bool = False
+    include_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A result and how much it was made of.
+
+    Attributes:
+        result: of the type that `PARTS` names for its part.
+    """
+
+    facts: Facts
+    result: Any
+
+
+@dataclass(frozen=True)
+class Question:
+    """A part of a study's analysis, of the conversations that are to be counted."""
+
+    study: Study
+    part: str
+    include_synthetic: bool = False
+    include_failed: bool = False
+
+    @property
+    def asked(self) -> Asked:
+        """What a job is asked."""
+        return Asked(
+            study=self.study.pk,
+            part=self.part,
+            include_synthetic=self.include_synthetic,
+            include_failed=self.include_failed,
+        )
+
+    @cached_property
+    def state(self) -> DataState:
+        """The data as they are when this is read first."""
+        return data_state(
+            self.study,
+            PARTS[self.part].reads,
+            include_synthetic=self.include_synthetic,
+            include_failed=self.include_failed,
+        )
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the result is computed as quickly as it would be found."""
+        return self.state.n_ratings <= DIRECT_RATINGS and self.state.n_bots <= DIRECT_BOTS
+
+    def jobs(self) -> QuerySet[Job]:
+        """Return the jobs of this question, of any state of the data, the newest first."""
+        return Job.objects.filter(kind=KIND, key__startswith=job_key(self.asked, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What there is of a question now.
+
+    Attributes:
+        made: the result, of these data or of older ones; None where there is none yet, or no rating.
+        made_at: when it was computed.
+        n_since: ratings that have come since, less those that have gone.
+        job: what makes the result of these data, or why it failed; None where `made` is of these data.
+    """
+
+    made: Made | None = None
+    made_at: datetime | None = None
+    n_since: int = 0
+    job: Job | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing has changed since."""
+        return self.job is None
+
+
+def answer_for(question: Question, *, created_by: User | None = None) -> Answer:
+    """Return what there is of a question, and ask for what is missing.
+
+    Of one question one job is at work at a time: one that data have overtaken ends first, and its result is shown as
+    an older one.
+    """
+    if not question.state.n_ratings:
+        return Answer()
+    if question.is_small:
+        data = data_of(question)
+        made = None if data is None else make(question.part, data)
+        return Answer(made, timezone.now())
+    now = question.jobs().filter(key=job_key(question.asked, question.state.digest)).first()
+    if now is not None and now.state == State.DONE:
+        made = made_of(now)
+        if made is not None:
+            return Answer(made, now.ended_at)
+        now.delete()  # unreadable: of an earlier Confab that had the same name for another shape
+        now = None
+    job = now or question.jobs().filter(state__in=UNFINISHED).first() or ask(question, created_by)
+    older = newest_made(question)
+    if older is None:
+        return Answer(job=job)
+    made, made_at = older
+    return Answer(made, made_at, question.state.n_ratings - made.facts.n_ratings, job)
+
+
+def ask(question: Question, created_by: User | None = None) -> Job:
+    """Return the job that makes the result of the data as they are now; the one there is, if somebody has asked."""
+    return job_ask(
+        kind=KIND,
+        payload=question.asked.model_dump(),
+        state=question.state.digest,
+        study=question.study,
+        created_by=created_by,
+    )
+
+
+def newest_made(question: Question) -> tuple[Made, datetime | None] | None:
+    """Return the newest stored result of a question, whatever the data were, and when it was made."""
+    for job in question.jobs().filter(state=State.DONE).order_by("-ended_at"):
+        made = made_of(job)
+        if made is not None:
+            return made, job.ended_at
+    return None
+
+
+def made_of(job: Job) -> Made | None:
+    """Return the result that a job has stored; None where it cannot be read, as of an earlier Confab."""
+    try:
+        return made_load(str(job.payload["part"]), job.result)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def data_of(question: Question) -> StudyData | None:
+    """Read the study that is asked about; None without a rating."""
+    return study_data(
+        question.study,
+        include_synthetic=question.include_synthetic,
+        include_failed=question.include_failed,
+    )
+
+
+def make(part: str, data: StudyData) -> Made:
+    """Return a part of the analysis of these data."""
+    return Made(data.facts, PARTS[part].make(data, None))
+
+
+def made_dump(part: str, made: Made) -> dict[str, Any]:
+    """Return a result as JSON values for `Job.result`."""
+    kind: Part = PARTS[part]
+    return {
+        "facts": result_dump(made.facts, Facts),
+        "result": result_dump(made.result, kind.type),
+    }
+
+
+def made_load(part: str, document: Any) -> Made:
+    """Return the result that `made_dump` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    return Made(
+        result_load(document["facts"], Facts), result_load(document["result"], PARTS[part].type)
+    )
+
+
+def prune(job: Job) -> int:
+    """Delete results of the job's question beyond the newest `KEPT`; how many rows that were."""
+    same = Job.objects.filter(
+        kind=job.kind, state=State.DONE, key__startswith=f"{question_of(job)}:"
+    )
+    kept = list(same.order_by("-ended_at", "-pk").values_list("pk", flat=True)[:KEPT])
+    old = same.exclude(pk__in=kept)
+    return old.delete()[0]
+
+
+def question_of(job: Job) -> str:
+    """Return what a job was asked, as its key begins."""
+    return job.key.rpartition(":")[0]
+
+
+def results_forget(studies: Collection[int]) -> None:
+    """Remove the stored results of these studies, and stop those that are being made: somebody was erased."""
+    jobs = Job.objects.filter(kind=KIND, study__in=studies)
+    for job in jobs.filter(state__in=UNFINISHED):
+        job_cancel(job=job)
+    for job in jobs:
+        shards_forget(job=job)
+    jobs.exclude(state__in=UNFINISHED).delete()
