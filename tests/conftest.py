@@ -230,38 +230,48 @@ class ConfabServer:
         raise AssertionError(f"the server did not become healthy:\n{log}")
 
     def stop(self) -> None:
-        """End everything, side by side."""
-        for process in self.processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        for name, process in list(self.processes.items()):
-            # A worker ends its task first; a test that is over need not wait for it.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=10)
+        """Kill everything at once: what a process does when it is asked to end, its own tests show."""
+        for name in list(self.processes):
             self.kill(name)
 
 
 @pytest.fixture
 def confab_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
-    """Start a Confab with the demo study, reachable at `.url`."""
+    """Run Confab with the demo study, reachable at `.url`."""
     yield from start_confab(tmp_path, vector_cache)
 
 
-@pytest.fixture
-def bare_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
-    """Start a Confab without a study; it is there at once, for no bot has to be loaded."""
-    yield from start_confab(tmp_path, vector_cache, with_demo=False)
+@pytest.fixture(scope="module")
+def bare_server(
+    tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
+) -> Iterator[ConfabServer]:
+    """Run Confab without a study for the tests of a file, each of which makes a study with a key of its own.
+
+    It is there at once, for no bot has to be loaded.
+    """
+    yield from start_confab(tmp_path_factory.mktemp("bare"), vector_cache, with_demo=False)
 
 
-@pytest.fixture
-def test_bots_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
-    """A running Confab that also has the bots of `tests/plugin_bots.py`, and short time-outs."""
+TEST_BOTS = {"CONFAB_PLUGINS": "tests.plugin_bots", "CONFAB_REPLY_TIMEOUT_S": "6"}
+
+
+@pytest.fixture(scope="module")
+def test_bots_server(
+    tmp_path_factory: pytest.TempPathFactory, vector_cache: Path
+) -> Iterator[ConfabServer]:
+    """Run Confab with the bots of `tests/plugin_bots.py` and short time-outs, for the tests of a file.
+
+    Each test makes a study with a key of its own; one that kills a process takes `own_bots_server`.
+    """
     yield from start_confab(
-        tmp_path,
-        vector_cache,
-        {"CONFAB_PLUGINS": "tests.plugin_bots", "CONFAB_REPLY_TIMEOUT_S": "6"},
-        with_demo=False,  # its bots take seconds to load
+        tmp_path_factory.mktemp("bots"), vector_cache, TEST_BOTS, with_demo=False
     )
+
+
+@pytest.fixture
+def own_bots_server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
+    """Run a Confab like `test_bots_server` for one test alone, which may kill its processes."""
+    yield from start_confab(tmp_path, vector_cache, TEST_BOTS, with_demo=False)
 
 
 @pytest.fixture(scope="module")

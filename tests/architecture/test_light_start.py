@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.architecture.source import ROOT, modules
+from tests.databases import migrated_file
 
 HEAVY = ("torch", "transformers", "statsmodels", "sentence_transformers", "model2vec")
 # Networks and what drives them: imported by `load()`, `compute()` and training, not before.
@@ -54,24 +55,25 @@ def _plain_environment() -> dict[str, str]:
     return {**kept, "DATABASE_URL": "", "REDIS_URL": ""}
 
 
-@pytest.fixture
-def production(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def production(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the environment of a production web process on an SQLite file, with its static files."""
+    folder = tmp_path_factory.mktemp("production")
     env = {
         "DJANGO_SETTINGS_MODULE": "webapp.settings.production",
         "CONFAB_SECRET_KEY": "production-test-" + "k3y" * 20,
         "CONFAB_HOSTS": "confab.example",
-        "CONFAB_DATA_DIR": str(tmp_path),
+        "CONFAB_DATA_DIR": str(folder),
         "CONFAB_BOT_HOST_IN_PROCESS": "False",
     }
-    for command in (["migrate"], ["collectstatic", "--noinput"]):
-        subprocess.run(
-            [sys.executable, "manage.py", *command, "--verbosity", "0"],
-            cwd=ROOT,
-            env={**_plain_environment(), **env},
-            check=True,
-            timeout=120,
-        )
+    shutil.copy(migrated_file(), folder / "confab.sqlite3")
+    subprocess.run(
+        [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"],
+        cwd=ROOT,
+        env={**_plain_environment(), **env},
+        check=True,
+        timeout=120,
+    )
     return env
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import FrameLocator, Page, WebSocketRoute, expect
@@ -21,15 +22,11 @@ SIZES = [(360, 740), (1280, 800)]
 LAST_WORD = "twelve"  # of every reply of the slow bot
 
 
-def study(server: ConfabServer, key: str, bots: list[str], **fields: Any) -> None:
-    """Make a collecting study on the running server."""
-    fields = {"state": "collecting", "min_exchanges": 2, "max_exchanges": 3, **fields}
-    server.shell(
-        "from webapp.studies.models import Study;"
-        "from webapp.studies.services import study_create;"
-        f"Study.objects.filter(key={key!r}).exists()"  # made by a first try of the same test
-        f" or study_create(key={key!r}, name={key!r}, bots={bots!r}, **{fields!r})"
-    )
+def study(server: ConfabServer, name: str, bots: list[str], **fields: Any) -> str:
+    """Make a collecting study on the running server and return its key, new at every try of a test."""
+    key = f"{name}-{uuid4().hex[:6]}"
+    server.add_study(key, bots, **{"min_exchanges": 2, "max_exchanges": 3, **fields})
+    return key
 
 
 def begin(page: Page, server: ConfabServer, key: str) -> None:
@@ -60,10 +57,10 @@ def replies(page: Page) -> Any:
     return page.locator("#log .msg-bot:has(.votes) .bubble")
 
 
-def choose(within: Page | FrameLocator, key: str, value: int) -> None:
+def choose(within: Page | FrameLocator, question: str, value: int) -> None:
     """Answer one question by its visible number, once the page is painted and stands still."""
-    within.locator(f"label:has(#{key}-{value})").click()
-    expect(within.locator(f"#{key}-{value}")).to_be_checked()
+    within.locator(f"label:has(#{question}-{value})").click()
+    expect(within.locator(f"#{question}-{value}")).to_be_checked()
 
 
 def no_sideways_scroll(page: Page) -> None:
@@ -79,13 +76,13 @@ def test_the_whole_way(
     test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
 ) -> None:
     server = test_bots_server
-    study(server, "way", ["test-slow"])
+    key = study(server, "way", ["test-slow"])
     page = new_page(width, height)
-    page.goto(f"{server.url}/s/way/")
+    page.goto(f"{server.url}/s/{key}/")
     button = page.get_by_role("button", name="Continue").bounding_box()
     assert button["y"] + button["height"] <= height, "nobody agrees past hidden text"
     no_sideways_scroll(page)
-    begin(page, server, "way")
+    begin(page, server, key)
 
     # The reply streams: busy, growing, and sending is closed.
     say(page, "Hello there")
@@ -130,8 +127,8 @@ def test_the_whole_way(
     expect(page.locator("#summary")).to_be_focused()
     expect(page.locator("#summary")).to_contain_text("4 answers are missing.")
     expect(page.locator("#quality-5")).to_be_checked()
-    for key in ("fluency", "diversity", "contingency", "empathy"):
-        choose(page, key, 4)
+    for question in ("fluency", "diversity", "contingency", "empathy"):
+        choose(page, question, 4)
     page.get_by_label("Anything else?").fill("Thanks")
     page.get_by_role("button", name="Save and finish").click()
     page.wait_for_url("**/done/")
@@ -142,7 +139,8 @@ def test_the_whole_way(
     expect(page.locator("#code")).to_have_text(code)
 
     stored = server.shell(
-        "from webapp.ratings.models import Rating; r = Rating.objects.get();"
+        "from webapp.ratings.models import Rating;"
+        f"r = Rating.objects.get(conversation__study__key={key!r});"
         "print(r.answers['quality'], r.answers['empathy'], r.comment);"
         "print([t.vote for t in r.conversation.turns.order_by('index')])"
     )
@@ -152,9 +150,9 @@ def test_the_whole_way(
 def test_votes_stay_open_beside_the_rating(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "votes", ["test-quick"], min_exchanges=1)
+    key = study(test_bots_server, "votes", ["test-quick"], min_exchanges=1)
     page = new_page()
-    begin(page, test_bots_server, "votes")
+    begin(page, test_bots_server, key)
     say(page, "Hello")
     expect(replies(page)).to_have_count(1)
     page.locator("#rate").click()
@@ -170,16 +168,16 @@ def test_votes_stay_open_beside_the_rating(
 
 
 def test_a_message_written_without_connection_is_sent_once(
-    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+    own_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "offline", ["test-quick"])
+    key = study(own_bots_server, "offline", ["test-quick"])
     page = new_page()
-    begin(page, test_bots_server, "offline")
-    test_bots_server.kill("web")
+    begin(page, own_bots_server, key)
+    own_bots_server.kill("web")
     expect(page.get_by_text("Reconnecting…")).to_be_visible()
     say(page, "Are you there?")
     expect(page.get_by_text("Waiting to send")).to_be_visible()
-    test_bots_server.start_web()
+    own_bots_server.start_web()
     expect(replies(page)).to_have_text(["Reply 1 to: Are you there?"], timeout=40_000)
     expect(page.get_by_text("Reconnecting…")).to_be_hidden()
     expect(page.get_by_text("Waiting to send")).to_be_hidden()
@@ -191,9 +189,9 @@ def test_a_message_written_without_connection_is_sent_once(
 def test_enter_keys_limits_and_the_end_of_a_chat(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "keys", ["test-quick"], max_message_chars=20)
+    key = study(test_bots_server, "keys", ["test-quick"], max_message_chars=20)
     page = new_page()
-    begin(page, test_bots_server, "keys")
+    begin(page, test_bots_server, key)
     box = page.locator("#text")
     you = page.locator("#log .msg-you .bubble")
 
@@ -232,9 +230,9 @@ def test_enter_keys_limits_and_the_end_of_a_chat(
 def test_a_bot_that_fails_leaves_three_ways(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "fails", ["test-failing", "test-quick"], rule="balanced")
+    key = study(test_bots_server, "fails", ["test-failing", "test-quick"], rule="balanced")
     page = new_page(360, 740)
-    begin(page, test_bots_server, "fails")
+    begin(page, test_bots_server, key)
     say(page, "Hello")
     if replies(page).or_(page.locator(".msg-failed")).first.inner_text().startswith("Reply"):
         # The other bot came first: this one is rated, and the failing one is next.
@@ -242,8 +240,8 @@ def test_a_bot_that_fails_leaves_three_ways(
         expect(replies(page)).to_have_count(2)
         page.locator("#rate").click()
         page.wait_for_url("**/rate/")
-        for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
-            choose(page, key, 4)
+        for question in ("quality", "fluency", "diversity", "contingency", "empathy"):
+            choose(page, question, 4)
         page.get_by_role("button", name="Save and finish").click()
         page.get_by_role("button", name="Talk to another chatbot").click()
         page.wait_for_url("**/chat/*/")
@@ -273,7 +271,7 @@ def test_a_bot_that_fails_leaves_three_ways(
 def test_a_message_the_server_cannot_store_waits_and_is_sent_again(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "away", ["test-quick"])
+    key = study(test_bots_server, "away", ["test-quick"])
     page = new_page(360, 740)
     refused: list[str] = []
 
@@ -292,7 +290,7 @@ def test_a_message_the_server_cannot_store_waits_and_is_sent_again(
         route.on_message(from_page)
 
     page.route_web_socket(re.compile("/ws/chat/"), wire)
-    begin(page, test_bots_server, "away")
+    begin(page, test_bots_server, key)
     say(page, "Hello")
     expect(page.locator("#alert")).to_contain_text("not saved yet")
     expect(page.locator(".msg-waiting")).to_have_count(1)
@@ -305,7 +303,7 @@ def test_a_message_the_server_cannot_store_waits_and_is_sent_again(
 def test_a_reply_that_takes_too_long_offers_ways_on_until_it_comes(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "late", ["test-slow"], min_exchanges=1)
+    key = study(test_bots_server, "late", ["test-slow"], min_exchanges=1)
     page = new_page(1280, 800)
     sockets: list[WebSocketRoute] = []
     held: list[str] = []
@@ -322,7 +320,7 @@ def test_a_reply_that_takes_too_long_offers_ways_on_until_it_comes(
         sockets.append(route)
 
     page.route_web_socket(re.compile("/ws/chat/"), wire)
-    begin(page, test_bots_server, "late")
+    begin(page, test_bots_server, key)
     say(page, "Hello")
     expect(replies(page)).to_have_text([re.compile(LAST_WORD)])
     rate = page.locator("#rate")
@@ -351,9 +349,9 @@ def test_a_reply_that_takes_too_long_offers_ways_on_until_it_comes(
 def test_two_tabs_show_the_same_chat(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "tabs", ["test-quick"])
+    key = study(test_bots_server, "tabs", ["test-quick"])
     page = new_page()
-    begin(page, test_bots_server, "tabs")
+    begin(page, test_bots_server, key)
     second = page.context.new_page()
     second.goto(page.url)
     say(page, "From the first")
@@ -364,7 +362,7 @@ def test_two_tabs_show_the_same_chat(
 
 
 @contextmanager
-def page_at_localhost(body: str) -> Iterator[str]:
+def page_at_localhost(body: Callable[[], str]) -> Iterator[str]:
     """Serve this one page from a site that is not 127.0.0.1, and give its origin."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -372,7 +370,7 @@ def page_at_localhost(body: str) -> Iterator[str]:
             self.send_response(200)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.end_headers()
-            self.wfile.write(body.encode())
+            self.wfile.write(body().encode())
 
         def log_message(self, *args: Any) -> None:
             pass
@@ -387,10 +385,14 @@ def test_inside_a_frame_of_another_site(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
     """A recruitment frame: no cookies arrive there, the signed token takes their place."""
-    inner = f"{test_bots_server.url}/s/framed/?workerId=w1&assignmentId=a1"
-    body = f'<iframe src="{inner}" width="1000" height="700"></iframe>'
+    server = test_bots_server
+
+    def body() -> str:
+        inner = f"{server.url}/s/{key}/?workerId=w1&assignmentId=a1"
+        return f'<iframe src="{inner}" width="1000" height="700"></iframe>'
+
     with page_at_localhost(body) as platform:
-        study(test_bots_server, "framed", ["test-quick"], min_exchanges=1, frame_ancestors=platform)
+        key = study(server, "framed", ["test-quick"], min_exchanges=1, frame_ancestors=platform)
         page = new_page()
         page.goto(platform)
         _way_in_a_frame(page)
@@ -407,8 +409,8 @@ def _way_in_a_frame(page: Page) -> None:
     frame.locator("#text").press("Enter")
     expect(frame.locator("#log .votes")).to_have_count(1)
     frame.locator("#rate").click()
-    for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
-        choose(frame, key, 4)
+    for question in ("quality", "fluency", "diversity", "contingency", "empathy"):
+        choose(frame, question, 4)
     frame.get_by_role("button", name="Save and finish").click()
     expect(frame.locator("#code")).to_be_visible()
 
@@ -418,9 +420,9 @@ def test_mechanical_turk_shows_a_study_in_its_frame_and_takes_the_task_back(
 ) -> None:
     """No setting of the study names Mechanical Turk; its pages are played by the test."""
     turk = "https://workersandbox.mturk.com"
-    study(test_bots_server, "turk", ["test-quick"], min_exchanges=1)
+    key = study(test_bots_server, "turk", ["test-quick"], min_exchanges=1)
     ids = f"workerId=w1&assignmentId=a1&hitId=h1&turkSubmitTo={turk}"
-    link = f"{test_bots_server.url}/s/turk/?{ids}"
+    link = f"{test_bots_server.url}/s/{key}/?{ids}"
     page = new_page()
     taken = []
 
@@ -451,15 +453,15 @@ def test_names_and_focus_are_where_they_belong(
     test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
 ) -> None:
     headings = "# Consent\n\n# Title\n\n# How\n\n# Start\n\n# About\n\n# Continue"
-    study(test_bots_server, "focus", ["test-quick"], consent_text=headings)
+    key = study(test_bots_server, "focus", ["test-quick"], consent_text=headings)
     page = new_page(width, height)
-    page.goto(f"{test_bots_server.url}/s/focus/")
+    page.goto(f"{test_bots_server.url}/s/{key}/")
     page.get_by_text("Read the full consent form").click()
     expect(page.get_by_role("heading", name="Consent", exact=True)).to_be_visible()
     # The label belongs to the box, whatever the form's headings say.
     page.get_by_text("I have read this, and I agree to take part.").click()
     expect(page.get_by_role("checkbox")).to_be_checked()
-    begin(page, test_bots_server, "focus")
+    begin(page, test_bots_server, key)
     expect(page.locator("#text")).to_be_focused()
     page.get_by_role("button", name="Help", exact=True).click()
     expect(page.get_by_role("dialog", name="How it works")).to_be_visible()
@@ -471,9 +473,9 @@ def test_names_and_focus_are_where_they_belong(
 def test_answers_outlive_an_error_a_reload_and_the_way_back(
     test_bots_server: ConfabServer, new_page: Callable[..., Page], script: bool
 ) -> None:
-    study(test_bots_server, "errors", ["test-quick"], min_exchanges=1)
+    key = study(test_bots_server, "errors", ["test-quick"], min_exchanges=1)
     with_script = new_page()
-    begin(with_script, test_bots_server, "errors")
+    begin(with_script, test_bots_server, key)
     say(with_script, "Hello")
     expect(replies(with_script)).to_have_count(1)
     page = with_script
@@ -481,14 +483,14 @@ def test_answers_outlive_an_error_a_reload_and_the_way_back(
         page = new_page(java_script_enabled=False)
         page.context.add_cookies(with_script.context.cookies())
     page.goto(with_script.url + "rate/")
-    for key in ("quality", "fluency", "diversity"):
-        choose(page, key, 4)
+    for question in ("quality", "fluency", "diversity"):
+        choose(page, question, 4)
     page.get_by_label("Anything else?").fill("First words")
     page.get_by_role("button", name="Save and finish").click()
 
     def kept(fluency: int, words: str) -> None:
-        for key, value in (("quality", 4), ("fluency", fluency), ("diversity", 4)):
-            expect(page.locator(f"#{key}-{value}")).to_be_checked()
+        for question, value in (("quality", 4), ("fluency", fluency), ("diversity", 4)):
+            expect(page.locator(f"#{question}-{value}")).to_be_checked()
         expect(page.locator("#empathy-4")).not_to_be_checked()
         expect(page.get_by_label("Anything else?")).to_have_value(words)
 
@@ -510,8 +512,8 @@ def test_answers_outlive_an_error_a_reload_and_the_way_back(
     page.go_forward()
     expect(summary).to_be_visible()
     kept(fluency, words)
-    for key in ("contingency", "empathy"):
-        choose(page, key, 4)
+    for question in ("contingency", "empathy"):
+        choose(page, question, 4)
     page.get_by_role("button", name="Save and finish").click()
     expect(page.locator("#code")).to_be_visible()
 
@@ -519,22 +521,22 @@ def test_answers_outlive_an_error_a_reload_and_the_way_back(
 def test_without_script_consent_rating_and_code_work(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    study(test_bots_server, "plain", ["test-quick"], min_exchanges=1)
+    key = study(test_bots_server, "plain", ["test-quick"], min_exchanges=1)
     with_script = new_page()
-    begin(with_script, test_bots_server, "plain")
+    begin(with_script, test_bots_server, key)
     say(with_script, "Hello")
     expect(replies(with_script)).to_have_count(1)
     page = new_page(java_script_enabled=False)
     page.context.add_cookies(with_script.context.cookies())
-    page.goto(f"{test_bots_server.url}/s/plain/")
+    page.goto(f"{test_bots_server.url}/s/{key}/")
     page.get_by_role("checkbox").check()
     page.get_by_role("button", name="Start chatting").click()
     page.wait_for_url("**/chat/**")
     # Chromium draws no noscript where a test switches scripts off; that it is there must do.
     assert "The chat needs JavaScript." in page.content()
     page.goto(page.url + "rate/")
-    for key in ("quality", "fluency", "diversity", "contingency", "empathy"):
-        choose(page, key, 4)
+    for question in ("quality", "fluency", "diversity", "contingency", "empathy"):
+        choose(page, question, 4)
     page.get_by_role("button", name="Save and finish").click()
     expect(page.locator("#code")).to_be_visible()
 
@@ -545,7 +547,7 @@ def test_participant_pages_are_light(
     """Under 60 kB compressed in all: what one person loads on the whole way, counted once."""
     import gzip
 
-    study(test_bots_server, "light", ["test-quick"], min_exchanges=1)
+    key = study(test_bots_server, "light", ["test-quick"], min_exchanges=1)
     page = new_page()
     sizes: dict[str, int] = {}
     hosts = set()
@@ -556,7 +558,7 @@ def test_participant_pages_are_light(
             sizes[response.url] = len(gzip.compress(response.body()))
 
     page.on("response", count)
-    begin(page, test_bots_server, "light")
+    begin(page, test_bots_server, key)
     say(page, "Hello")
     expect(replies(page)).to_have_count(1)
     page.locator("#rate").click()

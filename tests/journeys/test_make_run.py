@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -15,6 +17,7 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT, free_port
+from tests.databases import migrated_file
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,9 +44,22 @@ def wait_for(condition, what: str, timeout_s: float) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
+def used_before(data_dir: Path, env: dict[str, str]) -> None:
+    """Put into the folder what an earlier `make run` left, with a demo whose only bot is there at once."""
+    shutil.copy(migrated_file(), data_dir / "confab.sqlite3")
+    code = (
+        "from webapp.studies.services import study_create;"
+        "study_create(key='demo', name='Mine', title='Changed since', bots=['eliza'], state='collecting')"
+    )
+    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
+    subprocess.run(command, cwd=ROOT, env=env, check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("stop_signal", "is_first"), [(signal.SIGINT, True), (signal.SIGTERM, False)]
+)
 def test_make_run_serves_and_ctrl_c_stops_everything(
-    tmp_path: Path, vector_cache: Path, stop_signal: signal.Signals
+    tmp_path: Path, vector_cache: Path, stop_signal: signal.Signals, is_first: bool
 ) -> None:
     (tmp_path / "cache").symlink_to(vector_cache)
     port = free_port()
@@ -62,6 +78,8 @@ def test_make_run_serves_and_ctrl_c_stops_everything(
         "PORT": str(port),
         "OMP_NUM_THREADS": "1",
     }
+    if not is_first:
+        used_before(tmp_path, env)
     output = (tmp_path / "make.log").open("w")
     make = subprocess.Popen(
         ["make", "run"], cwd=ROOT, env=env, stdout=output, stderr=output, start_new_session=True
@@ -82,6 +100,7 @@ def test_make_run_serves_and_ctrl_c_stops_everything(
         wait_for(worker_is_up, "the worker", 30)
         page = urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=20)
         assert page.status == 200
+        assert (b"Changed since" in page.read()) is not is_first
         said = (tmp_path / "make.log").read_text()
         assert f"http://127.0.0.1:{port}/s/demo/" in said
         assert "admin / " in said

@@ -93,8 +93,8 @@ async def test_the_whole_way(confab_server: ConfabServer) -> None:
             assert (await say(socket, "more"))[-1]["code"] == "closed"
 
 
-async def test_bot_host_dies_in_mid_reply(test_bots_server: ConfabServer) -> None:
-    server = test_bots_server
+async def test_bot_host_dies_in_mid_reply(own_bots_server: ConfabServer) -> None:
+    server = own_bots_server
     server.add_study("slow", ["test-slow"])
     async with visitor(server, "slow") as doors:
         async with doors.socket() as socket:
@@ -109,9 +109,9 @@ async def test_bot_host_dies_in_mid_reply(test_bots_server: ConfabServer) -> Non
 
 
 async def test_web_process_dies_after_the_message_is_acknowledged(
-    test_bots_server: ConfabServer,
+    own_bots_server: ConfabServer,
 ) -> None:
-    server = test_bots_server
+    server = own_bots_server
     server.add_study("slow", ["test-slow"])
     async with visitor(server, "slow") as doors:
         async with doors.socket() as socket:
@@ -170,10 +170,10 @@ async def test_a_failing_bot_leaves_a_way_on(test_bots_server: ConfabServer) -> 
 async def test_hanging_bot_times_out_and_holds_nobody_up(test_bots_server: ConfabServer) -> None:
     server = test_bots_server
     server.add_study("hanging", ["test-hanging"])
-    server.add_study("quick", ["test-quick"])
+    server.add_study("lively", ["test-quick"])
     async with (
         visitor(server, "hanging") as stuck,
-        visitor(server, "quick") as other,
+        visitor(server, "lively") as other,
         stuck.socket() as stuck_socket,
         other.socket() as socket,
     ):
@@ -188,8 +188,8 @@ async def test_hanging_bot_times_out_and_holds_nobody_up(test_bots_server: Confa
 
 async def test_bad_frames_get_an_error_with_its_code(test_bots_server: ConfabServer) -> None:
     server = test_bots_server
-    server.add_study("quick", ["test-quick"])
-    async with visitor(server, "quick") as doors, visitor(server, "quick") as stranger:
+    server.add_study("frames", ["test-quick"])
+    async with visitor(server, "frames") as doors, visitor(server, "frames") as stranger:
         async with doors.socket() as socket:
             await frames_until(socket, "history")
 
@@ -223,10 +223,10 @@ async def test_bad_frames_get_an_error_with_its_code(test_bots_server: ConfabSer
 
 async def test_forty_people_of_one_address_answer_at_once(test_bots_server: ConfabServer) -> None:
     server = test_bots_server
-    server.add_study("quick", ["test-quick"])
+    server.add_study("forty", ["test-quick"])
 
     async def person(number: int) -> None:
-        async with visitor(server, "quick") as doors, doors.socket() as socket:
+        async with visitor(server, "forty") as doors, doors.socket() as socket:
             await frames_until(socket, "history")
             for message in range(6):
                 last = (await say(socket, f"{number}: {message}"))[-1]
@@ -237,12 +237,15 @@ async def test_forty_people_of_one_address_answer_at_once(test_bots_server: Conf
 
 
 async def test_links_open_nothing_and_chats_are_private(test_bots_server: ConfabServer) -> None:
-    test_bots_server.add_study("quick", ["test-quick"])
+    test_bots_server.add_study("links", ["test-quick"])
     async with httpx.AsyncClient(base_url=test_bots_server.url) as client:
-        assert (await client.get("/s/quick/")).status_code == 200
-        count = "from webapp.studies.models import Participant; print(Participant.objects.count())"
+        assert (await client.get("/s/links/")).status_code == 200
+        count = (
+            "from webapp.studies.models import Participant;"
+            "print(Participant.objects.filter(study__key='links').count())"
+        )
         assert test_bots_server.shell(count).strip() == "0"
-        async with visitor(test_bots_server, "quick") as doors:
+        async with visitor(test_bots_server, "links") as doors:
             for page in ("", "rate/", "done/"):
                 answer = await client.get(f"/chat/{doors.conversation_id}/{page}")
                 assert answer.status_code == 404

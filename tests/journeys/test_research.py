@@ -10,6 +10,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -53,8 +54,16 @@ def answer(server: ConfabServer, *args: str) -> dict:
     return json.loads(server.manage(*args, "--json").stdout)
 
 
-def test_from_ratings_to_an_export(bare_server: ConfabServer) -> None:
-    server, folder = bare_server, bare_server.data_dir
+@pytest.fixture
+def with_worker(command_env: ConfabServer) -> Iterator[ConfabServer]:
+    """Run a worker, and nothing else, on the installation for commands."""
+    command_env.start_worker()
+    yield command_env
+    command_env.kill("worker")
+
+
+def test_from_ratings_to_an_export(with_worker: ConfabServer) -> None:
+    server, folder = with_worker, with_worker.data_dir
     data = folder / "ratings.jsonl.gz"
     rated_conversations(data)
 
@@ -64,7 +73,6 @@ def test_from_ratings_to_an_export(bare_server: ConfabServer) -> None:
     again = answer(server, "import_conversations", str(data), "--study", "lab")
     assert (again["conversations"], again["ratings"]) == (0, 0)
 
-    server.start_worker()
     run = answer(
         server,
         "selfplay",
@@ -132,10 +140,9 @@ def test_from_ratings_to_an_export(bare_server: ConfabServer) -> None:
     assert parquet.read_table(messages).num_rows == 32 * 8
 
 
-def test_killed_worker_loses_nothing(bare_server: ConfabServer) -> None:
+def test_killed_worker_loses_nothing(with_worker: ConfabServer) -> None:
     """A run whose worker is killed is taken up by the next worker and is then complete, once."""
-    server = bare_server
-    server.start_worker()
+    server = with_worker
     started = answer(
         server,
         "selfplay",
@@ -204,11 +211,13 @@ async def test_a_rating_is_stored_once(test_bots_server: ConfabServer) -> None:
 
 def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -> None:
     server = test_bots_server
-    server.add_study("quick", ["test-quick", "eliza"], min_exchanges=2)
-    played = answer(server, "rehearse", "--study", "quick", "--people", "6", "--url", server.url)
+    server.add_study("rehearsed", ["test-quick", "eliza"], min_exchanges=2)
+    played = answer(
+        server, "rehearse", "--study", "rehearsed", "--people", "6", "--url", server.url
+    )
     assert (played["people"], played["done"], played["failed"]) == (6, 6, [])
     file = server.data_dir / "ratings.csv"
-    export = ["export", "--study", "quick", "--what", "ratings", "--format", "csv", "--output"]
+    export = ["export", "--study", "rehearsed", "--what", "ratings", "--format", "csv", "--output"]
     assert answer(server, *export, str(file))["rows"] == 0
     assert answer(server, *export, str(file), "--include-synthetic")["rows"] == 6
 

@@ -11,10 +11,12 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, ConfabServer
+from tests.conftest import ROOT, TEST_BOTS, ConfabServer, start_confab
 from webapp.core.stopping import LIMIT_S
 from webapp.participant.rehearsal import OutsideDoors, frames_until
 
@@ -75,14 +77,22 @@ def abort(connection: socket.socket) -> None:
     connection.close()
 
 
+@pytest.fixture
+def server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
+    """Have a Confab whose web process is yet to be started."""
+    for server in start_confab(
+        tmp_path, vector_cache, TEST_BOTS, with_demo=False, with_processes=False
+    ):
+        server.add_study("slow", ["test-slow"])
+        server.start_bot_host()
+        yield server
+
+
 @pytest.mark.parametrize("kind", ["one process", "two workers", "serve"])
 async def test_a_stopped_web_process_is_gone_and_its_port_free(
-    test_bots_server: ConfabServer, kind: str
+    server: ConfabServer, kind: str
 ) -> None:
-    server = test_bots_server
-    server.add_study("slow", ["test-slow"])
     for _try in range(2):
-        server.kill("web")
         process = start(server, kind)
         await asyncio.to_thread(server.wait_until_healthy)
         async with contextlib.AsyncExitStack() as stack:
@@ -124,7 +134,7 @@ async def test_a_stopped_web_process_is_gone_and_its_port_free(
                 pass
             for connection in live:
                 await connection.close()
-    server.start_web()
+        server.kill("web")
 
 
 def test_a_thread_that_hangs_does_not_keep_the_process() -> None:

@@ -22,7 +22,7 @@ else:
     _folder = DATA_DIR / "broker"
     for _name in ("queue", "processed", "control"):
         (_folder / _name).mkdir(parents=True, exist_ok=True)
-    CELERY_BROKER_URL = "filesystem://"
+    CELERY_BROKER_URL = "files://"  # webapp/core/file_broker.py
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(_folder / "queue"),
         "data_folder_out": str(_folder / "queue"),

@@ -128,20 +128,22 @@ print(len(texts), texts[0] == texts[1])
 def test_a_killed_commands_run_is_interrupted_for_whoever_looks_and_goes_on(
     server: ConfabServer,
 ) -> None:
-    plan = ["--bots", "eliza", "--conversations", "2000", "--turns", "8", "--inline"]
+    plan = ["--bots", "eliza", "--conversations", "1000", "--turns", "8", "--inline"]
     command = server.start("command", "manage.py", "selfplay", *plan)
     killed = f"""
 import os, signal, time
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.runs.services.jobs import jobs_settle
 while not SelfPlayConversation.objects.exists():
-    time.sleep(0.1)
+    time.sleep(0.02)
 os.kill({command.pid}, signal.SIGKILL)
-time.sleep(1)
 print(SelfPlayRun.objects.get().state)
-jobs_settle()
+deadline = time.monotonic() + {WAIT_S}
+while SelfPlayRun.objects.get().state == "running" and time.monotonic() < deadline:
+    time.sleep(0.1)  # a busy machine takes its time to end a process
+    jobs_settle()
 print(SelfPlayRun.objects.get().state)
 """
     assert server.shell(killed).split() == ["running", "interrupted"]
     done = server.manage("selfplay", "--run", "1", "--inline", "--json")
-    assert json.loads(done.stdout)["bots"] == {"eliza": {"conversations": 2000, "turns": 16000}}
+    assert json.loads(done.stdout)["bots"] == {"eliza": {"conversations": 1000, "turns": 8000}}

@@ -1,0 +1,46 @@
+"""Celery's queues as files, for machines without Redis: kombu's own, with messages that appear whole.
+
+kombu makes a message's file first and writes into it afterwards. A worker that looks in between takes an empty
+file, and dies of it (https://github.com/celery/kombu/issues/1551). Here the message is written under another
+name, which no queue has, and then renamed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from kombu.exceptions import ChannelError
+from kombu.transport import TRANSPORT_ALIASES, filesystem
+from kombu.utils.json import dumps
+
+SCHEME = "files"
+"""Of the broker's URL: `files://`."""
+
+
+class Channel(filesystem.Channel):
+    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
+        """Add a message to the queue.
+
+        Raises:
+            ChannelError: if it cannot be written.
+        """
+        folder = Path(self.data_folder_out)
+        name = f"{round(monotonic() * 1000)}_{uuid4()}.{queue}.msg"
+        begun = folder / f"{name}.begun"
+        try:
+            begun.write_bytes(dumps(payload).encode())
+            begun.rename(folder / name)
+        except OSError as error:
+            raise ChannelError(f"cannot write the message {name} to {folder}: {error}") from error
+
+
+class Transport(filesystem.Transport):
+    Channel = Channel
+
+
+def register() -> None:
+    """Let Celery find the transport by its scheme."""
+    TRANSPORT_ALIASES[SCHEME] = f"{__name__}:{Transport.__name__}"
