@@ -6,6 +6,7 @@
     played = confab.selfplay(["eliza", "retrieval"], conversations=20)
     study.metrics(["question", "sentiment"])
     confab.compare(study, "quality")
+    confab.models(study), confab.raters(study)
     fit = confab.hybrid(study, selfplay=played)
     confab.rank("pairs.csv").plot()
 
@@ -25,15 +26,17 @@ from chatbots.release import VERSION as __version__
 from evaluation.analysis.ranking import rank
 from evaluation.hybrid.of_study import hybrid
 from evaluation.reading import read
-from evaluation.study import Study, compare, selfplay, vectors_kept_in
+from evaluation.study import Study, compare, models, raters, selfplay, vectors_kept_in
 
 __all__ = [
     "Study",
     "__version__",
     "compare",
     "hybrid",
+    "models",
     "plugins_import",
     "rank",
+    "raters",
     "read",
     "selfplay",
 ]

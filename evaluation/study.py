@@ -9,7 +9,7 @@ The tables have the columns that exports have: `conversation`, `bot`, `rater`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from evaluation.analysis.comparisons import Comparisons
+    from evaluation.analysis.models import RatingModels
+    from evaluation.analysis.raters import RaterAnalysis
     from evaluation.metrics.base import MetricTable
 
 FIRST_COLUMNS = ("conversation", "bot")
@@ -270,9 +272,38 @@ def compare(study: Study, target: str | Sequence[str] | None = None) -> Comparis
     """
     from evaluation.analysis.comparisons import compare as compared
 
+    return compared(_rated(study), target)
+
+
+def models(study: Study, factors: Mapping[str, Mapping[str, str]] | None = None) -> RatingModels:
+    """Model what a study's ratings depend on: analysis of variance, raters as a random effect, proportional odds.
+
+    Args:
+        factors: what the bots are made of: name to bot to level, such as `{"corpus": {"hred": "reddit", …}}`.
+
+    Raises:
+        ValueError: without ratings.
+    """
+    from evaluation.analysis.models import rating_models
+
+    return rating_models(_rated(study), factors)
+
+
+def raters(study: Study) -> RaterAnalysis:
+    """Return whether raters agree, how each uses the scale, and whom rater filters would flag.
+
+    Raises:
+        ValueError: without ratings.
+    """
+    from evaluation.analysis.raters import analyse_raters
+
+    return analyse_raters(_rated(study))
+
+
+def _rated(study: Study) -> Ratings:
     if not study.dimensions:
-        raise ValueError(f"{study.name} has no ratings, so there is nothing to compare")
-    return compared(study.answers, target)
+        raise ValueError(f"{study.name} has no ratings, so there is nothing to analyse")
+    return study.answers
 
 
 def selfplay(

@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 import confab
+from evaluation.analysis.models import rating_models
+from evaluation.analysis.raters import analyse_raters
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import fit_hybrid
 from tests.conftest import ROOT
@@ -226,3 +228,15 @@ def test_working_with_a_study_loads_no_django(file: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_models_and_raters_of_a_study_are_those_of_its_ratings(file: Path) -> None:
+    study = confab.read(file)
+    factors = {"corpus": {bot: str(i % 2) for i, bot in enumerate(study.bots)}}
+    found = confab.models(study, factors)
+    assert found.to_json() == rating_models(study.answers, factors).to_json()
+    assert "Analysis of variance" in found.summary()
+    raters = confab.raters(study)
+    assert raters.to_json(names=True) == analyse_raters(study.answers).to_json(names=True)
+    with pytest.raises(ValueError, match="has no ratings, so there is nothing to analyse"):
+        confab.models(confab.selfplay(["parrot"], conversations=1, turns=2))

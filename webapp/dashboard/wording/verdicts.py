@@ -18,7 +18,7 @@ from webapp.dashboard.wording.sections import listed, two_digits
 def pair_verdict(
     found: Comparison, compared: Comparisons, titles: Mapping[str, str], digits: int
 ) -> str:
-    """Return one sentence about two bots.
+    """Return a sentence or two about two bots.
 
     Args:
         found: one of the pairs.
@@ -32,9 +32,7 @@ def pair_verdict(
         why = said(found.reason) or _("no test")
         return _("{a} and {b} cannot be compared: {why}.").format(a=a, b=b, why=why)
     if code == "not_told_apart":
-        return _("{a} and {b} cannot be told apart{with_n}; {need}.").format(
-            a=a, b=b, with_n=_with_n(compared.plan(found.a, found.b)), need=_need(found, compared)
-        )
+        return f"{_not_apart(a, b, compared.plan(found.a, found.b))} {_need(found, compared)}"
     gap, low, high = found.difference, found.low, found.high
     if code == "lower" and gap is not None:
         a, b, gap = b, a, -gap
@@ -44,27 +42,31 @@ def pair_verdict(
     )
 
 
-def _with_n(plan: PairPlan | None) -> str:
+def _not_apart(a: str, b: str, plan: PairPlan | None) -> str:
+    """Say that two bots cannot be told apart, and by how many raters."""
     if plan is None:
-        return ""
+        return _("{a} and {b} cannot be told apart.").format(a=a, b=b)
     low, high = sorted((plan.n_a, plan.n_b))
-    if low == high:
-        return _(" with {raters} each").format(raters=counts.raters(low))
-    return _(" with {low} and {raters}").format(low=low, raters=counts.raters(high))
+    words = (
+        _("{a} and {b} cannot be told apart with {raters} each.")
+        if low == high
+        else _("{a} and {b} cannot be told apart with {low} and {raters}.")
+    )
+    return words.format(a=a, b=b, low=low, raters=counts.raters(high))
 
 
 def _need(found: Comparison, compared: Comparisons) -> str:
     """Say how many ratings would do, for the difference observed."""
     need, plan = compared.need(found), compared.plan(found.a, found.b)
     if need == "raters" and plan is not None and plan.needed is not None:
-        return _("about {n} each would do").format(n=two_digits(plan.needed))
+        return _("About {n} each would do.").format(n=two_digits(plan.needed))
     if need == "too_many":
-        return _("it would take more than {n} each, so take them as alike").format(
+        return _("It would take more than {n} each, so take them as alike.").format(
             n=f"{TOO_MANY:,}"
         )
     if need == "at_border":
-        return _("the difference is at the border, a few more ratings may decide")
-    return _("how many would do is unknown")
+        return _("The difference is at the border, a few more ratings may decide.")
+    return _("How many would do is unknown.")
 
 
 def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: int) -> list[str]:

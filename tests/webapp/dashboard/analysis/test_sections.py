@@ -50,7 +50,7 @@ def test_verdicts_say_who_is_better_and_what_it_takes(data: StudyData) -> None:
     best, second = sorted(("alpha", "beta"), key=lambda bot: -means[bot])
     assert data.rated_bots[:3] == [best, second, "gamma"]
     words = " ".join([*section.lead, *section.points])
-    assert "cannot be told apart with 16 raters each; about" in words
+    assert "cannot be told apart with 16 raters each. About" in words
     assert (
         f"{second} is rated higher than gamma, difference {means[second] - means['gamma']:.2f} ["
         in words

@@ -47,24 +47,24 @@ def compared(
         (
             pair("a", "b", 0.1, ordered=False),
             plan(107),
-            "Ann and Bob cannot be told apart with 40 raters each; about 110 each would do.",
+            "Ann and Bob cannot be told apart with 40 raters each. About 110 each would do.",
         ),
         (
             pair("a", "b", 0.1, ordered=False),
             plan(20_000, 40, 38),
-            "Ann and Bob cannot be told apart with 38 and 40 raters; it would take more than 5,000 each, so "
+            "Ann and Bob cannot be told apart with 38 and 40 raters. It would take more than 5,000 each, so "
             "take them as alike.",
         ),
         (
             pair("a", "b", 0.0, ordered=False),
             plan(None),
-            "Ann and Bob cannot be told apart with 40 raters each; it would take more than 5,000 each, so "
+            "Ann and Bob cannot be told apart with 40 raters each. It would take more than 5,000 each, so "
             "take them as alike.",
         ),
         (
             pair("a", "b", 0.4, ordered=False),
             plan(30),
-            "Ann and Bob cannot be told apart with 40 raters each; the difference is at the border, a few more "
+            "Ann and Bob cannot be told apart with 40 raters each. The difference is at the border, a few more "
             "ratings may decide.",
         ),
         (
