@@ -78,6 +78,14 @@ class TrainingResult:
     waiting_share: float
     skipped: int
 
+    def to_json(self) -> dict[str, Any]:
+        """Return `checkpoint`, `epochs` and `best`, with None for what is undefined."""
+        return {
+            "checkpoint": str(self.checkpoint),
+            "epochs": self.epochs,
+            "best": {k: None if math.isnan(v) else v for k, v in self.best.items()},
+        }
+
 
 def train(
     config: TrainingConfig,
@@ -105,11 +113,16 @@ def train(
     try:
         with FileLock(output / ".lock", timeout=0), _own_random_numbers(device):
             if restart:
-                (output / STATE).unlink(missing_ok=True)
-                shutil.rmtree(output / BEST, ignore_errors=True)
+                training_forget(output)
             return _Training(config, output, torch.device(device), watch).run()
     except Timeout:
         raise TrainingError(f"another process is training in {output}") from None
+
+
+def training_forget(output: Path) -> None:
+    """Remove what a training left in its folder, so that it begins anew; its log stays."""
+    (output / STATE).unlink(missing_ok=True)
+    shutil.rmtree(output / BEST, ignore_errors=True)
 
 
 def finished(output: Path) -> bool:
@@ -145,6 +158,7 @@ class _Training:
         self.per_epoch = self.data.train.n_batches(config.optimiser.batch_size)
         planned = config.optimiser.epochs * self.per_epoch
         self.n_planned = min(planned, config.optimiser.max_batches or planned)
+        self.progress.planned = self.n_planned
 
     def _weight_check(self) -> float:
         """Return what the sentence loss weighs at first, in nats a batch.
@@ -190,6 +204,7 @@ class _Training:
             parts, norm = self._learn(batch.to(self.device))
             progress.step += 1
             progress.batch += 1
+            progress.loss = float(parts.tokens_nll.detach()) / max(parts.n_tokens, 1)
             seconds = time.perf_counter() - started
             if bool(torch.isfinite(norm)):
                 window.add(parts, norm, waited, seconds)

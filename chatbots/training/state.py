@@ -40,6 +40,8 @@ class Progress:
         waited: seconds of these spent waiting for batches.
         skipped: batches left out because their gradient was not finite; they count as steps.
         finished: whether it ended by itself.
+        planned: batches it takes at most, over all epochs.
+        loss: of the newest batch, nats per token; NaN before the first.
     """
 
     step: int = 0
@@ -53,6 +55,8 @@ class Progress:
     waited: float = 0.0
     skipped: int = 0
     finished: bool = False
+    planned: int = 0
+    loss: float = float("nan")
 
 
 def state_write(

@@ -49,7 +49,19 @@ HELPERS = 32
 Follow = Callable[[JobBase], None]
 
 # Refusals whose message is for people; known by name, since their modules load heavy libraries.
-_TOLD = ("Refused", "UnknownName", "HybridError", "MetricUnavailable", "BotError")
+_TOLD = (
+    "BotError",
+    "CheckpointError",
+    "CorpusError",
+    "EncoderError",
+    "HybridError",
+    "MetricUnavailable",
+    "Refused",
+    "StateError",
+    "TrainingError",
+    "UnknownName",
+    "ValuesError",
+)
 
 
 class Stopped(Exception):
@@ -202,13 +214,18 @@ class _Beat:
     def __init__(self, write: Callable[..., bool], told: Callable[[], None]) -> None:
         self._write = write
         self._told = told
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, Any] = {}
         self._next = 0.0
 
     def __call__(
-        self, n_done: int | None = None, n_total: int | None = None, *, now: bool = False
+        self,
+        n_done: int | None = None,
+        n_total: int | None = None,
+        *,
+        note: str | None = None,
+        now: bool = False,
     ) -> None:
-        """Tell how much is done, and of how much where that was not known before.
+        """Tell how much is done, of how much where that was not known before, and what else there is to say.
 
         Raises:
             Stopped
@@ -217,6 +234,8 @@ class _Beat:
             self._counts["n_done"] = n_done
         if n_total is not None:
             self._counts["n_total"] = n_total
+        if note is not None:
+            self._counts["note"] = note
         if not now and time.monotonic() < self._next:
             return
         self._next = time.monotonic() + BEAT_EVERY_S

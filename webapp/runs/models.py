@@ -59,6 +59,13 @@ class JobBase(Held, TimeStamped):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     error = models.TextField(blank=True)
+    note = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text=_(
+            "What whoever is at work on it says besides how far it is: the loss of a training."
+        ),
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

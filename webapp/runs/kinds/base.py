@@ -44,7 +44,8 @@ class Work(Generic[J, P]):
         job: its row.
         asked: its payload.
         shard: the part to do, as planned; empty in `finish`.
-        beat: tells how much of the shard is done, and of how much where that was not known before. Call it often:
+        beat: tells how much of the shard is done, of how much where that was not known before, and by `note=` what
+            else pages show beside the job's progress. Call it often:
             it writes every other second at most, and raises `Stopped` when somebody stopped the job or took
             the shard over.
     """

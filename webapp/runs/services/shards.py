@@ -10,6 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from chatbots.storable import storable
 from webapp.runs.holders import free_rows, holder_end, holder_new
 from webapp.runs.kinds.base import ShardPlan
 from webapp.runs.models import JobBase, Shard, State
@@ -68,9 +69,14 @@ def shard_claim(*, job: JobBase) -> Shard | None:
 
 
 def shard_beat(
-    *, job: JobBase, shard: Shard, n_done: int | None = None, n_total: int | None = None
+    *,
+    job: JobBase,
+    shard: Shard,
+    n_done: int | None = None,
+    n_total: int | None = None,
+    note: str | None = None,
 ) -> bool:
-    """Give a sign of life and, if given, the progress.
+    """Give a sign of life and, if given, the progress and a note of the job.
 
     Returns:
         False if work must stop: somebody stopped the job, or took the shard.
@@ -84,6 +90,8 @@ def shard_beat(
     progress: dict[str, Any] = {}
     if told:
         progress["n_done"], progress["n_total"], _ = shard_counts(job)
+    if note is not None:
+        progress["note"] = storable(note, 200)
     return job_lives(rows_of(job), **progress)
 
 

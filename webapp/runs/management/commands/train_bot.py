@@ -1,20 +1,23 @@
-"""`train_bot CONFIG [--data FOLDER] [--base BASE] [--output FOLDER] [--restart] [--ship FOLDER]`: train a model.
+"""`train_bot CONFIG [--data FOLDER] [--base BASE] [--output FOLDER] [--restart] [--ship FOLDER | --enqueue]`.
 
-Called again, a stopped training goes on. A config that starts from the weights of another training finds that
-one's config beside its own, and trains it first.
+Trains a model, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training goes on. A
+config that starts from the weights of another training finds that one's config beside its own, and trains it first.
 """
 
 from __future__ import annotations
 
-import math
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from webapp.core.management.base import ConfabCommand
+from webapp.core.management.base import ConfabCommand, Usage
+from webapp.runs.services.jobs import job_create
+
+if TYPE_CHECKING:
+    from chatbots.training.config import TrainingConfig
 
 
 class Command(ConfabCommand):
@@ -49,6 +52,12 @@ class Command(ConfabCommand):
             help="afterwards write it there in half precision, in a folder of its name, with a model card",
         )
 
+        parser.add_argument(
+            "--enqueue",
+            action="store_true",
+            help="as a job: a worker that has the same folders trains, and has time for nothing else meanwhile",
+        )
+
     def run(self, **options: Any) -> dict[str, Any]:
         from chatbots.checkpoints import CheckpointError
         from chatbots.encoders.sentence import EncoderError
@@ -60,6 +69,12 @@ class Command(ConfabCommand):
 
         config = config_load(options["config"], options["data"], options["base"])
         before = config_before(options["config"], config)
+        if options["enqueue"]:
+            if options["ship"]:
+                raise Usage(
+                    "--enqueue and --ship exclude each other; once the job is done, --ship without --enqueue ships it"
+                )
+            return self._enqueue(config, before, options)
         output, device = options["output"], settings.CONFAB_DEVICE
         try:
             if before is not None and not finished(output / before.name):
@@ -84,12 +99,27 @@ class Command(ConfabCommand):
                 f"{config.optimiser.max_skipped})"
             )
         self._table = table_3([(config.model.upper(), version_name(config), result.best)])
-        return {
-            "checkpoint": str(result.checkpoint),
-            "epochs": result.epochs,
-            "best": {k: None if math.isnan(v) else v for k, v in result.best.items()},
+        return result.to_json()
+
+    def _enqueue(
+        self, config: TrainingConfig, before: TrainingConfig | None, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Ask for a job with the values of the configs: a worker reads no file of this process's folder for them."""
+        payload = {
+            "config": config.model_dump(mode="json"),
+            "before": before and before.model_dump(mode="json"),
+            "data": str(config.folder.resolve()),
+            "output": str(options["output"].resolve()),
+            "restart": options["restart"],
         }
+        job = job_create(kind="training", payload=payload)
+        return {"job": job.pk, "state": job.state}
 
     def present(self, result: dict[str, Any]) -> None:
+        if "job" in result:
+            self.stdout.write(
+                f"Job {result['job']} waits for a worker; /dashboard/jobs/training/{result['job']}/ shows how far it is."
+            )
+            return
         self.stdout.write(self._table)
         self.stdout.write(f"\n{result['checkpoint']} ({result['epochs']} epochs)")
