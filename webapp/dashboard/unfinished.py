@@ -40,4 +40,6 @@ def route_of(job: JobBase) -> tuple[str, list[object]]:
         return "dashboard:study_hybrid", [job.study.key]
     if job.kind == "export" and isinstance(job, Job) and job.study is not None:
         return "dashboard:study_export", [job.study.key]
+    if job.kind == "report" and isinstance(job, Job) and job.study is not None:
+        return "dashboard:study_report", [job.study.key]
     return "dashboard:job", [job.kind, job.pk]

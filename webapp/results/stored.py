@@ -7,7 +7,8 @@ What is computed at once costs less than looking for it would be worth; see `is_
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,11 +19,14 @@ from django.utils import timezone
 
 from chatbots.outside import Values
 from evaluation.storing import result_dump, result_load
+from webapp.core.errors import Refused
 from webapp.results.making import PARTS, Part
 from webapp.results.state import DataState, data_state
 from webapp.results.study_data import Facts, StudyData, study_data
+from webapp.runs.engine import job_do
 from webapp.runs.models import Job, State
-from webapp.runs.services.jobs import UNFINISHED, job_ask, job_cancel, job_key
+from webapp.runs.selectors.jobs import job_read, job_title
+from webapp.runs.services.jobs import UNFINISHED, job_ask, job_cancel, job_key, job_restart
 from webapp.runs.services.shards import shards_forget
 from webapp.studies.models import Study
 
@@ -35,6 +39,7 @@ DIRECT_BOTS = 6
 """Up to so many ratings of so many bots every result is there within the time that a page may compute."""
 KEPT = 2
 """So many results of a question are kept: of the newest states of the data."""
+_PAUSE_S = 0.5
 
 
 class Asked(Values):
@@ -159,6 +164,44 @@ def ask(question: Question, created_by: User | None = None) -> Job:
         study=question.study,
         created_by=created_by,
     )
+
+
+def stored_now(question: Question) -> Made | None:
+    """Return the stored result of the data as they are now; None where there is none."""
+    key = job_key(question.asked, question.state.digest)
+    job = question.jobs().filter(key=key, state=State.DONE).first()
+    return None if job is None else made_of(job)
+
+
+def made_now(question: Question, *, wait: Callable[[], None]) -> Made | None:
+    """Return the result of the data as they are now, which this process makes unless somebody is at it.
+
+    The row of its job is there before a rating is read, so that an erasure finds it. None without a rating.
+
+    Args:
+        wait: called twice a second while another process makes it; raises what ends the wait.
+
+    Raises:
+        Refused: it could not be made; with the reason.
+    """
+    if not question.state.n_ratings:
+        return None
+    if question.is_small:
+        data = data_of(question)
+        return None if data is None else make(question.part, data)
+    job = ask(question)
+    if job.state in (State.FAILED, State.CANCELLED):
+        job = job_restart(job=job, enqueue=True)
+    while not job.is_over:
+        job_do(job)
+        job = job_read(job)
+        if not job.is_over:
+            wait()
+            time.sleep(_PAUSE_S)
+    made = made_of(job) if job.state == State.DONE else None
+    if made is None:
+        raise Refused("not_made", f"{job_title(job)}: {job.error or 'stopped'}")
+    return made
 
 
 def newest_made(question: Question) -> tuple[Made, datetime | None] | None:

@@ -12,8 +12,11 @@ from django.utils.html import strip_tags
 
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.test_pages import addresses
+from tests.webapp.results.test_pages import body
 from webapp.conversations.models import Turn
 from webapp.dashboard.parts import SECTIONS
+from webapp.dashboard.report_files import report_ask
+from webapp.runs.engine import job_do
 from webapp.studies.models import Study
 
 COUNTED = (
@@ -57,10 +60,11 @@ def statistics_pages(study: Study) -> list[str]:
     parts = [
         reverse("dashboard:study_statistics_part", args=[study.key, part]) for part in SECTIONS
     ]
+    job_do(report_ask(study=study))
     return [*parts, reverse("dashboard:study_report_file", args=[study.key])]
 
 
 def read(client: Client, address: str) -> str:
     answer = client.get(address)
     assert answer.status_code == 200, address
-    return answer.content.decode()
+    return (body(answer) if answer.streaming else answer.content).decode()

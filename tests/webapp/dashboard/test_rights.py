@@ -25,6 +25,7 @@ TO_GET = {"imports": {Right.RUN}}
 TO_POST = {
     "theme": set(),
     "study_export": set(),
+    "study_report": set(),
     "imports": {Right.RUN},
     "study_statistics": {Right.RUN},
     "study_statistics_part": {Right.RUN},

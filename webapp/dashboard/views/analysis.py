@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    StreamingHttpResponse,
+)
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -22,9 +27,18 @@ from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
 from webapp.dashboard.parts import SECTIONS, point_part
 from webapp.dashboard.plots.bots import bots_figure
-from webapp.dashboard.report import report_html, report_of, report_steps
+from webapp.dashboard.report_files import (
+    KIND,
+    report_ask,
+    report_newest,
+    report_path,
+    report_state,
+    reports_of,
+)
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.views.answers import shown
+from webapp.dashboard.views.export import pieces_of, streamed
+from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
 from webapp.dashboard.wording.answers import answers_figure
 from webapp.dashboard.wording.comparisons import planning_table
@@ -32,9 +46,10 @@ from webapp.dashboard.wording.correlations import dimensions_figure
 from webapp.dashboard.wording.sections import NamedTable
 from webapp.ratings.bots import study_bots
 from webapp.ratings.summary import bot_summary
-from webapp.results.making import PARTS
 from webapp.results.state import analysed_counts
-from webapp.results.study_data import StudyFrame, study_data, study_frame
+from webapp.results.study_data import StudyFrame
+from webapp.runs.models import State
+from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store
@@ -239,12 +254,19 @@ def _store(request: HttpRequest, study: Study) -> str:
     return ""
 
 
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 @staff_only
 def report(request: HttpRequest, key: str) -> HttpResponse:
-    """Show what the report holds, and the button that makes it."""
-    study = study_of(key)
-    counts = analysed_counts(study, include_synthetic=synthetic_asked(request))
+    """Show what the report holds and the file that was made; POST lets a worker make one."""
+    study, synthetic = study_of(key), synthetic_asked(request)
+    if request.method == "POST":
+        report_ask(study=study, include_synthetic=synthetic, created_by=request.user)  # type: ignore[arg-type]
+        return redirect(reverse("dashboard:study_report", args=[key]) + _suffix(request))
+    jobs_settle()
+    newest = reports_of(study, include_synthetic=synthetic).first()
+    made = report_newest(study, include_synthetic=synthetic)
+    state = report_state(study, include_synthetic=synthetic).state
+    counts = analysed_counts(study, include_synthetic=synthetic)
     return study_page(
         request,
         "report.html",
@@ -253,24 +275,28 @@ def report(request: HttpRequest, key: str) -> HttpResponse:
         n_ratings=counts.n_ratings,
         n_measured=counts.n_measured,
         n_fits=counts.n_fits,
+        made=made,
+        is_current=made is not None and made.key.endswith(f":{state.digest}"),
+        n_since=max(counts.n_ratings - made.result["n_ratings"], 0) if made and made.result else 0,
+        running=job_context(newest, KIND) if newest is not None and not newest.is_over else None,
+        failed=newest if newest is not None and newest.state == State.FAILED else None,
     )
 
 
 @require_safe
 @staff_only
-def report_file(request: HttpRequest, key: str) -> HttpResponse:
-    """Send the report as `manage.py report` writes it."""
-    study = study_of(key)
-    data = study_data(study, include_synthetic=synthetic_asked(request))
-    if data is None:
-        raise Http404
-    frame = study_frame(study, data.facts, include_synthetic=synthetic_asked(request))
-    result = cache(lambda part: PARTS[part].make(data, None))
-    sections = [make() for _title, make in report_steps(frame, result)]
-    page = report_html(report_of(frame, result, sections))
+def report_file(request: HttpRequest, key: str) -> HttpResponseBase:
+    """Send the newest report that a worker made."""
+    job = report_newest(study_of(key), include_synthetic=synthetic_asked(request))
+    if job is None:
+        raise Http404(_("There is no report yet. Make one on the page of the report."))
+    try:
+        file = report_path(job).open("rb")
+    except FileNotFoundError:
+        raise Http404(_("This report is no longer kept. Make it again.")) from None
     # To be kept, not shown here: it brings its own policy, and the site's would take its style away.
-    return HttpResponse(
-        page,
+    return StreamingHttpResponse(
+        streamed(pieces_of(file)),
         content_type="text/html; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{key}-report.html"'},
     )

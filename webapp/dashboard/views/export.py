@@ -115,10 +115,11 @@ def made(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
         raise Http404(_("This file is no longer kept. Make it again.")) from None
     options = ExportOptions(include_private=job.payload["include_private"])
     exporter, file_format = exporter_get(job.payload["what"]), job.payload["format"]
-    return _sent(_pieces(file), key, exporter, options, file_format)
+    return _sent(pieces_of(file), key, exporter, options, file_format)
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
+def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a file in pieces, and close it."""
     with file:
         while piece := file.read(_PIECE_BYTES):
             yield piece
@@ -160,14 +161,14 @@ def _sent(
     file_format: Format,
 ) -> StreamingHttpResponse:
     """Send pieces of a file under the name of what is in it."""
-    response = StreamingHttpResponse(_each(pieces), content_type=CONTENT_TYPES[file_format])
+    response = StreamingHttpResponse(streamed(pieces), content_type=CONTENT_TYPES[file_format])
     name = f"{key}-{exporter.name}{'-private' if options.include_private else ''}"
     response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-async def _each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def streamed(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the pieces one after another; of a plain iterator the server would read all at once."""
     end = object()
     following = sync_to_async(next)

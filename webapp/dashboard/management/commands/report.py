@@ -14,6 +14,7 @@ from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.report import report_html, report_of, report_steps
 from webapp.ratings.bots import study_bots
 from webapp.results.making import PARTS, hybrid_json
+from webapp.results.stored import Question, stored_now
 from webapp.results.study_data import study_data, study_frame
 from webapp.runs.management.studies import study_named
 from webapp.runs.selectors.selfplay import run_by_id
@@ -70,7 +71,14 @@ class Command(ConfabCommand):
             raise LookupError(
                 f"study {study.key} has no ratings yet, so there is nothing to report"
             )
-        result = cache(lambda part: PARTS[part].make(data, run))
+        is_usual = run is None and own is None and not data.turned
+
+        @cache
+        def result(part: str) -> Any:
+            question = Question(study, part, include_synthetic=options["include_synthetic"])
+            stored = stored_now(question) if is_usual else None
+            return PARTS[part].make(data, run) if stored is None else stored.result
+
         if output is None:
             found = {part: result(part).to_json() for part in self.progress(list(PARTS))}
             return {"study": study.key, **found, "hybrid": hybrid_json(study)}

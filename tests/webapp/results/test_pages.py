@@ -1,0 +1,235 @@
+"""Pages of stored results: waiting, nobody at work, failed, an older result, done; and the report as a file."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.builders import make_staff
+from tests.webapp.dashboard.analysis.test_one_result import text_of
+from tests.webapp.results.test_stored import change
+from webapp.core.rights import Right
+from webapp.dashboard.report_files import report_path
+from webapp.ratings.models import Rating
+from webapp.results import stored
+from webapp.results.making import PARTS, Part
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job, State
+from webapp.studies.erasure import participants_erase
+from webapp.studies.models import Participant, Study
+
+PAGES = {
+    "study_bots": "Which bots",
+    "study_agreement": "How the answers spread",
+    "study_statistics": "Which bots can be told apart",
+    "study_statistics_part models": "What the ratings depend on",
+    "study_statistics_part raters": "Do raters agree?",
+    "study_statistics_part trajectories": "How conversations unfold",
+    "study_statistics_part correlations": "What moves together",
+}
+
+
+def address(study: Study, page: str) -> str:
+    route, *parts = page.split()
+    return reverse(f"dashboard:{route}", args=[study.key, *parts])
+
+
+def read(client: Client, where: str) -> str:
+    answer = client.get(where)
+    assert answer.status_code == 200
+    return text_of(answer.content.decode())
+
+
+def body(answer: Any) -> bytes:
+    """Return what is streamed."""
+
+    async def pieces() -> bytes:
+        return b"".join([piece async for piece in answer.streaming_content])
+
+    return async_to_sync(pieces)()
+
+
+def do_all() -> None:
+    for job in Job.objects.exclude(state=State.DONE):
+        job_do(job)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_waits_for_its_result_and_shows_the_same_as_at_once(
+    staff: Client, study: Study, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = address(study, page)
+    html = staff.get(where).content.decode()
+    assert "The result is being computed" in html
+    assert "64 ratings of 4 bots are more than a page computes at once" in html
+    assert "data-reload" in html
+    assert '<noscript><meta http-equiv="refresh"' in html
+    assert "No ratings yet" not in html
+    do_all()
+    waited = read(staff, where)
+    assert "being computed" not in waited
+    assert "refresh" not in waited
+    monkeypatch.setattr(stored, "DIRECT_RATINGS", 64)
+    assert read(staff, where) == waited
+    assert Job.objects.count() == 1
+
+
+def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> None:
+    where = address(study, "study_statistics")
+    assert "No worker" not in read(staff, where)
+    Job.objects.update(updated_at=timezone.now() - timedelta(minutes=1))
+    said = "No worker has taken it up, so probably none runs. `make run` starts one"
+    assert said in read(staff, where)
+    live = reverse("dashboard:job_live", args=["results", Job.objects.get().pk])
+    assert said in read(staff, live)
+
+
+def test_a_failure_is_told_with_a_button_for_who_may_run_things(
+    staff: Client, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: Any) -> None:
+        raise ArithmeticError("no <such> number")
+
+    real = PARTS["models"]
+    monkeypatch.setitem(PARTS, "models", Part(real.type, breaks))
+    where = address(study, "study_statistics_part models")
+    staff.get(where)
+    do_all()
+    html = staff.get(where).content.decode()
+    assert "The result could not be computed" in html
+    assert "no &lt;such&gt; number" in html
+    button = re.search(r'action="([^"]+go-on/)".*?name="next" value="([^"]+)"', html)
+    assert button is not None
+    reader = Client()
+    reader.force_login(make_staff(Right.READ, username="reader"))
+    assert "go-on" not in reader.get(where).content.decode()
+    assert reader.post(button[1]).status_code == 403
+    monkeypatch.setitem(PARTS, "models", real)
+    answer = staff.post(button[1], {"next": button[2]})
+    assert answer["Location"] == where
+    assert "The result is being computed" in read(staff, where)
+    do_all()
+    assert "What the ratings depend on" in read(staff, where)
+
+
+def test_an_older_result_says_that_it_is_one(staff: Client, study: Study) -> None:
+    where = address(study, "study_statistics_part models")
+    staff.get(where)
+    do_all()
+    current = read(staff, where)
+    rating = Rating.objects.filter(conversation__bot__bot_id="alpha")[0]
+    for name in ("a", "b"):
+        Rating.objects.create(
+            conversation=rating.conversation,
+            rubric=rating.rubric,
+            external_id=name,
+            answers={"quality": 1, "fluency": 1},
+            submitted_at=rating.submitted_at,
+        )
+    html = staff.get(where).content.decode()
+    assert "2 ratings have come since. It is being computed anew." in text_of(html)
+    assert "data-reload" not in html  # nothing changes under the reader's eyes
+    assert "48 ratings by" in text_of(html)
+    do_all()
+    live = reverse("dashboard:job_live", args=["results", Job.objects.order_by("-pk")[0].pk])
+    assert "Show the new result" in read(staff, live)
+    anew = read(staff, where)
+    assert "50 ratings by" in anew
+    assert "come since" not in anew + current
+
+
+def test_the_report_is_made_by_a_job_of_the_stored_results(
+    staff: Client, study: Study, django_capture_on_commit_callbacks: Any
+) -> None:
+    page, file = address(study, "study_report"), address(study, "study_report_file")
+    staff.get(address(study, "study_statistics"))
+    do_all()
+    kept = Job.objects.get().pk
+    assert staff.get(file).status_code == 404
+    assert staff.post(page)["Location"] == page
+    assert staff.post(page)["Location"] == page
+    job = Job.objects.get(kind="report")
+    assert "Report: analysed Waiting" in read(staff, page)
+    job_do(job)
+    job.refresh_from_db()
+    assert (job.state, job.n_done, job.error) == (State.DONE, 7, "")
+    assert Job.objects.filter(kind="results").count() == len(PARTS)
+    assert Job.objects.filter(pk=kept).exists()
+    path = report_path(job)
+    assert path.stat().st_mode & 0o077 == 0
+    assert "nothing has changed since" in read(staff, page)
+    assert "Make the report" not in read(staff, page)
+    answer = staff.get(file)
+    assert answer["Content-Disposition"] == 'attachment; filename="analysed-report.html"'
+    sent = body(answer)
+    assert sent.startswith(b"<!doctype html>")
+    assert sent == path.read_bytes()
+    for title in PAGES.values():
+        assert title in text_of(sent.decode()) or title == "Which bots"
+
+    change(study)
+    assert "the data have changed since" in read(staff, page)
+    staff.post(page)
+    with django_capture_on_commit_callbacks(execute=True):
+        do_all()
+    assert not path.exists()  # the newest one is enough
+    assert Job.objects.filter(kind="report").count() == 1
+    newest = report_path(Job.objects.get(kind="report"))
+    newest.unlink()  # had its time
+    assert "Make the report" in read(staff, page)
+    staff.post(page)
+    do_all()
+    assert report_path(Job.objects.get(kind="report")).is_file()
+
+
+def test_a_report_goes_with_a_person_and_with_the_study(
+    staff: Client, study: Study, django_capture_on_commit_callbacks: Any
+) -> None:
+    def made() -> Path:
+        staff.post(address(study, "study_report"))
+        do_all()
+        path = report_path(Job.objects.get(kind="report"))
+        assert path.is_file()
+        return path
+
+    path = made()
+    with django_capture_on_commit_callbacks(execute=True):
+        participants_erase(participants=Participant.objects.filter(study=study)[:1])
+    assert not path.exists()
+    assert not Job.objects.exists()
+    path = made()
+    with django_capture_on_commit_callbacks(execute=True):
+        study.delete()
+    assert not path.exists()
+
+
+def test_a_report_in_the_making_is_not_kept_when_somebody_is_erased(
+    staff: Client,
+    study: Study,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    from webapp.dashboard.kinds import report as kind
+
+    real = kind._page
+
+    def erases(*args: Any) -> bytes:
+        page = real(*args)
+        with django_capture_on_commit_callbacks(execute=True):
+            participants_erase(participants=Participant.objects.filter(study=study)[:1])
+        return page
+
+    monkeypatch.setattr(kind, "_page", erases)
+    staff.post(address(study, "study_report"))
+    job = Job.objects.get()
+    job_do(job)
+    assert not report_path(job).exists()
+    assert not Job.objects.filter(state=State.DONE).exists()

@@ -1,0 +1,1 @@
+"""Kinds of job of this app."""
