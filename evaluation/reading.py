@@ -35,6 +35,7 @@ _NO_DIMENSIONS = {
         "is_synthetic",
     ),
     *("comment", "submitted_at", "platform", "external_id", "completion_code"),
+    *("target", "turn", "item", "first", "second", "first_bot", "second_bot"),
 }
 """Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
 _TABLE_ENDINGS = (".csv", ".parquet")
@@ -166,6 +167,8 @@ def _of_tables(messages: pd.DataFrame, ratings: pd.DataFrame | None) -> tuple[Di
     if ratings is not None:
         dimensions = [name for name in ratings.columns if name not in _NO_DIMENSIONS]
         for row in ratings.to_dict("records"):
+            if row.get("target", "conversation") != "conversation":
+                continue  # of a turn, an item or a pair
             answers.setdefault(str(row["conversation"]), []).append(_rating(row, dimensions))
     dialogues = []
     numbered = messages.assign(turn=messages["turn"].astype(int))

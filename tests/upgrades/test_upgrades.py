@@ -45,6 +45,12 @@ def told_by(module: str, *args: Path, env: dict[str, str]) -> dict[str, Any]:
     return found
 
 
+def columns_of(rows: list[list[Any]], names: list[Any]) -> list[list[Any]]:
+    """Return these columns of a table alone: a later release may have more."""
+    places = [rows[0].index(name) for name in names]
+    return [[row[place] for place in places] for row in rows]
+
+
 @pytest.mark.parametrize("kept", RELEASES, ids=lambda path: path.name)
 def test_an_upgrade_loses_nothing(
     kept: Path, tmp_path: Path, empty_database: dict[str, str]
@@ -58,7 +64,7 @@ def test_an_upgrade_loses_nothing(
         before
     )
     for name, rows in before.items():
-        assert rows_of(tables / name) == rows, name
+        assert columns_of(rows_of(tables / name), rows[0]) == rows, name
     facts = json.loads((kept / "facts.json").read_text())
     for what, fact in facts.items():
         assert found["facts"][what] == fact, what

@@ -22,11 +22,11 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
 from webapp.ratings.bots import study_bots
-from webapp.ratings.selectors import raters_count, study_conversations
+from webapp.ratings.selectors import raters_count, ratings_counted, study_conversations
 from webapp.runs.models import MetricResult, SelfPlayRun
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import bots_beyond_cap
+from webapp.studies.selectors import bots_beyond_cap, judges_items
 
 _PILLS = {
     Study.State.DRAFT: "",
@@ -154,12 +154,13 @@ def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
     assigned = Task.objects.filter(participant__in=people).aggregate(
         over=Count("pk", filter=~Q(state=Task.State.OPEN)),
         left=Count("pk", filter=Q(state__in=gone)),
+        done=Count("pk", filter=Q(state=Task.State.COMPLETED)),
     )
     return StudyCards(
-        n_completed=counted["n"],
+        n_completed=assigned["done"] if judges_items(study) else counted["n"],
         n_wanted=study.values.quotas.n_conversations_wanted,
         n_people=people.count(),
-        n_raters=raters_count(conversations),
+        n_raters=raters_count(ratings_counted(study, include_synthetic=include_synthetic)),
         left_early=assigned["left"] / assigned["over"] if assigned["over"] else None,
         mean_exchanges=counted["mean"],
         median_s=statistics.median(durations) if durations else None,

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from webapp.conversations.models import Conversation
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+
+MODEL = "item__responses__0__model"
+"""The way from a rating to the model whose reply an item holds."""
+NO_MODEL = "(no model named)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,7 @@ class BotInfo:
 
 
 def study_bots(study: Study) -> dict[str, BotInfo]:
-    """Return every bot of the study and of its conversations, with its slot.
+    """Return every bot of the study, of its conversations and of items that are judged, with its slot.
 
     The study's own order comes first; bots met only in the data follow by name. Controls are those
     registered so and those that the study's own table of bots calls so.
@@ -32,7 +37,8 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
         .order_by("bot__bot_id")
         .distinct()
     }
-    ids = list(dict.fromkeys([*study.bots, *sorted(seen)]))
+    known = {*seen, *_models(study)} if judges_items(study) else set(seen)
+    ids = list(dict.fromkeys([*study.bots, *sorted(known)]))
     registered = _registered(set(ids) - set(seen))
     marked = BotColumns.from_json(study.bot_columns).control
     bots = {}
@@ -43,6 +49,12 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
             title, control = row["bot__title"], row["bot__is_control"]
         bots[bot_id] = BotInfo(bot_id, title or bot_id, slot, control or bot_id in marked)
     return bots
+
+
+def _models(study: Study) -> set[str]:
+    """Return what gave the replies that the study's items hold."""
+    found = study.items.order_by().values_list("responses__0__model", flat=True).distinct()
+    return {model or NO_MODEL for model in found}
 
 
 def _registered(ids: set[str]) -> dict[str, tuple[str, bool]]:

@@ -13,10 +13,11 @@ from django.utils.translation import gettext as _
 
 from evaluation.ratings import MEAN_KEY, Dimension, Ratings, headline
 from webapp.conversations.models import Conversation
-from webapp.ratings.bots import study_bots
+from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension as Question
-from webapp.studies.models import Participant, Rubric, Study
+from webapp.studies.models import Outcome, Participant, Rubric, Study
+from webapp.studies.selectors import judges_items
 
 
 def rating_for(conversation: Conversation, participant: Participant) -> Rating | None:
@@ -47,10 +48,27 @@ def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
     return with_person(Rating.objects.all()).filter(Q(person__in=people.values("pk")) | of_theirs)
 
 
-def raters_count(conversations: QuerySet[Conversation]) -> int:
-    """Return how many people rated one of these conversations: `Ratings.n_raters`, counted by the database."""
-    rated = with_person(Rating.objects.filter(conversation__in=conversations))
-    return rated.aggregate(n=Count("person", distinct=True))["n"]
+def raters_count(ratings: QuerySet[Rating]) -> int:
+    """Return how many people gave these ratings: `Ratings.n_raters`, counted by the database."""
+    return with_person(ratings).aggregate(n=Count("person", distinct=True))["n"]
+
+
+def ratings_counted(
+    study: Study, *, include_synthetic: bool = False, include_failed: bool = False
+) -> QuerySet[Rating]:
+    """Return the ratings that count for the study's numbers: of its conversations, or of its items.
+
+    Of a task that was left half-way what was judged counts; what was withdrawn does not. Pairs are
+    comparisons and rate no bot by itself; nor does an item with several replies.
+    """
+    if not judges_items(study):
+        conversations = study_conversations(
+            study, include_synthetic=include_synthetic, include_failed=include_failed
+        )
+        return Rating.objects.filter(conversation__in=conversations)
+    found = Rating.objects.filter(item__study=study, item__responses__1__isnull=True)
+    found = found.exclude(task__outcome=Outcome.WITHDRAWN)
+    return found if include_synthetic else found.filter(participant__is_synthetic=False)
 
 
 def study_conversations(
@@ -133,7 +151,7 @@ def study_ratings(
     earlier_questions: bool = False,
     only: Sequence[str] | None = None,
 ) -> Ratings:
-    """Read all ratings of a study's conversations.
+    """Read all ratings of a study's conversations, or of its items where those are judged (`ratings_counted`).
 
     Args:
         include_synthetic: also those of scripted participants.
@@ -143,19 +161,19 @@ def study_ratings(
         only: ids of conversations, a few hundred at most; then the ratings of these and no others are read.
     """
     if only is None:
-        conversations = study_conversations(
+        ratings = ratings_counted(
             study, include_synthetic=include_synthetic, include_failed=include_failed
         )
     else:
-        conversations = Conversation.objects.filter(study=study, pk__in=only)
-    ratings = Rating.objects.filter(conversation__in=conversations)
-    if exclude_bots:
-        ratings = ratings.exclude(conversation__bot__bot_id__in=list(exclude_bots))
-    rows = list(
-        with_person(ratings)
-        .order_by("pk")
-        .values_list("conversation_id", "conversation__bot__bot_id", "person", "answers")  # type: ignore[misc]
+        ratings = Rating.objects.filter(conversation__study=study, conversation__in=only)
+    of_items = judges_items(study)
+    what = ("item__key", MODEL) if of_items else ("conversation_id", "conversation__bot__bot_id")
+    rows: list[Any] = list(
+        with_person(ratings).order_by("pk").values_list(*what, "person", "answers")
     )
+    if of_items:
+        rows = [(key, model or NO_MODEL, *rest) for key, model, *rest in rows]
+    rows = [row for row in rows if row[1] not in exclude_bots]
     dimensions = study_dimensions(study)
     if earlier_questions:
         dimensions += _earlier(ratings, {dimension.key for dimension in dimensions})

@@ -9,22 +9,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from evaluation.ratings import Dimension
 from evaluation.reasons import Reason
 from evaluation.stats.bootstrap import Interval
 from webapp.conversations.models import Conversation, Turn
-from webapp.ratings.bots import BotInfo, study_bots
+from webapp.ratings.bots import MODEL, NO_MODEL, BotInfo, study_bots
+from webapp.ratings.models import Rating
 from webapp.ratings.selectors import (
     as_counted,
     dimensions_led,
+    ratings_counted,
     study_conversations,
     study_dimensions,
     study_ratings,
     study_whole,
 )
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
+from webapp.studies.selectors import judges_items
 
 if TYPE_CHECKING:
     from evaluation.analysis.comparisons import BotMeans, Comparisons
@@ -34,7 +37,7 @@ _NO_RATING = Reason("no_rating_yet", "no rating yet")
 
 @dataclass(frozen=True, slots=True)
 class BotSummary:
-    """One bot's ratings and votes."""
+    """One bot's ratings and votes; where items are judged, `n_conversations` is how many of its items were."""
 
     bot: BotInfo
     n_conversations: int
@@ -84,10 +87,10 @@ def bot_summary(
     conversations = study_conversations(
         study, include_synthetic=include_synthetic, include_failed=include_failed
     )
-    counts = {
-        row["bot__bot_id"]: row["n"]
-        for row in conversations.values("bot__bot_id").annotate(n=Count("pk"))
-    }
+    rated = ratings_counted(
+        study, include_synthetic=include_synthetic, include_failed=include_failed
+    )
+    counts = _counts(study, conversations, rated)
     votes: dict[str, dict[str, int]] = {
         row["conversation__bot__bot_id"]: row  # type: ignore[misc]
         for row in Turn.objects.filter(conversation__in=conversations, speaker=Turn.Speaker.BOT)
@@ -98,6 +101,10 @@ def bot_summary(
         )
     }
     n_synthetic = Conversation.objects.filter(study=study, is_synthetic=True).count()
+    if judges_items(study):
+        n_synthetic = Task.objects.filter(
+            participant__study=study, participant__is_synthetic=True
+        ).count()
     if found is None:
         found = _results(study, include_synthetic, include_failed)
     means, compared = found or (None, None)
@@ -122,6 +129,16 @@ def bot_summary(
         means=means,
         compared=compared,
     )
+
+
+def _counts(
+    study: Study, conversations: QuerySet[Conversation], rated: QuerySet[Rating]
+) -> dict[str, int]:
+    """Return how many conversations each bot has, or how many judged items each model."""
+    if judges_items(study):
+        found = rated.order_by().values_list(MODEL).annotate(n=Count("item", distinct=True))
+        return {model or NO_MODEL: n for model, n in found}
+    return dict(conversations.order_by().values_list("bot__bot_id").annotate(n=Count("pk")))
 
 
 def _rank(summary: BotSummary, dimensions: Sequence[Dimension]) -> tuple[float, str, int]:

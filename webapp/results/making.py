@@ -42,6 +42,7 @@ from webapp.runs.selectors.frames import metric_frame
 from webapp.runs.selectors.metrics import metric_titles
 from webapp.runs.selectors.selfplay import run_with_metrics
 from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
 
 TRAITS = ("EI", "persona")
 """Factors whose levels are compared turn by turn, the first that the bots carry."""
@@ -90,7 +91,8 @@ def study_trajectories(data: StudyData) -> StudyTrajectories:
 
 def _trajectories(data: StudyData, kind: Kind) -> TrajectoryResult:
     grouping = _grouping(data, kind)
-    if len(grouping.groups) < 2:
+    # Items that were judged have no course.
+    if len(grouping.groups) < 2 or judges_items(data.study):
         return TrajectoryResult(grouping, ())
     values = turn_values(data.conversations, grouping.conversations, MEASURES[kind])
     return trajectories(grouping, values, MEASURES[kind])

@@ -11,11 +11,12 @@ from django.db.models import Count, Max
 
 from chatbots.identity import canonical_json
 from chatbots.release import release
-from webapp.ratings.models import Rating
-from webapp.ratings.selectors import study_conversations
+from webapp.ratings.bots import study_bots
+from webapp.ratings.selectors import ratings_counted, study_conversations
 from webapp.runs.models import MetricResult, MetricRun, SelfPlayRun, State
 from webapp.runs.selectors.fits import fit_leading
 from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
 
 Reads = Literal["metrics", "runs"]
 """What a result is made of beside the ratings: metrics of rated chats; self-play and the hybrid fit."""
@@ -48,7 +49,7 @@ def analysed_counts(study: Study, *, include_synthetic: bool = False) -> Analyse
     """Return how much there is to analyse."""
     chats = study_conversations(study, include_synthetic=include_synthetic)
     return Analysed(
-        n_ratings=Rating.objects.filter(conversation__in=chats).count(),
+        n_ratings=ratings_counted(study, include_synthetic=include_synthetic).count(),
         n_measured=MetricResult.objects.filter(conversation__in=chats).count(),
         n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
     )
@@ -69,9 +70,9 @@ def data_state(
     chats = study_conversations(
         study, include_synthetic=include_synthetic, include_failed=include_failed
     )
-    rated = Rating.objects.filter(conversation__in=chats).aggregate(
-        n=Count("pk"), newest=Max("updated_at")
-    )
+    rated = ratings_counted(
+        study, include_synthetic=include_synthetic, include_failed=include_failed
+    ).aggregate(n=Count("pk"), newest=Max("updated_at"), changed=Max("item__updated_at"))
     talked = chats.aggregate(
         n=Count("pk"), newest=Max("updated_at"), n_bots=Count("bot__bot_id", distinct=True)
     )
@@ -95,7 +96,8 @@ def data_state(
             MetricRun.objects.filter(study=None).aggregate(Count("pk"), Max("ended_at")),
         ]
     digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
-    return DataState(rated["n"], talked["n_bots"], digest)
+    n_bots = len(study_bots(study)) if judges_items(study) else talked["n_bots"]
+    return DataState(rated["n"], n_bots, digest)
 
 
 def _plain(parts: object) -> object:

@@ -50,6 +50,11 @@ def rubric_is_fixed(rubric: Rubric) -> bool:
     return rubric.frozen_at is not None or people.exists()
 
 
+def judges_items(study: Study) -> bool:
+    """Tell whether people judge the study's items, so that its ratings are those of items."""
+    return study.protocol in protocols and protocols.get(study.protocol).gives == "items"
+
+
 def study_refusal(study: Study, participant: Participant | None) -> Refused | None:
     """Say why nobody, or this participant, can start a new task now; None if they can."""
     if study.state == Study.State.PAUSED:
@@ -62,7 +67,7 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
         limit = study.values.quotas.max_conversations_per_participant
         n_done = participant.tasks.filter(state=Task.State.COMPLETED).count()
         is_at_limit = bool(limit and n_done >= limit)
-        if protocols.get(study.protocol).gives == "items":
+        if judges_items(study):
             if is_at_limit or not items_unseen(study, participant).exists():
                 return Refused("all_rated", _("You have already judged everything there is."))
         elif is_at_limit or (study.bots and set(study.bots) <= bots_met(participant)):

@@ -23,6 +23,7 @@ from webapp.studies.items import item_add
 from webapp.studies.models import Participant, Rubric, Slot, Study, StudyVersion, Task
 from webapp.studies.protocols.base import Draw, Progress, SlotPlan, Step, TaskPlan, protocols
 from webapp.studies.services import task_open
+from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
 pytestmark = pytest.mark.django_db
 ANSWERS: dict[str, float] = dict.fromkeys(
@@ -235,3 +236,32 @@ def test_the_database_takes_one_target_a_rating_and_one_rating_a_target(study: S
     for target in ({"turn": turn}, {"item": alone.item}, {"first": left, "second": right}):
         assert not refused(**target)
         assert refused(**target)
+
+
+def test_pairs_and_turns_are_exported_with_what_they_are_about(study: Study) -> None:
+    task = task_open(participant=make_participant(study))
+    left, right, alone = slots_of(task)
+    turn = Turn.objects.filter(conversation=left.conversation_id, speaker="bot")[0]
+    rating_add(task=task, target=turn, answers=ANSWERS)
+    rating_add(task=task, target=(left, right), answers=ANSWERS)
+    rating_add(task=task, target=alone.item, answers=ANSWERS)
+    exporter, options = exporter_get("ratings"), ExportOptions(include_private=True)
+    names = [column.name for column in exporter.columns(study, options)]
+    rows = [dict(zip(names, row, strict=True)) for row in exporter.rows(study, options)]
+    of = {row["target"]: row for row in rows}
+    assert [row["target"] for row in rows] == ["conversation"] * 3 + ["turn", "pair", "item"]
+    assert (of["turn"]["conversation"], of["turn"]["turn"]) == (
+        str(left.conversation_id),
+        turn.index,
+    )
+    assert (of["pair"]["first"], of["pair"]["second"]) == (
+        str(left.conversation_id),
+        str(right.conversation_id),
+    )
+    assert of["pair"]["first_bot"] == left.conversation.bot.bot_id
+    assert (of["pair"]["conversation"], of["pair"]["bot"]) == (None, None)
+    assert (of["item"]["item"], of["item"]["bot"]) == (alone.item.key, "m")
+    task.refresh_from_db()
+    assert {of[what]["completion_code"] for what in ("turn", "pair", "item")} == {
+        task.completion_code
+    }

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.ratings.models import Rating
-from webapp.ratings.selectors import raters_count, study_conversations, study_ratings, study_whole
+from webapp.ratings.selectors import raters_count, ratings_counted, study_ratings, study_whole
 from webapp.ratings.summary import bot_summary
 from webapp.studies.models import Dimension, Study
 from webapp.studies.services import rubric_new_version
@@ -53,5 +53,5 @@ def test_the_rater_of_a_second_rating_is_known_by_name_and_slots_are_nobody(tmp_
     assert Rating.objects.filter(participant=None).count() == 2
     assert ratings.named.tolist() == [True, True, False]
     assert len(set(ratings.unit[:2])) == 1
-    assert ratings.n_raters == raters_count(study_conversations(study)) == 1
+    assert ratings.n_raters == raters_count(ratings_counted(study)) == 1
     assert study_whole(study) == ratings.headline == ("fun",)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.studies.completion import completion_shown
-from webapp.studies.models import Dimension, Outcome, Study
+from webapp.studies.models import Dimension, Item, Outcome, Slot, Study
 from webapp.transfer.exporters.base import (
     CHUNK,
     STUDY_COLUMNS,
@@ -37,6 +38,32 @@ _AFTER = (
     ExportColumn("comment", "text", "The rater's free comment."),
     ExportColumn("submitted_at", "time", "When the rating was submitted, or imported."),
 )
+_TARGET = (
+    ExportColumn(
+        "target",
+        "text",
+        "What was rated: conversation, turn, item or pair. Of a pair conversation and bot are empty.",
+    ),
+    ExportColumn("turn", "integer", "Number of the rated turn in the conversation, from 0."),
+    ExportColumn("item", "text", "Name of the rated item; bot is then the model of its reply."),
+    ExportColumn("first", "text", "First of a pair: id of a conversation, or name of an item."),
+    ExportColumn("second", "text", "Second of a pair."),
+    ExportColumn("first_bot", "text", "Bot or model of the first of a pair."),
+    ExportColumn("second_bot", "text", "Bot or model of the second of a pair."),
+)
+_RELATED = (
+    "conversation__bot",
+    "conversation__slot__task",
+    "turn__conversation__bot",
+    "item",
+    "participant",
+    "task",
+    *(
+        f"{place}__{what}"
+        for place in ("first", "second")
+        for what in ("item", "conversation__bot", "chat__bot")
+    ),
+)
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
     ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
@@ -52,65 +79,36 @@ class Ratings:
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         dimensions = [column for _, column in self._dimensions(study)]
-        return [*_BEFORE, *dimensions, *_AFTER, *(_PRIVATE if options.include_private else ())]
+        private = _PRIVATE if options.include_private else ()
+        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET]
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        return Rating.objects.filter(included(study, options, prefix="conversation__")).count()
+        return _included(study, options).count()
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
-        ratings = Rating.objects.filter(included(study, options, prefix="conversation__"))
-        fields = [
-            "id",
-            "conversation_id",
-            "conversation__bot__bot_id",
-            "conversation__bot__key",
-            "rater",
-            "participant_id",
-            "conversation__n_exchanges",
-            "conversation__is_synthetic",
-            "answers",
-            "comment",
-            "submitted_at",
-        ]
-        if options.include_private:
-            fields += [
-                "participant__platform",
-                "participant__external_id",
-                "conversation__slot__task__completion_code",
-            ]
-        found = ratings.order_by("id").values_list(*fields)
-        for (
-            number,
-            conversation_id,
-            bot,
-            bot_version,
-            rater,
-            participant_id,
-            n_exchanges,
-            is_synthetic,
-            answers,
-            comment,
-            submitted_at,
-            *private,
-        ) in found.iterator(chunk_size=CHUNK):
+        found = _included(study, options).select_related(*_RELATED).order_by("id")
+        for rating in found.iterator(chunk_size=CHUNK):
+            chat = rating.conversation or (rating.turn and rating.turn.conversation)
+            person = rating.participant
             yield [
-                number,
-                str(conversation_id),
-                bot,
-                bot_version,
-                rater_of(rater, participant_id),
-                n_exchanges,
+                rating.pk,
+                str(chat.pk) if chat else None,
+                chat.bot.bot_id if chat else _models(rating.item),
+                chat.bot.key if chat else None,
+                rater_of(rating.rater, rating.participant_id),
+                chat.n_exchanges if chat else None,
                 study.key,
-                is_synthetic,
-                *(answers.get(key) for key in keys),
-                comment,
-                submitted_at,
-                *(_private_cells(study, *private) if private else ()),
+                chat.is_synthetic if chat else bool(person and person.is_synthetic),
+                *(rating.answers.get(key) for key in keys),
+                rating.comment,
+                rating.submitted_at,
+                *(_private_cells(study, rating) if options.include_private else ()),
+                *_target_cells(rating),
             ]
 
     def _dimensions(self, study: Study) -> list[tuple[str, ExportColumn]]:
-        taken = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE)}
+        taken = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET)}
         found = []
         seen: set[str] = set()
         for dimension in _dimensions_of(study):
@@ -130,7 +128,12 @@ class Ratings:
 
 def _dimensions_of(study: Study) -> list[Dimension]:
     """Return the questions of the study's rubric, then those of versions that were answered before."""
-    answered = Rating.objects.filter(conversation__study=study).values("rubric")
+    of_study = (
+        Q(conversation__study=study)
+        | Q(turn__conversation__study=study)
+        | Q(task__participant__study=study)
+    )
+    answered = Rating.objects.filter(of_study).values("rubric")
     found = Dimension.objects.filter(Q(rubric__in=answered) | Q(rubric=study.rubric_id))
     return sorted(
         found.select_related("rubric"),
@@ -138,11 +141,65 @@ def _dimensions_of(study: Study) -> list[Dimension]:
     )
 
 
-def _private_cells(
-    study: Study, platform: str | None, external_id: str | None, own_code: str | None
-) -> tuple[str | None, str | None, str | None]:
+def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
+    """Return the ratings of the table; of conversations and turns those whose conversation is included."""
+    judged = Q(task__participant__study=study) & ~Q(task__outcome=Outcome.WITHDRAWN)
+    judged &= Q(item__isnull=False) | Q(first__isnull=False)
+    if not options.include_synthetic:
+        judged &= Q(participant__is_synthetic=False)
+    return Rating.objects.filter(
+        included(study, options, prefix="conversation__")
+        | included(study, options, prefix="turn__conversation__")
+        | judged
+    )
+
+
+def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None, str | None]:
     """Return the person's ids on the platform that sent them, and the code they were shown after rating."""
+    person = rating.participant
+    task = rating.task
+    if task is None and rating.conversation is not None:
+        task = rating.conversation.task
+    own_code = task.completion_code if task else None
+    platform = person.platform if person else None
     shown = completion_shown(
         study=study, platform=platform or "", outcome=Outcome.RATED, own_code=own_code or ""
     )
-    return platform, external_id, shown.code if own_code else None
+    return platform, person.external_id if person else None, shown.code if own_code else None
+
+
+def _target_cells(rating: Rating) -> tuple[Any, ...]:
+    if rating.first is not None and rating.second is not None:
+        pair = (rating.first, rating.second)
+        return "pair", None, None, *map(_looked_at, pair), *map(_bot_of, pair)
+    nothing = (None, None, None, None)
+    if rating.item is not None:
+        return "item", None, rating.item.key, *nothing
+    if rating.turn is not None:
+        return "turn", rating.turn.index, None, *nothing
+    return "conversation", None, None, *nothing
+
+
+def _looked_at(slot: Slot) -> str | None:
+    if slot.item is not None:
+        return slot.item.key
+    chat = _chat_of(slot)
+    return str(chat.pk) if chat else None
+
+
+def _bot_of(slot: Slot) -> str | None:
+    if slot.item is not None:
+        return _models(slot.item)
+    chat = _chat_of(slot)
+    return chat.bot.bot_id if chat else slot.bot_id or None
+
+
+def _chat_of(slot: Slot) -> Conversation | None:
+    return slot.conversation or getattr(slot, "chat", None)
+
+
+def _models(item: Item | None) -> str | None:
+    """Return what gave the item's reply, or its replies in their order."""
+    if item is None:
+        return None
+    return " ".join(response.get("model") or "" for response in item.responses).strip()
