@@ -34,6 +34,11 @@ def span(low: float | None, high: float | None, digits: int = 2, *, shares: bool
     return f"[{printed(low, digits)}, {printed(high, digits)}]"
 
 
+def digits_for(low: float, high: float) -> int:
+    """Return how many decimals make sense on a scale: two up to 1 … 10, one on 0 … 100."""
+    return 1 if high - low > 20 else 2
+
+
 def probability(p: float | None) -> str:
     """Print a p-value, `p = .031` or `p < .001`."""
     if p is None or not math.isfinite(p):

@@ -15,12 +15,15 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from evaluation.analysis.tables import number_or_reason, text_table
-from evaluation.printing import figure, probability, span
+from evaluation.plots.differences import Differences, Rated, differences_drawing
+from evaluation.plots.plot import Plot
+from evaluation.printing import digits_for, figure, probability, span
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise
 from evaluation.stats.sample_size import PairPlan, plan_from_ratings
 from evaluation.storing import BY_TUPLE
+from evaluation.wording import counted
 
 LEVEL = 0.90
 """Of the intervals of means."""
@@ -125,7 +128,7 @@ def bot_means(ratings: Ratings, *, level: float = LEVEL) -> BotMeans:
     return BotMeans(level, n_ratings, rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparisons:
     """Every pair of bots by one dimension.
 
@@ -251,6 +254,29 @@ class Comparisons:
             **number_or_reason(pair.reason),
             **({} if plan is None else {"need": self.need(pair), "raters_needed": plan.needed}),
         }
+
+    def plot(self) -> Plot:
+        """Draw every bot against every other, best first, as the page of comparisons does.
+
+        Raises:
+            ValueError: with fewer than two rated bots.
+        """
+        bots = [*self.order, *self.controls]
+        if len(bots) < 2:
+            raise ValueError(f"{counted(len(bots), 'bot')} is rated, so there is nothing to draw")
+        slots = {bot: slot for slot, bot in enumerate(sorted(bots), start=1)}
+        rated = [Rated(bot, bot, slots[bot], bot in self.controls) for bot in bots]
+        pairs = {(pair.a, pair.b): pair for pair in self.pairs}
+        digits = digits_for(self.dimension.low, self.dimension.high)
+        name = f"Differences between the means of {counted(len(bots), 'bot')}, row minus column."
+        drawn = Differences(pairs, digits, why=lambda reason: str(reason or ""))
+        return Plot.of(differences_drawing(rated, rated, drawn, name=name))
+
+    def __repr__(self) -> str:
+        return (
+            f"Comparisons of {counted(len(self.order) + len(self.controls), 'bot')} by {self.dimension.key}: "
+            f"{self.n_told_apart} of {counted(self.n_pairs, 'pair')} told apart"
+        )
 
     def summary(self) -> str:
         """Return a table for a terminal."""

@@ -10,6 +10,11 @@ _COLOURS = (
     "#3a4cc8", "#a55c15", "#0d7b7b", "#cf1d14", "#93308f", "#1f77ab", "#4c6a30", "#2b3a2a",
 )  # fmt: skip
 """Of the bots' slots, as on the pages."""
+_DIVERGING = (
+    "#8f4708", "#c5752d", "#e5ac74", "#f6dcc0", "#f3f3f0", "#cfddf1", "#8fb1e0", "#4572be", "#1d4e9e",
+)  # fmt: skip
+"""From far below to far above, as on the pages; the outermost have white numbers."""
+_WHITE_ON = (1, 8, 9)
 _STYLE = (
     "svg{background:#fff}"
     "text{font:13px system-ui,sans-serif;fill:#16211f}"
@@ -22,7 +27,10 @@ _STYLE = (
     ".tile-number{fill:#fff;font:700 11px sans-serif}"
     ".weight{fill:#0b6459}.weight-span{stroke:#0b6459;stroke-width:2.5}"
     ".weight.hollow{fill:#fff;stroke:#52605c;stroke-width:2}.weight-span.hollow{stroke:#52605c}"
+    ".step.div-none,.cell-self{fill:none;stroke:#dbe2df}.step-text{text-anchor:middle}"
     + "".join(f".bot-{slot}{{--mark:{colour}}}" for slot, colour in enumerate(_COLOURS, start=1))
+    + "".join(f".step.div-{n}{{fill:{colour}}}" for n, colour in enumerate(_DIVERGING, start=1))
+    + "".join(f".step-text.div-{n}{{fill:#fff}}" for n in _WHITE_ON)
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -17,6 +18,7 @@ from evaluation.analysis.models import rating_models
 from evaluation.analysis.raters import analyse_raters
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import fit_hybrid
+from evaluation.printing import figure
 from tests.conftest import ROOT
 
 
@@ -196,6 +198,13 @@ def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
     assert worst is not None
     assert worst.difference == pytest.approx(means["bot-0"] - means["bot-3"])
     assert "bot-3" in found.summary()
+    assert repr(found) == "Comparisons of 4 bots by quality: 5 of 6 pairs told apart"
+    svg = found.plot().svg
+    assert svg.startswith("<svg")
+    drawn = re.findall(r'aria-label="(bot-\d) − (bot-\d)\s(\S+)', svg)
+    assert len(drawn) == 2 * found.n_pairs
+    for a, b, number in drawn:
+        assert number == figure(means[a] - means[b], 2)
     with pytest.raises(ValueError, match="beauty"):
         confab.compare(study, "beauty")
     with pytest.raises(ValueError, match="has no ratings"):

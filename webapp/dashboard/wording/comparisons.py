@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons
 from evaluation.analysis.planning import RaterPlan
-from evaluation.printing import figure, percent, share
+from evaluation.printing import digits_for, figure, percent, share
 from evaluation.ratings import MEAN_KEY
 from webapp.dashboard import counts
 from webapp.dashboard.plots.bots import bots_figure
@@ -19,7 +19,6 @@ from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
     count_cell,
-    digits_for,
     number_cell,
     span_cell,
     two_digits,

@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 
 from evaluation.analysis.findings import Finding
 from evaluation.analysis.models import BOT, FactorialModel, RatingModels
-from evaluation.printing import figure, percent, probability, share
+from evaluation.printing import digits_for, figure, percent, probability, share
 from evaluation.ratings import Dimension
 from evaluation.stats.anova import Anova, Term
 from evaluation.stats.mixed import MixedModel
@@ -21,7 +21,6 @@ from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
     count_cell,
-    digits_for,
     listed,
     number_cell,
     p_cell,

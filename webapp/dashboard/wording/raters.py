@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from evaluation.analysis.agreement import Coefficient, RaterAgreement
 from evaluation.analysis.raters import LEVEL, OwnScales, RaterAnalysis, Screening
-from evaluation.printing import percent, share, span
+from evaluation.printing import digits_for, percent, share, span
 from evaluation.ratings import Dimension
 from evaluation.stats.rater_filters import Verdict
 from webapp.dashboard import counts
@@ -19,7 +19,6 @@ from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
     count_cell,
-    digits_for,
     number_cell,
     share_cell,
     span_cell,

@@ -84,11 +84,6 @@ def p_cell(p: float | None, why: str | None = "") -> Cell:
     return Cell(shown, why=(why or "") if p is None else "", raw=(p,))
 
 
-def digits_for(low: float, high: float) -> int:
-    """Return how many decimals make sense on a scale: two up to 1 … 10, one on 0 … 100."""
-    return 1 if high - low > 20 else 2
-
-
 def listed(names: Sequence[str]) -> str:
     """Join names to a list in words, `A, B and C`."""
     if len(names) < 2:

@@ -11,13 +11,13 @@ from django.utils.translation import gettext as _
 from evaluation.analysis.trajectories import SEED, Contrast, Grouping, Measure, TrajectoryResult
 from evaluation.columns import Column
 from evaluation.metrics.registry import metric_list
-from evaluation.printing import figure, share, span
+from evaluation.printing import digits_for, figure, share, span
 from evaluation.ratings import Dimension
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
 from webapp.dashboard.plots.lines import Group, Panel, lines_figure
 from webapp.dashboard.wording.reasons import said
-from webapp.dashboard.wording.sections import NamedTable, Section, digits_for, listed, number_cell
+from webapp.dashboard.wording.sections import NamedTable, Section, listed, number_cell
 from webapp.ratings.bots import BotInfo
 from webapp.runs.selectors.courses import VOTES
 

@@ -1,0 +1,99 @@
+"""What the compose file and the Dockerfile start, copy and ask for is there: nothing of it can be built in the tests."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from typing import Any, get_args
+
+import pytest
+import yaml
+from django.core.management import get_commands
+
+from tests.architecture.source import ROOT, modules
+from webapp.runs.kinds.base import Queue
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+PROFILES = ("cpu", "gpu")
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    return compose["services"]
+
+
+def words(command: Any) -> list[str]:
+    return command.split() if isinstance(command, str) else [str(word) for word in command]
+
+
+def started(services: dict[str, Any]) -> list[list[str]]:
+    """Return the commands of Confab's own services, their health checks and the image's."""
+    ours = [s for s in services.values() if str(s.get("image", "")).startswith("confab")]
+    found = [words(s["command"]) for s in ours if "command" in s]
+    found += [
+        words(s["healthcheck"]["test"])[1:] for s in ours if "test" in s.get("healthcheck", {})
+    ]
+    found += [
+        json.loads(line) for line in re.findall(r"CMD (\[.*?\])", DOCKERFILE.replace("\\\n", ""))
+    ]
+    return [words(" ".join(command)) for command in found]
+
+
+def test_every_command_exists_and_every_file_is_there(services: dict[str, Any]) -> None:
+    commands = started(services)
+    assert len(commands) > 8
+    for program, *rest in commands:
+        if program == "python":
+            assert (ROOT / rest[0]).is_file(), rest
+            if rest[0] == "manage.py":
+                assert rest[1] in get_commands(), rest
+        elif program == "celery":
+            importlib.import_module(rest[rest.index("--app") + 1])
+        else:
+            assert program == "uvicorn", program
+            module, _, name = rest[0].partition(":")
+            assert f"{name} =" in (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_queue_has_a_worker_and_every_worker_a_queue(
+    services: dict[str, Any], profile: str
+) -> None:
+    served = set()
+    for service in services.values():
+        command = words(service.get("command", ""))
+        if command[:1] == ["celery"] and service.get("profiles", [profile]) == [profile]:
+            served |= set(command[command.index("--queues") + 1].split(","))
+    assert served == set(get_args(Queue))
+
+
+def test_a_service_waits_only_for_services_of_its_profile(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        for other in service.get("depends_on", {}):
+            assert set(services[other].get("profiles", PROFILES)) >= set(
+                service.get("profiles", PROFILES)
+            ), f"{name} waits for {other}"
+
+
+def test_what_the_dockerfile_copies_and_reads_is_there() -> None:
+    ignored = {
+        line.strip() for line in (ROOT / ".dockerignore").read_text().splitlines() if line.strip()
+    }
+    copied = [
+        name
+        for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, flags=re.MULTILINE)
+        for name in line.split()[:-1]
+        if not name.startswith("--")
+    ]
+    assert set(copied) >= {"requirements.txt", "requirements-demo.txt", "."}
+    for name in copied:
+        assert (ROOT / name).exists()
+        assert name not in ignored
+    pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    assert len(re.findall(r"^torch==", pinned, flags=re.MULTILINE)) == 1
+    assert {m.name.partition(".")[0] for m in modules()}.isdisjoint(ignored)
+    assert {"confab.py", "manage.py", "docker", "README.md"}.isdisjoint(ignored)
+    assert ".env" in ignored, "secrets must not get into the image"
+    assert (ROOT / "chatbots" / "release.py").is_file()  # beside it the commit is written
