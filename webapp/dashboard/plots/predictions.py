@@ -33,7 +33,7 @@ def predictions_figure(
     if rated:
         note = _("Shaded: from the lowest to the highest mean of the rated bots.")
         if beyond:
-            note += " " + _("Outside it a prediction rests on nothing that people said.")
+            note += " " + _("Outside it no rating by people supports a prediction.")
     return Figure(
         id=id,
         title=title,

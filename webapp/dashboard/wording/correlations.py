@@ -130,7 +130,9 @@ def dimensions_figure(matrix: CorrelationMatrix, titles: Mapping[str, str]) -> F
         method=_("Spearman over {chats}, 95 % intervals by Fisher’s z.").format(
             chats=counts.conversations(matrix.n)
         ),
-        note=_("Raters who like one thing tend to like all: part of this is halo."),
+        note=_(
+            "Raters who like one thing tend to like everything (the halo effect), which explains part of this."
+        ),
     )
 
 
@@ -160,8 +162,7 @@ def _metrics_figure(matrix: CorrelationMatrix, titles: Mapping[str, str], note: 
         id="metrics-dimensions",
         title=_("Which metrics go with which ratings?"),
         method=_(
-            "Spearman over {chats}, controls left out; bold: p < .05 after Holm’s correction for {m} correlations. The "
-            "table has Pearson’s r within bots beside."
+            "Spearman over {chats}, controls left out; bold: p < .05 after Holm’s correction for {m} correlations. The table also has Pearson’s r within bots."
         ).format(chats=counts.conversations(matrix.n), m=matrix.n_corrected),
         symbol="ρ",
         sure=matrix.survives,
@@ -242,7 +243,7 @@ def _note_of_hybrid(
     if controls_in_fit:
         said = _(
             "Rows of the hybrid metric are those of fit {pk} ({intercept}, controls in) and take no part in the "
-            "correction: chance is told on its page."
+            "correction: its page says what chance gives."
         )
     else:
         said = _(

@@ -169,7 +169,7 @@ def _cautions(
         words = (
             _("{n} bots are few: the true value could lie anywhere from {low} to {high}.")
             if n_bots < MANY_BOTS
-            else _("Of {n} bots: the true value could lie anywhere from {low} to {high}.")
+            else _("Over {n} bots the true value could lie anywhere from {low} to {high}.")
         )
         yield words.format(n=n_bots, low=share(ci[0]), high=share(ci[1]))
     if r < 0:
@@ -291,7 +291,9 @@ def _weights(result: Mapping[str, Any]) -> Figure | None:
         method=_(
             "Mean weight per standard deviation of the feature, 90 % over folds. Hollow: includes 0."
         ),
-        note=_("Folds share most of their data: this is how steady a weight is, not how sure."),
+        note=_(
+            "Folds share most of their data, so the interval shows how steady a weight is, not how certain."
+        ),
     )
 
 

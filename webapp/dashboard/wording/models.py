@@ -162,7 +162,7 @@ def _anova_table(found: FactorialModel, level: float, what: str) -> NamedTable:
             [_("Type III sums of squares, sum-to-zero contrasts."), _interactions(found), left_out]
         ),
         note=_(
-            "Ratings count as independent here. Where raters rate several bots, the mixed model is the honest one."
+            "Ratings count as independent here. Where raters rate several bots, rely on the mixed model."
         ),
     )
 

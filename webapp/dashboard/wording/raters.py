@@ -249,8 +249,7 @@ def _rules_table(found: Screening) -> NamedTable:
             "One rule is enough to be flagged. Judged from {chats} conversations or {bots} bots on."
         ).format(chats=found.least_conversations, bots=found.least_bots),
         note=_(
-            "Decide on the rules before looking at results: leaving raters out for what they say of the bots "
-            "makes any result come true."
+            "Decide on the rules before looking at results: leaving raters out for what they say of the bots can produce any result."
         ),
     )
 

@@ -101,8 +101,7 @@ def _best_worst_figure(found: TrajectoryResult, panels: list[Panel], headline: D
 
 def _note_best_worst(grouping: Grouping) -> str:
     note = _(
-        "The rows of figures under each plot say how many conversations a point stands for; people who go on are not "
-        "like those who leave."
+        "The rows of figures under each plot say how many conversations a point stands for; people who chat on differ from those who leave."
     )
     if max(grouping.n_tied) < 2:
         return note
