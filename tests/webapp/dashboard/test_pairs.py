@@ -23,7 +23,10 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     assert staff.post(reverse("dashboard:runs"), {**plan, "pairs": "all"}).status_code == 302
     run = SelfPlayRun.objects.get()
     assert run.n_total == 8
-    assertContains(staff.get(reverse("dashboard:run", args=[run.pk])), "Rows begin, columns answer")
+    assertContains(
+        staff.get(reverse("dashboard:run", args=[run.pk])),
+        "The bot of the row begins, the bot of the column answers",
+    )
     job_do(run)
     page = staff.get(reverse("dashboard:run", args=[run.pk]))
     listed = reverse("dashboard:run_conversations", args=[run.pk])
@@ -49,7 +52,7 @@ def test_a_plain_run_has_its_table_of_bots(staff: Client) -> None:
     assert staff.post(reverse("dashboard:runs"), plan).status_code == 302
     page = staff.get(reverse("dashboard:run", args=[SelfPlayRun.objects.get().pk]))
     assertContains(page, "Bots of the run")
-    assertNotContains(page, "Rows begin")
+    assertNotContains(page, "bot of the row begins")
 
 
 def test_a_run_says_how_many_failed_and_why(staff: Client) -> None:
