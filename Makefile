@@ -70,7 +70,8 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 # (tests/architecture sees to it) and what a browser shows, for the views are tested on both.
 SECOND_PASS ?= all
 WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
-  contracts/test_bots.py contracts/test_metrics.py contracts/test_devices.py journeys/test_package.py)
+  contracts/test_bots.py contracts/test_metrics.py contracts/test_devices.py journeys/test_package.py \
+  webapp/bots/test_train_bot.py webapp/bots/test_train_emotion.py)
 
 # Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.
 test: develop ## The whole suite; again on PostgreSQL and Redis where both URLs are set

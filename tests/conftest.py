@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -90,10 +91,11 @@ def _database_thread_closed(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with contextlib.closing(socket.socket()) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """Return a port nobody listens on, below those that the system lends to connections: none takes it meanwhile."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port of a hundred is free")
 
 
 @dataclass

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -200,7 +201,7 @@ class FakeGeneration:
     def __init__(self, bot: FakeStepBot) -> None:
         self.bot = bot
         self.contexts: dict[int, Conversation] = {}
-        self.left: dict[int, list[Any]] = {}
+        self.left: dict[int, deque[Any]] = {}
         self.sent: dict[int, int] = {}
         self.n_slots = 0
 
@@ -213,7 +214,7 @@ class FakeGeneration:
             slot = self.n_slots
             self.n_slots += 1
             self.contexts[slot] = context
-            self.left[slot] = words_of(self.bot.reply_to(context))
+            self.left[slot] = deque(words_of(self.bot.reply_to(context)))
             self.sent[slot] = 0
             slots.append(slot)
         self.bot._saw(len(self.contexts))
@@ -230,7 +231,7 @@ class FakeGeneration:
                 pieces.append(Piece(slot, error="scripted failure"))
                 self._drop(slot)
                 continue
-            text = self.left[slot].pop(0)
+            text = self.left[slot].popleft()
             self.sent[slot] += 1
             done = not self.left[slot]
             pieces.append(Piece(slot, text, done))

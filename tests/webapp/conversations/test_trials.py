@@ -98,7 +98,7 @@ async def test_the_hosts_sweep_tries_bots_that_were_set_aside() -> None:
     runtime = BotHostRuntime()
     beating = asyncio.ensure_future(runtime._beat())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await in_database(bot_available_ids)(["e"]):
                 await asyncio.sleep(0.01)
     finally:

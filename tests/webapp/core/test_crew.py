@@ -62,7 +62,7 @@ class Visit:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 

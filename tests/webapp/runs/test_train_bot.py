@@ -61,7 +61,7 @@ def test_it_trains_prints_the_table_and_reports_the_same_again(config_file):
 def test_a_process_killed_in_the_middle_loses_nothing(config_file, tmp_path, vector_cache):
     values = yaml.safe_load(config_file.read_text())
     values |= {
-        "optimiser": {"batch_size": 2, "max_batches": 150, "epochs": 50},
+        "optimiser": {"batch_size": 2, "max_batches": 80, "epochs": 50},
         "keeping": {"log_every": 10, "save_every": 5},
     }
     config_file.write_text(yaml.safe_dump(values))
