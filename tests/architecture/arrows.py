@@ -26,6 +26,7 @@ APPS = (
     "transfer",
     "participant",
     "dashboard",
+    "plugins",
 )
 FRONT_ENDS = {"participant", "dashboard"}
 # Modules that only wire the rest together: they import any app, and no app imports them.

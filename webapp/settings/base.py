@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "webapp.transfer",
     "webapp.participant",
     "webapp.dashboard",
+    "webapp.plugins",
 ]
 
 MIDDLEWARE = [

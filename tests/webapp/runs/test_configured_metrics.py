@@ -21,7 +21,7 @@ def test_the_file_of_the_settings_is_registered(settings: Any, tmp_path: Path) -
     settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
     settings.CONFAB_METRICS.write_text("[{kind: perplexity, params: {model: /nowhere/gpt2}}]")
     try:
-        apps.get_app_config("runs").ready()
+        apps.get_app_config("plugins").ready()
         assert "/nowhere/gpt2" in (metric_get("perplexity").unavailable_reason() or "")
     finally:
         configured_metrics.register(tmp_path / "none.yaml")
@@ -33,7 +33,7 @@ def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(
     settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
     settings.CONFAB_METRICS.write_text("kind: perplexity")
     with pytest.raises(SystemExit, match=r"metrics.yaml must hold a list of metrics"):
-        apps.get_app_config("runs").ready()
+        apps.get_app_config("plugins").ready()
 
 
 @pytest.mark.django_db
@@ -49,7 +49,7 @@ def test_a_broken_entry_is_left_out_and_told_of(
     make_study("s")
     pages = ["/dashboard/metrics/", "/dashboard/studies/s/metrics/"]
     try:
-        apps.get_app_config("runs").ready()
+        apps.get_app_config("plugins").ready()
         for page in pages:
             html = client.get(page).content.decode()
             assert "One entry of metrics.yaml is broken and left out." in html

@@ -44,7 +44,7 @@ def test_configured_metrics_compute_there(settings: Any, tmp_path: Any) -> None:
     settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
     settings.CONFAB_METRICS.write_text("[{kind: perplexity, params: {model: a}}]")
     try:
-        apps.get_app_config("runs").ready()
+        apps.get_app_config("plugins").ready()
         assert metric_get("perplexity")._replies.device == ELSEWHERE  # type: ignore[attr-defined]
     finally:
         configured_metrics.register(tmp_path / "none.yaml")

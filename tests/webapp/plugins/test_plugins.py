@@ -73,3 +73,57 @@ def test_commands_and_the_web_start_end_with_one_sentence(tmp_path: Path, comman
         "CONFAB_PLUGINS names 'no_such_module_here': there is no such module on Python's path. "
         "Correct it or take it out."
     )
+
+
+ASKS = """
+from django.utils.translation import gettext
+from evaluation.metrics.registry import metric_list
+from webapp.runs.kinds.base import Kind, kinds, register_kind
+from webapp.studies.erasure import erasure_kinds
+from webapp.transfer.exporters.base import exporter_list
+
+assert {"export", "import", "metrics", "training"} <= set(kinds.names())
+assert "ratings" in [exporter.name for exporter in exporter_list()]
+assert list(erasure_kinds())[-1] == "metric_results"
+assert metric_list()
+
+
+@register_kind
+class Again(type(kinds.get("import"))):
+    name, title = "again", gettext("Import")
+"""
+USES = """
+from lab_asks import Again
+from webapp.runs.models import Job
+
+assert Job._meta.get_field("study").related_model.__name__ == "Study"
+Again.title += "!"
+"""
+
+
+@pytest.mark.parametrize(
+    "order", ["lab_asks,lab_uses,tests.plugin", "tests.plugin,lab_uses,lab_asks"]
+)
+def test_a_plug_in_finds_every_app_ready_whatever_the_order(tmp_path: Path, order: str) -> None:
+    (tmp_path / "lab_asks.py").write_text(ASKS)
+    (tmp_path / "lab_uses.py").write_text(USES)
+    code = (
+        "from webapp.runs.kinds.base import kinds; print(*kinds.names(), kinds.get('again').title)"
+    )
+    done = subprocess.run(
+        [sys.executable, "manage.py", "shell", "--no-imports", "-c", code],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded",
+            "CONFAB_PLUGINS": order,
+            "CONFAB_DATA_DIR": str(tmp_path),
+            "PYTHONPATH": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.split()
+    assert {"again", "counting", "import"} <= set(told)
+    assert told[-1] == "Import!"

@@ -1,0 +1,41 @@
+"""App configuration of the last app: a plug-in finds every registry and every app as it will stay."""
+
+from __future__ import annotations
+
+import logging
+
+from django.apps import AppConfig
+from django.conf import settings
+
+log = logging.getLogger(__name__)
+
+
+class PluginsConfig(AppConfig):
+    """Bring in plug-ins, then configured metrics, whose kinds plug-ins may add.
+
+    Here, so that every process and command knows the same. What cannot be brought in is one clear line and exit code 1,
+    for every command and the web's start; a single broken metric is left out.
+    """
+
+    name = "webapp.plugins"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from chatbots.entries import EntriesError
+        from chatbots.registry import PluginError, plugins_import
+        from evaluation.metrics.configured import configured_metrics
+
+        try:
+            plugins_import(list(settings.CONFAB_PLUGINS))
+        except PluginError as error:
+            raise SystemExit(f"CONFAB_PLUGINS names {error}. Correct it or take it out.") from error
+        if not settings.CONFAB_METRICS.exists():
+            return
+        try:
+            configured_metrics.register(
+                settings.CONFAB_METRICS, usual={"device": settings.CONFAB_DEVICE}
+            )
+        except EntriesError as error:
+            raise SystemExit(str(error)) from error
+        for broken in configured_metrics.broken:
+            log.warning("left out: %s", broken)
