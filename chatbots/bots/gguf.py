@@ -26,6 +26,7 @@ from chatbots.configured import ConfiguredBot, register_bot_kind
 from chatbots.conversation import Conversation
 from chatbots.generation.detokenise import GrowingText
 from chatbots.generation.prompts import chat_messages, marks_pattern, turns_joined
+from chatbots.generation.sampling_options import SystemPrompt, Temperature, TopK, TopP
 from chatbots.gguf.files import (
     SMOLLM2,
     SMOLLM2_SHA256,
@@ -57,20 +58,10 @@ class GgufOptions(Values):
         description="path of a GGUF file with a chat template, or `smollm2-135m-instruct`, the one of "
         "requirements-demo.txt.",
     )
-    system_prompt: str = Field("", description="what the model is told first.")
-    temperature: NumberAsWritten = Field(
-        0.7,
-        ge=0,
-        le=10,
-        description="0: always the likeliest token. Below 1 safer, above 1 wilder.",
-    )
-    top_k: int = Field(50, ge=0, description="only the k likeliest tokens; 0: all.")
-    top_p: NumberAsWritten = Field(
-        0.9,
-        gt=0,
-        le=1,
-        description="only the fewest tokens holding this share of the probability; 1: all.",
-    )
+    system_prompt: SystemPrompt = ""
+    temperature: Temperature = 0.7
+    top_k: TopK = 50
+    top_p: TopP = 0.9
     repetition_penalty: NumberAsWritten = Field(
         1.0, gt=0, description="above 1 discourages tokens of the last 64; 1: off."
     )

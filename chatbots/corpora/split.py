@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chatbots.corpora.reader import Corpus, CorpusError, Dialogue
+from chatbots.corpora.reader import CorpusError, Dialogue
 
 _PUBLISHED = {"train": "train", "val": "validation", "dev": "validation", "test": "test"}
 """What the names of published parts begin with ("valid", "valid_freq", "test_rare")."""
@@ -64,11 +64,6 @@ def dialogues_split(
         del shuffled[:n]
     parts["train"] += shuffled
     return Split(**{name: tuple(part) for name, part in parts.items()})
-
-
-def corpus_digest(dialogues: Sequence[Dialogue]) -> str:
-    """Return 16 hexadecimal digits over all texts in their order, for a manifest."""
-    return Corpus(tuple(dialogues)).digest
 
 
 def _part(dialogue: Dialogue) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from chatbots.generation.sampling_options import SystemPrompt, Temperature, TopK, TopP
 from chatbots.outside import Many, NumberAsWritten, Values
 
 
@@ -15,20 +16,10 @@ class TransformersOptions(Values):
     model: str = Field(
         min_length=1, description='folder of a model, or hub id ("microsoft/DialoGPT-small").'
     )
-    system_prompt: str = Field("", description="what the model is told first.")
-    temperature: NumberAsWritten = Field(
-        0.7,
-        ge=0,
-        le=10,
-        description="0: always the likeliest token. Below 1 safer, above 1 wilder.",
-    )
-    top_k: int = Field(50, ge=0, description="only the k likeliest tokens; 0: all.")
-    top_p: NumberAsWritten = Field(
-        0.9,
-        gt=0,
-        le=1,
-        description="only the fewest tokens holding this share of the probability; 1: all.",
-    )
+    system_prompt: SystemPrompt = ""
+    temperature: Temperature = 0.7
+    top_k: TopK = 50
+    top_p: TopP = 0.9
     repetition_penalty: NumberAsWritten = Field(
         1.0, gt=0, description="above 1 discourages tokens of the context and reply; 1: off."
     )

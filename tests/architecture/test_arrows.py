@@ -57,7 +57,7 @@ def test_a_wrong_import_is_found(name: str, text: str, tmp_path: Path) -> None:
     ("name", "text"),
     [
         ("evaluation.x", "from chatbots import Conversation"),
-        ("webapp.runs.x", "from webapp.ratings.selectors import rating_for"),
+        ("webapp.runs.x", "from webapp.ratings.selectors import study_ratings"),
         ("webapp.runs.x", "from webapp.runs.tasks import selfplay_slice"),
         ("webapp.runs.tasks", "from webapp.celery import app"),
         ("webapp.asgi", "from webapp.participant.routing import websocket_urlpatterns"),

@@ -194,23 +194,21 @@ def _presets(root: Path) -> str:
 
 
 def _protocols(root: Path) -> str:
-    return _table(
-        ["protocol", "name", "what it does"],
-        (
-            [f"`{protocol.name}`", protocol.title, protocol.description]
-            for protocol in protocols
-            if _ships(protocol, "webapp.studies.protocols")
-        ),
-    )
+    return _listed("protocol", protocols, "webapp.studies.protocols")
 
 
 def _rules(root: Path) -> str:
+    return _listed("rule", rules, "webapp.studies.rules")
+
+
+def _listed(what: str, entries: Iterable[Any], package: str) -> str:
+    """Tabulate the entries of a package with what they say of themselves."""
     return _table(
-        ["rule", "name", "what it does"],
+        [what, "name", "what it does"],
         (
-            [f"`{rule.name}`", rule.title, rule.description]
-            for rule in rules
-            if _ships(rule, "webapp.studies.rules")
+            [f"`{entry.name}`", entry.title, entry.description]
+            for entry in entries
+            if _ships(entry, package)
         ),
     )
 

@@ -20,11 +20,6 @@ from webapp.studies.models import Outcome, Participant, Rubric, Study
 from webapp.studies.selectors import judges_items
 
 
-def rating_for(conversation: Conversation, participant: Participant) -> Rating | None:
-    """Return the participant's rating of the conversation, if it is in."""
-    return Rating.objects.filter(conversation=conversation, participant=participant).first()
-
-
 def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
     """Annotate each rating with `person`, the id of the participant who gave it; None where nobody is named.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chatbots.corpora.reader import CorpusError, Dialogue
-from chatbots.corpora.split import corpus_digest, dialogues_split
+from chatbots.corpora.reader import Corpus, CorpusError, Dialogue
+from chatbots.corpora.split import dialogues_split
 
 HUNDRED = [Dialogue((f"{i}", "b")) for i in range(100)]
 
@@ -50,5 +50,6 @@ def test_what_cannot_be_is_said() -> None:
 
 
 def test_the_digest_depends_on_texts_and_order() -> None:
-    assert corpus_digest(HUNDRED) == corpus_digest([Dialogue(d.turns, id="y") for d in HUNDRED])
-    assert corpus_digest(HUNDRED) != corpus_digest(HUNDRED[::-1])
+    renamed = [Dialogue(d.turns, id="y") for d in HUNDRED]
+    assert Corpus(tuple(HUNDRED)).digest == Corpus(tuple(renamed)).digest
+    assert Corpus(tuple(HUNDRED)).digest != Corpus(tuple(HUNDRED[::-1])).digest
