@@ -11,6 +11,7 @@ from evaluation.analysis.raters import RaterAnalysis
 from webapp.dashboard.wording.comparisons import comparisons_section
 from webapp.dashboard.wording.correlations import correlations_section
 from webapp.dashboard.wording.hybrid_section import hybrid_section
+from webapp.dashboard.wording.methods import Sources, methods_section
 from webapp.dashboard.wording.models import models_section
 from webapp.dashboard.wording.raters import raters_section
 from webapp.dashboard.wording.sections import NamedTable, Section
@@ -20,6 +21,7 @@ from webapp.dashboard.wording.trajectories import (
     point_table,
     trajectories_section,
 )
+from webapp.ratings.selectors import study_conversations
 from webapp.results.making import (
     StudyComparisons,
     StudyCorrelations,
@@ -28,7 +30,9 @@ from webapp.results.making import (
     study_point,
 )
 from webapp.results.study_data import StudyFrame
+from webapp.runs.selectors.bot_facts import bot_versions
 from webapp.runs.selectors.fits import fit_by_id, fits_newest
+from webapp.runs.selectors.metrics import versions_used
 
 
 def comparisons_part(frame: StudyFrame, found: StudyComparisons) -> Section:
@@ -88,6 +92,20 @@ def correlations_part(frame: StudyFrame, found: StudyCorrelations) -> Section:
         controls_in_fit=any(
             bot in frame.bots and frame.bots[bot].is_control and of_bot["human_mean"] is not None
             for bot, of_bot in (result or {"bots": {}})["bots"].items()
+        ),
+    )
+
+
+def methods_part(frame: StudyFrame) -> Section:
+    """Return how the numbers were made."""
+    conversations = study_conversations(frame.study, include_synthetic=frame.include_synthetic)
+    return methods_section(
+        frame,
+        Sources(
+            bots=bot_versions(frame.study),
+            metrics=versions_used(conversations),
+            fits=fits_newest(frame.study),
+            questions=list(frame.study.rubric.dimensions.all()),
         ),
     )
 

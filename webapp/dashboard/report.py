@@ -22,13 +22,12 @@ from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import percent, share
 from webapp.dashboard import counts
 from webapp.dashboard.csvs import table_csv
-from webapp.dashboard.parts import SECTIONS, hybrid_part, raters_part
+from webapp.dashboard.parts import SECTIONS, hybrid_part, methods_part, raters_part
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.comparisons import headline_sentence, ratings_section
 from webapp.dashboard.wording.hybrid import target_in_words
 from webapp.dashboard.wording.hybrid_tables import intercept_in_words
-from webapp.dashboard.wording.methods import methods_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.results.making import StudyComparisons
@@ -110,7 +109,7 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[Step]:
     yield _("hybrid metric"), lambda: hybrid_part(frame)
     yield _("trajectories"), section("trajectories")
     yield _("correlations"), section("correlations")
-    yield _("methods"), lambda: methods_section(frame)
+    yield _("methods"), lambda: methods_part(frame)
 
 
 def report_of(frame: StudyFrame, result: ResultOf, sections: list[Section]) -> Report:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -19,44 +20,63 @@ from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
 from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
+from webapp.bots.models import BotVersion
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.sections import NamedTable, Section
-from webapp.ratings.selectors import study_conversations
+from webapp.ratings.selectors import title_as_given
 from webapp.results.study_data import StudyFrame
-from webapp.runs.models import MetricResult, MetricVersion
-from webapp.runs.selectors.bot_facts import bot_versions
-from webapp.runs.selectors.fits import fits_newest
-from webapp.runs.selectors.metrics import metrics_all, versions_current
+from webapp.runs.models import HybridFit, MetricVersion
+from webapp.studies.models import Dimension
 
 _PACKAGES = ("numpy", "scipy", "pandas", "django", "torch", "transformers")
 _DIGEST = 12
 _CUT = 60
 
 
-def methods_section(frame: StudyFrame) -> Section:
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the numbers of a study were made with.
+
+    Attributes:
+        bots: identities that conversations were held with.
+        metrics: versions that its conversations have results of, each with whether it is the present one.
+        fits: of the hybrid metric, as pages tell them.
+        questions: of the rubric, as they were asked.
+    """
+
+    bots: Sequence[BotVersion]
+    metrics: Sequence[tuple[MetricVersion, bool]]
+    fits: Sequence[HybridFit]
+    questions: Sequence[Dimension]
+
+
+def methods_section(frame: StudyFrame, sources: Sources) -> Section:
     """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
     section = Section("methods", _("Data and methods"))
     section.lead.extend([_data_sentence(frame), _statistics_sentence(frame), _software_sentence()])
-    section.tables.extend([_bots(frame), _metrics(frame), _questions(frame), _environment()])
-    fits = _fits(frame)
-    if fits is not None:
-        section.tables.insert(2, fits)
+    section.tables.extend([_bots(frame, sources.bots), _metrics(sources.metrics)])
+    if sources.fits:
+        section.tables.append(_fits(sources.fits))
+    section.tables.extend([_questions(sources.questions), _environment()])
     return section
 
 
 def _data_sentence(frame: StudyFrame) -> str:
     n_raters = frame.facts.n_raters
-    by = (
-        _("by {people}").format(people=counts.people(n_raters))
-        if n_raters
-        else _("by people who are not named in the data")
-    )
     controls = [info.title for bot, info in frame.bots.items() if info.is_control]
-    said = _(
-        "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
-        "with {bots} {by}, on {dimensions}."
-    ).format(
+    words = (
+        _(
+            "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
+            "with {bots} by {people}, on {dimensions}."
+        )
+        if n_raters
+        else _(
+            "Study {key} (protocol {protocol}, rubric {rubric}, version {version}) has {ratings} of {chats} "
+            "with {bots} by people who are not named in the data, on {dimensions}."
+        )
+    )
+    said = words.format(
         key=frame.study.key,
         protocol=_("import")
         if frame.study.is_imported
@@ -68,7 +88,7 @@ def _data_sentence(frame: StudyFrame) -> str:
         ratings=counts.ratings(frame.facts.n_ratings),
         chats=counts.conversations(frame.facts.n_conversations),
         bots=counts.bots(len(frame.rated_bots)),
-        by=by,
+        people=counts.people(n_raters),
         dimensions=counts.dimensions(len(frame.dimensions)),
     )
     if frame.headline.key == MEAN_KEY:
@@ -111,9 +131,9 @@ def _software_sentence() -> str:
     return _("Computed with Confab {release}.").format(release=release())
 
 
-def _bots(frame: StudyFrame) -> NamedTable:
+def _bots(frame: StudyFrame, versions: Sequence[BotVersion]) -> NamedTable:
     rows = []
-    for found in bot_versions(frame.study):
+    for found in versions:
         info = frame.bots.get(found.bot_id)
         params = _told(found.params)
         rows.append(
@@ -129,35 +149,26 @@ def _bots(frame: StudyFrame) -> NamedTable:
                 Cell(params),
             ]
         )
-    headers = [Header(_(t)) for t in ("Bot", "Kind", "Version", "Identity", "Parameters")]
+    titles = (_("Bot"), _("Kind"), _("Version"), _("Identity"), _("Parameters"))
+    headers = [Header(title) for title in titles]
     return NamedTable("bot-identities", _("Bots as they were"), Table(headers, rows))
 
 
-def _metrics(frame: StudyFrame) -> NamedTable:
-    there = MetricVersion.objects.filter(
-        pk__in=MetricResult.objects.filter(
-            conversation__in=study_conversations(
-                frame.study, include_synthetic=frame.include_synthetic
-            )
-        )
-        .order_by()
-        .values("metric")
-        .distinct()
-    )
-    current = {version.pk for version in versions_current(metrics_all()).values()}
+def _metrics(versions: Sequence[tuple[MetricVersion, bool]]) -> NamedTable:
     rows = [
         [
             Cell(found.name),
             Cell(found.version),
             Cell(found.key[:_DIGEST]),
-            Cell(_("used here") if found.pk in current else _("an earlier version, not used")),
+            Cell(_("used here") if is_current else _("an earlier version, not used")),
             Cell(_told(found.params)),
         ]
-        for found in there.order_by("name", "pk")
+        for found, is_current in versions
     ]
     if not rows:
         rows = [[Cell("–", why=_("no metric is computed yet")), *[Cell("–")] * 4]]
-    headers = [Header(_(t)) for t in ("Metric", "Version", "Identity", "Use", "Parameters")]
+    titles = (_("Metric"), _("Version"), _("Identity"), _("Use"), _("Parameters"))
+    headers = [Header(title) for title in titles]
     return NamedTable("metric-identities", _("Metrics"), Table(headers, rows))
 
 
@@ -174,9 +185,9 @@ def _told(params: Mapping[str, Any], before: str = "") -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _fits(frame: StudyFrame) -> NamedTable | None:
+def _fits(fits: Sequence[HybridFit]) -> NamedTable:
     rows = []
-    for fit in fits_newest(frame.study):
+    for fit in fits:
         identity = (fit.result or {}).get("identity", {})
         asked = fit.request
         rows.append(
@@ -190,26 +201,23 @@ def _fits(frame: StudyFrame) -> NamedTable | None:
                 Cell(f"{fit.ended_at:%Y-%m-%d %H:%M} UTC" if fit.ended_at else "–"),
             ]
         )
-    if not rows:
-        return None
-    headers = [
-        Header(_(t))
-        for t in ("Fit", "Preset", "Target", "Intercept", "Bots left out", "Version", "Made")
-    ]
+    titles = (_("Fit"), _("Preset"), _("Target"), _("Intercept"), _("Bots left out"))
+    headers = [Header(title) for title in (*titles, _("Version"), _("Made"))]
     return NamedTable("fit-identities", _("Hybrid fits"), Table(headers, rows))
 
 
-def _questions(frame: StudyFrame) -> NamedTable:
+def _questions(questions: Sequence[Dimension]) -> NamedTable:
     rows = [
         [
-            Cell(dimension.title),
+            Cell(title_as_given(dimension)),
             Cell(dimension.question),
             Cell(f"{dimension.scale[0]:g} … {dimension.scale[1]:g}"),
             Cell(" … ".join(filter(None, (dimension.low_label, dimension.high_label))) or "–"),
         ]
-        for dimension in frame.study.rubric.dimensions.all()
+        for dimension in questions
     ]
-    headers = [Header(_(t)) for t in ("Dimension", "Question", "Scale", "Ends")]
+    titles = (_("Dimension"), _("Question"), _("Scale"), _("Ends"))
+    headers = [Header(title) for title in titles]
     return NamedTable("questions", _("What raters were asked"), Table(headers, rows))
 
 

@@ -118,6 +118,14 @@ def metrics_lacked(
     }
 
 
+def versions_used(conversations: QuerySet[Conversation]) -> list[tuple[MetricVersion, bool]]:
+    """Return the versions of metrics that conversations have results of, each with whether it is the present one."""
+    used = MetricResult.objects.filter(conversation__in=conversations).order_by()
+    there = MetricVersion.objects.filter(pk__in=used.values("metric").distinct())
+    current = {version.pk for version in versions_current(metrics_all()).values()}
+    return [(version, version.pk in current) for version in there.order_by("name", "pk")]
+
+
 def versions_current(metrics: Sequence[Metric]) -> dict[str, MetricVersion]:
     """Return by metric name the row of its present identity; a metric never computed has none."""
     keys = {metric.identity.key: metric.name for metric in metrics}
