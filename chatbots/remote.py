@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from chatbots.configured import configured_bots
+from pydantic import Field, model_validator
+
+from chatbots.configured import BotId, configured_bots
 from chatbots.entries import EntriesError
+from chatbots.generation.transformers_options import TransformersOptions
 from chatbots.names import nearest_names
+from chatbots.outside import Many, Values, ValuesError, values_read, yaml_read
 from chatbots.registry import UnknownName
 
 FILE = Path(__file__).with_name("remote_models.yaml")
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteModel:
+class RemoteModel(Values):
     """A public checkpoint with the settings it needs.
 
     Attributes:
@@ -35,14 +37,19 @@ class RemoteModel:
         params: of kind transformers, besides `model` and `allow_download`.
     """
 
-    id: str
+    id: BotId
     name: str
     model: str
     licence: str
     parameters: str
-    download_mb: int
+    download_mb: int = Field(ge=1)
     about: str
     params: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _makes_a_bot(self) -> RemoteModel:
+        values_read(TransformersOptions, {"model": self.model, **self.params}, path="params")
+        return self
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -64,10 +71,15 @@ class RemoteModel:
 
 @cache
 def remote_list() -> tuple[RemoteModel, ...]:
-    """Return the catalogue's models, in its file's order."""
-    import yaml
+    """Return the catalogue's models, in its file's order.
 
-    return tuple(RemoteModel(**entry) for entry in yaml.safe_load(FILE.read_text(encoding="utf-8")))
+    Raises:
+        ValuesError: the file was changed into something else; with all mistakes.
+    """
+    try:
+        return values_read(Many[RemoteModel], yaml_read(FILE), what="the catalogue")
+    except ValuesError as error:
+        raise ValuesError(error.mistakes, FILE) from None
 
 
 def remote_get(model_id: str) -> RemoteModel:

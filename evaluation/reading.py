@@ -1,20 +1,23 @@
 """`read`: conversations and ratings from the files that Confab and others write.
 
-Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `messages` and `ratings` as CSV or
-Parquet, and a folder or zip that holds one of these (a data package).
+Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `conversations`, or `messages` with
+`ratings`, as CSV, Parquet or JSON Lines, and a folder or zip that holds one of these (a data package).
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatbots import Conversation, Turn
-from evaluation.formats.base import Record, RecordRating, Skipped
+from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped
+from evaluation.formats.jsonl import record_of
+from evaluation.formats.lines import head_of, text_lines
 from evaluation.formats.recognition import format_for
 from evaluation.formats.spreadsheet import unescaped
 from evaluation.study import Dialogue, Study
@@ -38,7 +41,8 @@ _NO_DIMENSIONS = {
     *("target", "turn", "item", "first", "second", "first_bot", "second_bot"),
 }
 """Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
-_TABLE_ENDINGS = (".csv", ".parquet")
+_TABLE_ENDINGS = (".csv", ".parquet", ".jsonl", ".jsonl.gz")
+_CONVERSATION_COLUMNS = {"dialogue_id", "bot", "turns"}
 
 
 def read(
@@ -80,43 +84,57 @@ def _read(file: Path, ratings: Path | None) -> Study:
         with tempfile.TemporaryDirectory(prefix="confab-") as folder:
             zipfile.ZipFile(file).extractall(folder)
             return _of_folder(Path(folder), file.name)
-    if file.suffix.lower() in _TABLE_ENDINGS:
+    if _may_be_table(file):
         table = _table(file)
         if set(table.columns) >= _MESSAGE_COLUMNS:
             return Study(file.name, _of_tables(table, None if ratings is None else _table(ratings)))
+        if set(table.columns) >= _CONVERSATION_COLUMNS:
+            return _of_records(_rows_read(table), file.name)
         if set(table.columns) >= {"conversation", "rater"}:
             raise ValueError(
                 f"{file.name} holds ratings without their conversations; read the table of messages, with "
                 f"ratings={file.name!r}"
             )
-    return _of_records(file)
+    return _of_records(format_for(file).read(file), file.name)
+
+
+def _may_be_table(file: Path) -> bool:
+    """Return whether a file may hold a table: JSON Lines do where their first line is a row of one."""
+    if not file.name.lower().endswith(_TABLE_ENDINGS):
+        return False
+    if ".jsonl" not in file.name.lower():
+        return True
+    try:
+        first = json.loads(head_of(file, n_bytes=1_000_000).partition("\n")[0])
+    except ValueError:
+        return False
+    return isinstance(first, dict) and "turns" not in first and "conversation" in first
 
 
 def _of_folder(folder: Path, name: str) -> Study:
     """Read the folder's conversations: a file of its own, or the two tables."""
-    whole = sorted(folder.rglob("conversations.jsonl*"))
-    if whole:
-        return replace(_of_records(whole[0]), name=name)
-    messages, ratings = (
+    whole, messages, ratings = (
         next(
             (f for ending in _TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None
         )
-        for kind in ("messages", "ratings")
+        for kind in ("conversations", "messages", "ratings")
     )
+    if whole is not None:
+        return replace(_read(whole, None), name=name)
     if messages is None:
         held = ", ".join(sorted(file.name for file in folder.iterdir())[:8]) or "nothing"
         raise ValueError(
-            f"{name} holds neither conversations.jsonl nor a table messages.csv or messages.parquet; it holds {held}"
+            f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}"
         )
     answers = _table(ratings) if ratings is not None else None
     return Study(name, _of_tables(_table(messages), answers))
 
 
-def _of_records(file: Path) -> Study:
-    """Read a file of one of the formats, ratings that stand apart beside their conversations."""
+def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
+    """Return the study of records as a format reads them, ratings that stand apart beside their conversations."""
     records: dict[str, Record] = {}
     skipped: list[Skipped] = []
-    for item in format_for(file).read(file):
+    for item in read:
         if isinstance(item, Skipped):
             skipped.append(item)
             continue
@@ -133,7 +151,7 @@ def _of_records(file: Path) -> Study:
     if not records and skipped:
         first = skipped[0]
         raise ValueError(
-            f"no conversation could be read from {file.name}; line {first.line}: {first.reason}"
+            f"no conversation could be read from {name}; line {first.line}: {first.reason}"
         )
     # Two sources may number their dialogues alike; only then an id needs its source before it.
     is_unique = len({record.dialogue_id for record in records.values()}) == len(records)
@@ -146,7 +164,20 @@ def _of_records(file: Path) -> Study:
         )
         for record in records.values()
     ]
-    return Study(file.name, tuple(dialogues), tuple(skipped))
+    return Study(name, tuple(dialogues), tuple(skipped))
+
+
+def _rows_read(table: pd.DataFrame) -> Iterator[Record | Skipped]:
+    """Yield the conversations of the exported table of that name, whose turns and ratings are JSON texts."""
+    names = [name for name in ("dialogue_id", "bot", "source", "turns", "ratings") if name in table]
+    for number, row in enumerate(table[names].to_dict("records"), start=1):
+        try:
+            for name in ("turns", "ratings"):
+                if isinstance(row.get(name), str):
+                    row[name] = json.loads(row[name])
+            yield record_of({str(key): value for key, value in row.items()}, line=number)
+        except (BadRecord, ValueError) as error:
+            yield Skipped(number, str(error))
 
 
 def _table(file: Path) -> pd.DataFrame:
@@ -155,6 +186,9 @@ def _table(file: Path) -> pd.DataFrame:
 
     if file.suffix.lower() == ".parquet":
         return pd.read_parquet(file)
+    if ".jsonl" in file.name.lower():
+        lines = [line for line in text_lines(file) if not isinstance(line, Skipped)]
+        return pd.DataFrame([json.loads(text) for _number, text in lines], dtype=object)
     table = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig")
     for name in table.columns:
         table[name] = table[name].map(unescaped)

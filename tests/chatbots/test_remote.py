@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chatbots import remote
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.configured import configured_bots
 from chatbots.entries import EntriesError
@@ -80,3 +81,22 @@ def test_a_broken_entry_beside_it_is_no_obstacle(tmp_path: Path) -> None:
 def test_an_unknown_id_gets_the_nearest() -> None:
     with pytest.raises(UnknownName, match="did you mean dialogpt-small"):
         remote_get("dialogpt-smal")
+
+
+def test_mistakes_of_the_catalogue_are_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "remote_models.yaml"
+    path.write_text(
+        "- {id: A b, name: A, model: a/b, license: MIT, download_mb: 0, params: {tmp: 1}}"
+    )
+    monkeypatch.setattr(remote, "FILE", path)
+    remote.remote_list.cache_clear()
+    try:
+        with pytest.raises(ValueError, match=r"remote_models\.yaml: \d mistakes") as caught:
+            remote.remote_list()
+    finally:
+        remote.remote_list.cache_clear()
+    said = str(caught.value)
+    for part in ("[0].id is 'A b'", "did you mean licence?", "[0].parameters is missing"):
+        assert part in said

@@ -97,7 +97,7 @@ def test_what_holds_no_conversation_says_why(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line 1: turns"):
         confab.read(tmp_path / "none.jsonl")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"neither conversations\.jsonl nor a table"):
+    with pytest.raises(ValueError, match=r"neither conversations nor messages"):
         confab.read(tmp_path / "empty")
     pd.DataFrame({"conversation": ["a"], "rater": ["b"]}).to_csv(tmp_path / "ratings.csv")
     with pytest.raises(ValueError, match="without their conversations"):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, start_confab
+from tests.journeys.test_make_run import wait_for
 from webapp.core.log_files import SharedRotatingFile
 
 
@@ -59,3 +61,49 @@ def test_what_is_logged_stands_in_the_file_without_tokens(tmp_path: Path, settin
     (line,) = file.read_text().splitlines()
     assert "INFO webapp.x: opened /s/demo/" in line
     assert "abc:def:ghi" not in line
+
+
+_WRITER = """
+import logging, sys
+from webapp.core.log_files import SharedRotatingFile
+handler = SharedRotatingFile(sys.argv[1], maxBytes=3000, backupCount=9999)
+log = logging.getLogger("w")
+log.addHandler(handler)
+log.setLevel("INFO")
+for number in range(300):
+    log.info("%s %04d", sys.argv[2], number)
+"""
+
+
+def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
+    file = tmp_path / "confab.log"
+    names = ("web", "worker", "bot-host")
+    started = [
+        subprocess.Popen([sys.executable, "-c", _WRITER, str(file), name], cwd=ROOT)
+        for name in names
+    ]
+    assert [process.wait(timeout=120) for process in started] == [0, 0, 0]
+    files = [found for found in tmp_path.glob("confab.log*") if found.suffix != ".lock"]
+    assert len(files) > 3
+    lines = sorted(line for found in files for line in found.read_text().splitlines())
+    assert lines == sorted(f"{name} {number:04d}" for name in names for number in range(300))
+
+
+@pytest.mark.slow
+def test_a_worker_and_the_web_process_write_to_one_file(tmp_path: Path, vector_cache: Path) -> None:
+    file = tmp_path / "logs" / "confab.log"
+    worker = [sys.executable, "-m", "celery", "--app", "webapp.celery", "worker"]
+    worker += ["--queues", "gpu,default", "--concurrency", "1", "--loglevel", "INFO"]
+    for server in start_confab(tmp_path, vector_cache, {"CONFAB_LOG_FILE": str(file)}):
+        process = subprocess.Popen(worker, cwd=ROOT, env=server.env, start_new_session=True)
+        try:
+            wait_for(
+                lambda: file.exists() and "celery@" in file.read_text(), "the worker's lines", 120
+            )
+            server.manage("compute_metrics", "--study", "demo", "--metrics", "words", "--inline")
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+    lines = file.read_text().splitlines()
+    assert any(" ready." in line for line in lines)
+    assert all(re.match(r"\d{4}-\d\d-\d\d", line) for line in lines if not line.startswith(" "))

@@ -45,9 +45,15 @@ def test_every_form_of_an_export_reads_the_same(study: Study, tmp_path: Path) ->
     whole = tables(confab.read(exported(study, "conversations", tmp_path / "conversations.jsonl")))
     assert len(whole["ratings"]) == 3
     assert sorted(whole["ratings"]["quality"]) == [2, 3, 4]
-    for ending in ("csv", "parquet"):
+    for ending in ("csv", "parquet", "jsonl"):
         folder = tmp_path / ending
         folder.mkdir()
+        complete = exported(study, "conversations", tmp_path / f"whole.{ending}")
+        for name, table in tables(confab.read(complete)).items():
+            other = whole[name].drop(columns="conversation")
+            pd.testing.assert_frame_equal(
+                table.drop(columns="conversation"), other, check_like=True
+            )
         messages = exported(study, "messages", folder / f"messages.{ending}")
         ratings = exported(study, "ratings", folder / f"ratings.{ending}")
         packed = tmp_path / f"{ending}.zip"
@@ -68,3 +74,22 @@ def test_texts_that_look_like_formulas_come_back_as_they_were(study: Study, tmp_
     )
     found = confab.read(exported(study, "messages", tmp_path / "messages.csv"))
     assert "=1+1, 'quoted'" in found.messages["text"].tolist()
+
+
+def test_metrics_and_comparisons_of_every_form_are_the_same(tmp_path: Path) -> None:
+    study = make_study("two", bots=["eliza", "parrot"])
+    for number in range(6):
+        make_rating(make_conversation(study, n_exchanges=3), quality=2 + number % 4)
+    numbers = []
+    for ending in ("csv", "parquet", "jsonl"):
+        folder = tmp_path / ending
+        folder.mkdir()
+        found = confab.read(
+            exported(study, "messages", folder / f"messages.{ending}"),
+            exported(study, "ratings", folder / f"ratings.{ending}"),
+        )
+        assert found.bots == ("eliza", "parrot")
+        measured = found.metrics(["question", "words"]).sort_values("conversation")
+        assert list(measured.columns[:2]) == ["conversation", "bot"]
+        numbers.append((measured.to_dict("records"), confab.compare(found, "quality").to_json()))
+    assert str(numbers[0]) == str(numbers[1]) == str(numbers[2])
