@@ -84,7 +84,7 @@ def test_models_without_a_name_are_one_bot(study: Study) -> None:
     [
         *("", "bots/", "agreement/", "statistics/", "conversations/", "hybrid/", "export/"),
         *(f"statistics/{part}/" for part in ("comparisons", "raters", "models")),
-        *("report.html", "metrics/", "selfplay/"),
+        *("report/", "metrics/", "selfplay/"),
     ],
 )
 def test_pages_show_it(study: Study, page: str) -> None:
