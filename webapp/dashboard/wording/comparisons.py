@@ -238,21 +238,30 @@ def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     best = next(bot for bot in summary.bots if bot.bot.bot_id == order[0])
     found = best.intervals[frame.headline.key]
     digits = digits_for(frame.headline.low, frame.headline.high)
-    ends = (
-        said(found.reason)
-        if found.low is None
-        else _("{level} % interval {low} to {high}").format(
-            level=round(LEVEL * 100),
-            low=figure(found.low, digits),
-            high=figure(found.high, digits),
+    of_all = frame.headline.key == MEAN_KEY
+    if found.low is None:
+        words = (
+            _("{name} has the highest mean of all dimensions: {mean} of {most} ({why}).")
+            if of_all
+            else _("{name} has the highest mean {what}: {mean} of {most} ({why}).")
         )
-    )
-    return _("{name} has the highest {what} ({mean} of {most}, {ends})").format(
+    else:
+        words = (
+            _(
+                "{name} has the highest mean of all dimensions: {mean} of {most}, {level} interval {low} to {high}."
+            )
+            if of_all
+            else _(
+                "{name} has the highest mean {what}: {mean} of {most}, {level} interval {low} to {high}."
+            )
+        )
+    return words.format(
         name=best.bot.title,
-        what=_("mean of all dimensions")
-        if frame.headline.key == MEAN_KEY
-        else _("mean {name}").format(name=frame.headline.title.lower()),
+        what=frame.headline.title.lower(),
         mean=figure(found.mean, digits),
         most=f"{frame.headline.high:g}",
-        ends=ends,
+        why=said(found.reason),
+        level=percent(LEVEL),
+        low=figure(found.low, digits),
+        high=figure(found.high, digits),
     )

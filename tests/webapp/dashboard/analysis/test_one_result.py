@@ -170,6 +170,12 @@ def test_every_page_tells_the_numbers_of_the_command(
     data = study_data(study)
     assert data is not None
     assert data.ratings.n_raters == N_RATERS
+    best = next(bot for bot in summary.bots if bot.bot.bot_id == data.rated_bots[0])
+    found = best.intervals["quality"]
+    assert (
+        f"{best.bot.title} has the highest mean quality: {figure(found.mean)} of 7, 90 % interval "
+        f"{figure(found.low)} to {figure(found.high)}." in told
+    )
 
     # Pairs that people can tell apart: one test, one correction.
     assert summary.compared is not None
