@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from evaluation.analysis.models import RatingModels
     from evaluation.analysis.raters import RaterAnalysis
     from evaluation.metrics.base import MetricTable
+    from evaluation.plots.plot import Plot
 
 FIRST_COLUMNS = ("conversation", "bot")
 
@@ -237,6 +238,19 @@ class Study:
         from chatbots.encoders.text_store import TextStore
 
         return Shared(self.device, store=TextStore(_data_folder() / TEXTS))
+
+    def plot(self, target: str | Sequence[str] | None = None) -> Plot:
+        """Draw every bot's mean rating against every other's, as the page of comparisons does.
+
+        Args:
+            target: a question, or several for their mean; None: what bots are ranked by.
+
+        Raises:
+            ValueError: without ratings, with fewer than two rated bots, or for a question that there is not.
+        """
+        from evaluation.analysis.comparisons import compare as compared
+
+        return compared(_rated(self), target, plans=False).plot()
 
     def summary(self) -> str:
         """Return a table of the bots in text: conversations, ratings, and the mean answer to every question."""

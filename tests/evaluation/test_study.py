@@ -203,6 +203,7 @@ def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
     assert svg.startswith("<svg")
     drawn = re.findall(r'aria-label="(bot-\d) − (bot-\d)\s(\S+)', svg)
     assert len(drawn) == 2 * found.n_pairs
+    assert study.plot("quality").svg == svg
     for a, b, number in drawn:
         assert number == figure(means[a] - means[b], 2)
     with pytest.raises(ValueError, match="beauty"):
