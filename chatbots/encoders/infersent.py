@@ -163,7 +163,7 @@ class InferSentEncoder:
 
         with self._lock:
             self.load()
-            # A batch of the 2019 code holds repeated texts too, and here the batch counts.
+            # In the 2019 code padding changes the vectors, so its batches must hold repeated texts, too.
             kept = list(texts) if self.compat else list(dict.fromkeys(texts))
             place = {text: i for i, text in enumerate(kept)}
             table = self._table(tokens := [self.words(text) for text in kept])

@@ -100,7 +100,7 @@ class GrowingText:
         if stopped:
             return self._show(text.rstrip()), True
         words = text[: _end_of_words(text, self._stops)]
-        # What stands behind the last word is a blank: the sentence it ends, if it does, is whole.
+        # A blank follows the last word, so if that word ends a sentence, the sentence is whole.
         return self._show(words[: self._sentences.look(words) or None]), False
 
     def end(self, decoded: str, *, cut: bool = False) -> str:

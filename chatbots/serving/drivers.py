@@ -140,7 +140,7 @@ class StepDriver(_Queues):
 
     def turn(self, guard: Guard = nullcontext) -> list[Event]:
         """Free slots, admit newcomers, advance every batch by one step."""
-        # Kept on the driver, so that a call that never returns does not take the others' news along.
+        # Events are kept on the driver: a call that never returns must not lose those of other requests.
         self._news = self._free_gone(guard)
         self._news += self._admit_alone(guard)
         self._news += self._admit_waiting(guard)

@@ -283,11 +283,12 @@ class TrainingConfig(Values):
         values["keeping"] = {"validate_every": self.keeping.validate_every}
         for corpus in values["data"]["corpora"]:
             del corpus["licence"]
-        # Where a training stopped, it may go on with more; encoders count by what is in their files.
+        # A training that stopped at `max_skipped` may go on with a higher one. Encoders are identified by the
+        # contents of their files, not by their paths.
         del values["optimiser"]["max_skipped"]
         if ei := values["ei"]:
             del ei["deepmoji"], ei["infersent"]
-            if ei["emotion_encoder"] == GOEMOTIONS:  # what was meant while there was no choice
+            if ei["emotion_encoder"] == GOEMOTIONS:  # the only one before there was a choice
                 del ei["emotion_encoder"]
         return values
 

@@ -108,7 +108,7 @@ def embed_words(embedding: nn.Embedding, vocabulary: Vocabulary) -> int:
     if not found:
         return 0
     rows = np.stack(list(found.values()))  # (n, E)
-    # Frequent words come short; for a network all are to be of one length.
+    # Frequent words have short vectors; a network learns better from vectors of one length.
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-6) * rows.shape[1] ** 0.5
     with torch.no_grad():
         spread = embedding.weight[len(SPECIAL_TOKENS) :].std()

@@ -65,7 +65,7 @@ class Factors:
         self._factors: list[np.ndarray] = []
         rows = np.split(np.argsort(codes, kind="stable"), np.cumsum(self.counts)[:-1])
         for mine in rows:
-            # One line per column, for LAPACK's order is by columns: nothing is copied to turn it round.
+            # One line per column: LAPACK stores matrices by columns, so nothing has to be copied.
             table = np.empty((x.shape[1] + 2, len(mine)))
             table[0] = 1.0
             np.subtract(x.take(mine, axis=0).T, self._shift[:, None], out=table[1:-1])

@@ -99,7 +99,7 @@ class RidgeFolds:
         self._cells = ratings.counts
         self._rest = y - self.bot_means[codes]
         self._blocks = {block.name: block.columns for block in blocks}
-        # Inside, columns are centred and of unit size: no fit notices, rounding errors do.
+        # Columns are centred and scaled inside: fits stay the same and rounding errors stay small.
         self._x = (x - self.centre) / self.scale
         self._sums()
         self._singles = [self._fit((k,)) for k in range(len(names))]

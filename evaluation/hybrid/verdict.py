@@ -136,7 +136,7 @@ def verdict_of(
     found += _limits(frame, left_out.r or 0.0)
     if selfplay is None:
         return Verdict(intercept, standing, tuple(found))
-    # Of few bots something is said before of no correlation: the number of bots is the reason.
+    # With few bots their number is the reason for a missing correlation, so it is said first.
     played: Standing = "few_bots" if n_selfplay < FEW_BOTS else selfplay.standing(n_selfplay)
     return Verdict(intercept, standing, tuple(found), played, _told(selfplay, n_selfplay))
 

@@ -107,7 +107,7 @@ def bots_discover() -> None:
             try:
                 configured_bots.extend(path)
             except EntriesError as error:
-                # Somebody is in the middle of an edit, perhaps; what is registered serves on.
+                # Perhaps somebody is in the middle of an edit; the bots that are registered go on serving.
                 log.warning("bots added to the file cannot be used: %s", error)
         _registered_from = (path, stamp)
         for broken in configured_bots.broken:
@@ -121,7 +121,7 @@ def bot_entry_list() -> list[BotEntry]:
     found = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list()]
     there = {entry.id for entry in found}
     for broken in configured_bots.broken:
-        # An id that is another bot's, or none at all, is no name for it.
+        # A broken entry without an id, or with that of another bot, is named by its number.
         name = broken.id if broken.id and broken.id not in there else f"entry-{broken.number}"
         there.add(name)
         found.append(

@@ -84,7 +84,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             )
             await self._close(4404)
             return
-        # First the group, then the history: what happens between the two arrives twice, not never.
+        # Join the group before reading the history: what happens between the two then arrives twice, never not at all.
         await self.channel_layer.group_add(
             events.conversation_group(self.conversation_id), self.channel_name
         )
@@ -185,7 +185,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         bot_id = await in_database(services.reply_retry)(conversation_id=self.conversation_id)
         if bot_id is not None:
             await events.reply_request(conversation_id=self.conversation_id, bot_id=bot_id)
-        # Also tells pages that retry for nothing how things stand.
+        # This also tells pages that retry without need how things stand.
         await self._send_history()
 
     async def _send_history(self) -> None:

@@ -54,7 +54,7 @@ def track(
     scale = Scale(low, high, 10, 90)
     xs = [None if value is None else scale.held(value) for value in values]
     zero = scale(0) if low < 0 < high else None
-    # What never describes one speaker's turns is no gap there: the line goes through.
+    # A column that never describes one speaker's turns has no gap at them: the line goes on through.
     silent = {
         speaker
         for speaker in set(speakers)

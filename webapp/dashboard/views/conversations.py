@@ -35,7 +35,7 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     bots = study_bots(study)
     steps = rating_ticks(leading.low, leading.high, 11) if leading else []
     listing = filters.apply(rows, dimensions)
-    # The list tells the rating that it is sorted by, else the leading one.
+    # The list shows the rating that it is sorted by, else the leading one.
     shown = listing.dimension or leading
     found = conversation_list.page_of(
         listing, shown, words=filters.words, after=request.GET.get("after", "")

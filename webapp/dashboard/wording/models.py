@@ -214,7 +214,7 @@ def _mixed_table(
     model: MixedModel, models: RatingModels, headline: Dimension, bots: Mapping[str, BotInfo]
 ) -> NamedTable:
     digits = digits_for(headline.low, headline.high)
-    # Who is not named stands as a conversation.
+    # A rater without a name is counted by the conversation.
     raters = _("Raters or chats") if models.n_unnamed else _("Raters")
     headers = [Header(_("Bot"))]
     headers += [

@@ -121,7 +121,7 @@ class SelfPlay(Kind[SelfPlayRun, SelfPlayPlan]):
             metric_run_create(run=job, metrics=names, created_by=job.created_by)
 
     def restarted(self, job: SelfPlayRun, *, had_failed: bool) -> None:
-        # Where only a stop was asked for, going on is no reason to ask, and pay, a bot again that did not answer.
+        # After a mere stop, a bot that did not answer is not asked, and paid, once more.
         if had_failed:
             selfplay_forget_failed(run=job)
             shards_forget(job=job)
