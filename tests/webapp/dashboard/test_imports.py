@@ -16,6 +16,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.dashboard.views import imports
 from webapp.ratings.models import Rating
+from webapp.runs import engine
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job
 from webapp.runs.services.jobs import job_create
@@ -51,6 +52,30 @@ def test_a_large_upload_is_a_job(
     assert Rating.objects.get().answers == {"quality": 4}
     assert list((tmp_path / "imports").iterdir()) == []
     assertContains(staff.get(page), "&quot;conversations&quot;: 1")
+
+
+def test_a_worker_that_is_killed_at_the_very_end_loses_neither_upload_nor_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = tmp_path / "talk.jsonl"
+    turns = [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}]
+    upload.write_text(json.dumps({"dialogue_id": "a", "bot": "b", "turns": turns}) + "\n")
+    asked = {"file": str(upload), "study": "imp", "is_upload": True}
+    job = job_create(kind="import", payload=asked, enqueue=False)
+
+    def killed(**_: Any) -> None:
+        raise SystemExit
+
+    for name in ("shard_end", "job_done"):
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, name, killed)
+            with pytest.raises(SystemExit):
+                job_do(job)
+        assert upload.exists() == (name == "shard_end")
+    job_do(job)
+    job.refresh_from_db()
+    assert (job.state, job.error) == ("done", "")
+    assert (Conversation.objects.count(), len(job.result["skipped"])) == (1, 0)
 
 
 @pytest.mark.parametrize(

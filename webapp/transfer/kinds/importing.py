@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,13 @@ class Import(Kind[Job, ImportAsked]):
             work.beat(n if what == "storing" else 0, n_read)
 
         scale = (asked.scale[0], asked.scale[1]) if asked.scale else None
-        file = Path(asked.file)
-        report = import_conversations(file, study_key=asked.study, scale=scale, progress=progress)
-        if asked.is_upload:
-            file.unlink(missing_ok=True)
+        report = import_conversations(
+            Path(asked.file), study_key=asked.study, scale=scale, progress=progress
+        )
         return report.as_dict()
+
+    def finish(self, work: Work[Job, ImportAsked], results: Sequence[Any]) -> Any:
+        # Only now that the report is stored: a worker killed before would look for the file again.
+        if work.asked.is_upload:
+            Path(work.asked.file).unlink(missing_ok=True)
+        return super().finish(work, results)
