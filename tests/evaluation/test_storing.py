@@ -101,7 +101,7 @@ def test_a_result_of_another_shape_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def ratings() -> Ratings:
-    """Three bots, some with too few ratings for a test or an interval."""
+    """Make ratings of three bots, some with too few ratings for a test or an interval."""
     rng = np.random.default_rng(5)
     rows = [
         (f"c{i}", bot, f"w{i % 9}", *np.clip(np.round(rng.normal(level, 1, 2)), 1, 7))

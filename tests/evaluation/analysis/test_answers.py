@@ -16,7 +16,7 @@ from evaluation.ratings import Dimension, Ratings
 
 
 def frame() -> pd.DataFrame:
-    """Two bots, four conversations each, rated by one to three of five people, on two questions."""
+    """Make ratings of two bots, four conversations each, by one to three of five people, on two questions."""
     rng = np.random.default_rng(3)
     rows = []
     for bot, level in {"a": 5, "b": 3}.items():

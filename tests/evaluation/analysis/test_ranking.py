@@ -17,7 +17,7 @@ from tests.reference import ratings as published
 
 
 def puddings() -> pd.DataFrame:
-    """Davidson's (1970) chocolate puddings, one row per judgement."""
+    """Return Davidson's (1970) chocolate puddings, one row per judgement."""
     rows = [
         (f"p{i}", f"p{j}", preferred)
         for i, j, *numbers in published.PUDDINGS
@@ -28,7 +28,7 @@ def puddings() -> pd.DataFrame:
 
 
 def decided(n: int = 300) -> pd.DataFrame:
-    """Judgements of three bots without ties, by twenty people."""
+    """Make judgements of three bots without ties, by twenty people."""
     rng = np.random.default_rng(8)
     strength = {"a": 0.0, "b": 0.5, "c": 1.2}
     rows = []

@@ -17,7 +17,7 @@ LEVELS = {"a": 5.5, "b": 4.5, "c": 3.5, "d": 3.0, "bad": 1.5}
 
 
 def frame() -> pd.DataFrame:
-    """Twelve careful raters of five bots, twice each, and one who clicks the middle everywhere."""
+    """Make ratings by twelve careful raters of five bots, twice each, and one who clicks the middle everywhere."""
     rng = np.random.default_rng(5)
     rows = []
     for rater in range(12):

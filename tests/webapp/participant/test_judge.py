@@ -156,7 +156,7 @@ def test_the_reference_is_shown_where_the_study_says_so(browser: Client) -> None
 
 @pytest.fixture
 def pairs(db: None) -> Study:
-    """Three rated chats and an item, judged in pairs."""
+    """Make a study of three rated chats and an item, judged in pairs."""
     protocols.add(Pairs())
     study = make_study("a")
     for number in range(3):

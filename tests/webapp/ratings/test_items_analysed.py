@@ -34,7 +34,7 @@ def judge(study: Study, *, good: str = "a", n: int | None = None, **fields: Any)
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Eight people who judged three items each of two models."""
+    """Make a study in which eight people judged three items each of two models."""
     study = make_annotated()
     for _ in range(8):
         judge(study)

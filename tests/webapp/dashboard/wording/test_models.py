@@ -26,7 +26,7 @@ FACTORS = {
 
 
 def ratings(spread: float = 0.8, seed: int = 7) -> Ratings:
-    """Twenty-four people rate every bot on two questions; they differ in kindness by `spread`."""
+    """Make ratings by twenty-four people of every bot on two questions; they differ in kindness by `spread`."""
     rng = np.random.default_rng(seed)
     rows = []
     for rater in range(24):
