@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from chatbots import Identity
-from webapp.studies.rules.base import Load, register_rule
+from webapp.studies.rules.base import register_rule
 
 
 @register_rule
@@ -16,5 +16,5 @@ class FirstOfTheList:
     description = "Everybody gets the first bot."
     identity = Identity("first", "1")
 
-    def choose(self, loads: Sequence[Load], rng: random.Random) -> str:
-        return loads[0].id
+    def choose(self, loads: Sequence[int], rng: random.Random) -> int:
+        return 0

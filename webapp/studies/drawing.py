@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
+from django.db.models import Count, F, QuerySet, Window
+from django.db.models.functions import RowNumber
 from django.utils.translation import gettext as _
 
 from chatbots import derive_seed
@@ -13,12 +16,12 @@ from webapp.core.errors import Refused
 from webapp.studies.models import Participant, Study
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import (
-    SlotField,
+    bot_loads,
     bots_beyond_cap,
     bots_met,
     conversations_unseen,
     items_unseen,
-    task_loads,
+    with_loads,
 )
 from webapp.studies.values import StudyValues
 
@@ -49,7 +52,9 @@ class StudyDraw:
         candidates = [bot_id for bot_id in self.available if bot_id not in without]
         if len(candidates) < n:
             raise Refused("no_bot", _("No chatbot is available at the moment."))
-        return self._drawn("bot_id", candidates, n)
+        loads = bot_loads(self.study, candidates, synthetic=self.participant.is_synthetic)
+        candidates.sort(key=loads.__getitem__)
+        return [candidates[i] for i in self._places([loads[bot_id] for bot_id in candidates], n)]
 
     def conversations(self, n: int = 1) -> list[str]:
         """Return ids of `n` different completed conversations of others, by the study's rule.
@@ -57,8 +62,8 @@ class StudyDraw:
         Raises:
             Refused: `all_rated` if there are fewer.
         """
-        unseen = conversations_unseen(self.study, self.participant).values_list("pk", flat=True)
-        return self._drawn("conversation", [str(pk) for pk in unseen], n)
+        unseen = conversations_unseen(self.study, self.participant)
+        return self._stored("conversation", unseen, n, n)
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
         """Return ids of `n` different items by the study's rule; of `least` at least, where no more are left.
@@ -66,21 +71,39 @@ class StudyDraw:
         Raises:
             Refused: `all_rated` if there are fewer.
         """
-        unseen = [
-            str(pk)
-            for pk in items_unseen(self.study, self.participant).values_list("pk", flat=True)
-        ]
-        return self._drawn("item", unseen, n if least is None else max(least, min(n, len(unseen))))
+        unseen = items_unseen(self.study, self.participant)
+        return self._stored("item", unseen, n, n if least is None else least)
 
-    def _drawn(self, what: SlotField, candidates: Sequence[str], n: int) -> list[str]:
-        if len(candidates) < n:
+    def _stored(
+        self, what: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int
+    ) -> list[str]:
+        """Draw among what is stored, in two queries: how many have how many tasks, and those that are drawn.
+
+        The database keeps the order (fewest tasks first, then by key), so that no list of them all is read.
+        """
+        synthetic = self.participant.is_synthetic
+        found = with_loads(unseen.order_by(), what, self.study, synthetic=synthetic)
+        n_with = found.values("n_tasks").annotate(n=Count("pk")).order_by("n_tasks")
+        loads = [
+            n_tasks for n_tasks, n_such in n_with.values_list("n_tasks", "n") for _ in range(n_such)
+        ]
+        if len(loads) < least:
             raise Refused("all_rated", _("You have already judged everything there is."))
+        places = self._places(loads, min(n, len(loads)))
+        ranked = found.annotate(place=Window(RowNumber(), order_by=[F("n_tasks"), F("pk")]))
+        at = ranked.filter(place__in=[place + 1 for place in places]).values_list("place", "pk")
+        by_place = {place - 1: str(pk) for place, pk in at}
+        return [by_place[place] for place in places]
+
+    def _places(self, loads: Sequence[int], n: int) -> list[int]:
+        """Return the places in `loads`, ascending, of `n` different ones that the rule gives."""
         study, participant = self.study, self.participant
-        loads = task_loads(study, candidates, what=what, synthetic=participant.is_synthetic)
-        n_given = sum(load.n_completed + load.n_open for load in loads)
-        rng = random.Random(derive_seed(study.seed, "assignment", n_given, str(participant.pk)))
+        rng = random.Random(derive_seed(study.seed, "assignment", sum(loads), str(participant.pk)))
         rule = rules.get(study.rule)
-        drawn: list[str] = []
+        left, places = list(loads), list(range(len(loads)))
+        drawn: list[int] = []
         for _number in range(n):
-            drawn.append(rule.choose([load for load in loads if load.id not in drawn], rng))
+            at = rule.choose(left, rng)
+            left.pop(at)
+            drawn.append(places.pop(at))
         return drawn

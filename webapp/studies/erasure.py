@@ -14,6 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from webapp.studies.counting import study_count_anew
 from webapp.studies.models import Participant
 
 Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
@@ -78,4 +79,6 @@ def participants_erase(*, participants: QuerySet[Participant]) -> dict[str, int]
             transaction.on_commit(partial(act, studies))
         for kind in kinds:
             kind.rows(people).delete()
+        for study_id in studies:
+            study_count_anew(study_id=study_id)
     return removed

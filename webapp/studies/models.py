@@ -301,6 +301,10 @@ class Task(TimeStamped):
                 name="task_open_has_no_outcome",
             ),
         ]
+        indexes = [
+            # Who holds a place: few, among all tasks that ever were.
+            models.Index(fields=["created_at"], condition=Q(state="open"), name="task_open_since")
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} for {self.participant_id}"
@@ -364,3 +368,45 @@ class Slot(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id}/{self.order}"
+
+
+class TaskCount(models.Model):
+    """How many tasks of a study are completed: in all, or with one bot, item or conversation in a slot.
+
+    A draw reads these in place of all tasks. `task_complete` counts up, erasing people counts anew
+    (`webapp/studies/counting.py`).
+    """
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="task_counts")
+    is_synthetic = models.BooleanField(default=False)
+    bot_id = models.CharField(max_length=100, blank=True)
+    conversation = models.ForeignKey(
+        "conversations.Conversation",
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="task_counts",
+    )
+    item = models.ForeignKey(Item, null=True, on_delete=models.CASCADE, related_name="task_counts")
+    n_completed = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["study", "is_synthetic", "bot_id"],
+                condition=Q(conversation=None, item=None),
+                name="task_count_of_bot",
+            ),
+            models.UniqueConstraint(
+                fields=["conversation", "study", "is_synthetic"],
+                condition=Q(conversation__isnull=False),
+                name="task_count_of_conversation",
+            ),
+            models.UniqueConstraint(
+                fields=["item", "is_synthetic"],
+                condition=Q(item__isnull=False),
+                name="task_count_of_item",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.bot_id or self.item_id or self.conversation_id or 'all'}: {self.n_completed}"

@@ -8,18 +8,26 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.core import signing
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
-from webapp.studies.models import AGREED_BY_PEOPLE, Item, Participant, Rubric, Slot, Study, Task
+from webapp.studies.models import (
+    AGREED_BY_PEOPLE,
+    Item,
+    Participant,
+    Rubric,
+    Slot,
+    Study,
+    Task,
+    TaskCount,
+)
 from webapp.studies.protocols.base import protocols
-from webapp.studies.rules.base import Load
 
-SlotField = Literal["bot_id", "conversation", "item"]
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
 # An open chat keeps its place this long; people who left do not hold a bot's places for ever.
@@ -73,11 +81,7 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
         elif is_at_limit or (study.bots and set(study.bots) <= bots_met(participant)):
             return Refused("all_rated", _("You have already rated every chatbot."))
     if study.values.quotas.n_conversations_wanted:
-        n_taken = (
-            Task.objects.filter(participant__study=study, participant__is_synthetic=False)
-            .filter(Q(state=Task.State.COMPLETED) | _holds_place())
-            .count()
-        )
+        n_taken = _n_completed(study) + _open_tasks(study, synthetic=False).count()
         synthetic = participant is not None and participant.is_synthetic
         if n_taken >= study.values.quotas.n_conversations_wanted and not synthetic:
             return Refused("full", _("This study has all the people it needs."))
@@ -118,36 +122,61 @@ def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
     return study.items.exclude(pk__in=shown.values("item")).order_by("pk")
 
 
-def task_loads(
-    study: Study, ids: Collection[str], *, what: SlotField = "bot_id", synthetic: bool = False
-) -> list[Load]:
-    """Count completed and open tasks of each bot, conversation or item.
+def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> dict[str, int]:
+    """Count the tasks of each bot, completed or holding a place, in one query however many there were.
 
     Args:
-        what: the field of a slot in which the ids stand.
         synthetic: of scripted participants alone, who balance among themselves; else of people alone.
     """
-    slots = Slot.objects.filter(
-        task__participant__study=study, task__participant__is_synthetic=synthetic
+    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, bot_id__in=bot_ids)
+    under_way = Slot.objects.filter(
+        task__in=_open_tasks(study, synthetic=synthetic), bot_id__in=bot_ids
     )
-    if what == "bot_id":  # few, while items and conversations may be thousands
-        slots = slots.filter(bot_id__in=ids)
-    rows = (
-        slots.order_by()
-        .values_list(what)
-        .annotate(
-            n_completed=Count("id", filter=Q(task__state=Task.State.COMPLETED)),
-            n_open=Count("id", filter=_holds_place("task__")),
-        )
+    counted = under_way.order_by().values("bot_id").annotate(n=Count("pk"))
+    rows = done.values_list("bot_id", "n_completed").union(
+        counted.values_list("bot_id", "n"), all=True
     )
-    loads = {str(id): Load(str(id), n_completed, n_open) for id, n_completed, n_open in rows}
-    return [loads.get(id, Load(id, 0, 0)) for id in ids]
+    loads = dict.fromkeys(bot_ids, 0)
+    for bot_id, n in rows:
+        loads[bot_id] += n
+    return loads
 
 
-def _holds_place(prefix: str = "") -> Q:
-    """Return the condition that a task holds its place; `prefix`: the way to the task."""
+def with_loads(
+    candidates: QuerySet[Any],
+    what: Literal["conversation", "item"],
+    study: Study,
+    *,
+    synthetic: bool,
+) -> QuerySet[Any]:
+    """Annotate conversations or items with `n_tasks`, the tasks of the study that they are in, as `bot_loads`."""
+    own = {what: OuterRef("pk")}
+    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, **own)
+    under_way = Slot.objects.filter(task__in=_open_tasks(study, synthetic=synthetic), **own)
+    counted = under_way.order_by().values(what).annotate(n=Count("pk"))
+    return candidates.annotate(
+        n_tasks=Coalesce(Subquery(done.values("n_completed")[:1]), 0)
+        + Coalesce(Subquery(counted.values("n")), 0)
+    )
+
+
+def _n_completed(study: Study) -> int:
+    """Return how many tasks of people are completed."""
+    total = TaskCount.objects.filter(
+        study=study, is_synthetic=False, bot_id="", conversation=None, item=None
+    )
+    return total.values_list("n_completed", flat=True).first() or 0
+
+
+def _open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
+    """Return the open tasks that still hold their place."""
     since = timezone.now() - PLACE_HELD_FOR
-    return Q(**{f"{prefix}state": Task.State.OPEN, f"{prefix}created_at__gte": since})
+    return Task.objects.filter(
+        state=Task.State.OPEN,
+        created_at__gte=since,
+        participant__study=study,
+        participant__is_synthetic=synthetic,
+    )
 
 
 def participant_token(participant: Participant) -> str:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
 from webapp.studies.bot_columns import BotColumns
+from webapp.studies.counting import task_counted
 from webapp.studies.drawing import StudyDraw
 from webapp.studies.models import (
     ConsentText,
@@ -335,12 +336,14 @@ def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
     for _attempt in range(10):
         try:
             with transaction.atomic():
-                Task.objects.filter(pk=task.pk, completion_code=None).update(
+                is_new = Task.objects.filter(pk=task.pk, completion_code=None).update(
                     state=Task.State.COMPLETED,
                     outcome=outcome,
                     completion_code=_completion_code(),
                     ended_at=timezone.now(),
                 )
+                if is_new:
+                    task_counted(task=task)
             break
         except IntegrityError:
             continue  # the code is taken

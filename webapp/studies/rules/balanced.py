@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from chatbots import Identity
-from webapp.studies.rules.base import Load, register_rule
+from webapp.studies.rules.base import register_rule
 
 
 @register_rule
@@ -18,6 +19,5 @@ class Balanced:
     description = "Each person gets the bot that has had the fewest conversations so far."
     identity = Identity("balanced", "1")
 
-    def choose(self, loads: Sequence[Load], rng: random.Random) -> str:
-        fewest = min(load.n_completed + load.n_open for load in loads)
-        return rng.choice([load.id for load in loads if load.n_completed + load.n_open == fewest])
+    def choose(self, loads: Sequence[int], rng: random.Random) -> int:
+        return rng.randrange(bisect_right(loads, loads[0]))

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """How many tasks of a study one bot or item has: completed ones and open ones."""
-
-    id: str
-    n_completed: int
-    n_open: int
 
 
 class AssignmentRule(Protocol):
@@ -30,8 +20,13 @@ class AssignmentRule(Protocol):
     @property
     def identity(self) -> Identity: ...
 
-    def choose(self, loads: Sequence[Load], rng: random.Random) -> str:
-        """Return the id to give, one of `loads` (never empty: available and new to this person)."""
+    def choose(self, loads: Sequence[int], rng: random.Random) -> int:
+        """Return which one to give, as its place in `loads`.
+
+        Args:
+            loads: how many tasks each has had, completed or under way, fewest first; never empty, and only
+                of what is available and new to this person.
+        """
         ...
 
 

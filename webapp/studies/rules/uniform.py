@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from chatbots import Identity
-from webapp.studies.rules.base import Load, register_rule
+from webapp.studies.rules.base import register_rule
 
 
 @register_rule
@@ -18,5 +18,5 @@ class Uniform:
     description = "Each person gets a bot at random; numbers per bot will differ."
     identity = Identity("uniform", "1")
 
-    def choose(self, loads: Sequence[Load], rng: random.Random) -> str:
-        return rng.choice([load.id for load in loads])
+    def choose(self, loads: Sequence[int], rng: random.Random) -> int:
+        return rng.randrange(len(loads))
