@@ -140,7 +140,7 @@ os.kill({command.pid}, signal.SIGKILL)
 print(SelfPlayRun.objects.get().state)
 deadline = time.monotonic() + {WAIT_S}
 while SelfPlayRun.objects.get().state == "running" and time.monotonic() < deadline:
-    time.sleep(0.1)  # a busy machine takes its time to end a process
+    time.sleep(0.1)  # killed between two shards it held none, and counts as running for some seconds more
     jobs_settle()
 print(SelfPlayRun.objects.get().state)
 """
