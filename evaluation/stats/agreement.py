@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +20,9 @@ from evaluation.reasons import Reason
 N_BOOTSTRAP = 2000
 _BLOCK = 4_000_000  # numbers handled at once: 32 MB
 _TINY = 1e-12
+MOST_PAIRS = 1000
+"""So many pairs of raters are compared; the pairs of 4,000 raters would be 8 million."""
+_MOST_RATERS = 2000
 NO_INTERVAL = Reason("no_interval", "no interval: most resamples are undefined")
 
 Weights = Literal["linear", "quadratic"] | None
@@ -156,6 +158,7 @@ def pairwise_kappa(
     weights: Weights = None,
     *,
     min_items: int = 2,
+    most_pairs: int = MOST_PAIRS,
     level: float = 0.95,
     n_bootstrap: int = 1000,
     seed: int = 0,
@@ -165,6 +168,8 @@ def pairwise_kappa(
     Args:
         table: (items, raters).
         min_items: that a pair must share.
+        most_pairs: of more pairs so many are drawn by the seed; their median and its interval are then those of a
+            sample, which is what a median of so many needs.
         weights, level, n_bootstrap, seed: as in `cohen_kappa`; items are resampled for all pairs at once.
     """
     codes, categories = _codes(np.asarray(table))
@@ -175,10 +180,8 @@ def pairwise_kappa(
     times = np.vstack([np.ones((1, n_items)), rng.multinomial(n_items, even, size=n_bootstrap)])
     found: list[tuple[int, int, float | None]] = []
     draws = []
-    for i, j in combinations(range(codes.shape[1]), 2):
+    for i, j in _pairs_sharing(codes >= 0, min_items, most_pairs, seed):
         shared = np.flatnonzero((codes[:, i] >= 0) & (codes[:, j] >= 0))
-        if len(shared) < min_items:
-            continue
         kappas = _kappas(times[:, shared], codes[shared][:, [i, j]], distance)
         found.append((i, j, float(kappas[0]) if np.isfinite(kappas[0]) else None))
         draws.append(kappas[1:])
@@ -196,6 +199,26 @@ def pairwise_kappa(
     reason = None if ends else NO_INTERVAL
     low, high = ends or (None, None)
     return PairwiseKappa(float(np.median(values)), low, high, tuple(found), reason)
+
+
+def _pairs_sharing(
+    rated: np.ndarray, min_items: int, most: int, seed: int
+) -> list[tuple[int, int]]:
+    """Return pairs of raters who share enough items, in order; of too many a sample.
+
+    Args:
+        rated: (items, raters) whether each rated each.
+        most: pairs; raters are drawn first where their table alone would be large.
+    """
+    rng = np.random.default_rng((seed, 1))
+    chosen = np.arange(rated.shape[1])
+    if len(chosen) > _MOST_RATERS:
+        chosen = np.sort(rng.choice(chosen, _MOST_RATERS, replace=False))
+    present = rated[:, chosen].astype(np.float32)
+    pairs = np.argwhere(np.triu(present.T @ present >= min_items, k=1))
+    if len(pairs) > most:
+        pairs = pairs[np.sort(rng.choice(len(pairs), most, replace=False))]
+    return [(int(chosen[i]), int(chosen[j])) for i, j in pairs]
 
 
 def fleiss_kappa(

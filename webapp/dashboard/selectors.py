@@ -134,8 +134,14 @@ def ago(when: datetime) -> str:
     return f"{when.day} {when:%b}" + ("" if when.year == timezone.now().year else f" {when:%Y}")
 
 
-def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
-    """Count a study's conversations and people, and measure the chats' length and time."""
+def study_cards(
+    study: Study, *, include_synthetic: bool = False, n_raters: int | None = None
+) -> StudyCards:
+    """Count a study's conversations and people, and measure the chats' length and time.
+
+    Args:
+        n_raters: people who rated, where it is known already.
+    """
     conversations = study_conversations(study, include_synthetic=include_synthetic)
     counted = conversations.aggregate(n=Count("pk"), mean=Avg("n_exchanges"))
     durations = [
@@ -160,7 +166,9 @@ def study_cards(study: Study, *, include_synthetic: bool = False) -> StudyCards:
         n_completed=assigned["done"] if judges_items(study) else counted["n"],
         n_wanted=study.values.quotas.n_conversations_wanted,
         n_people=people.count(),
-        n_raters=raters_count(ratings_counted(study, include_synthetic=include_synthetic)),
+        n_raters=raters_count(ratings_counted(study, include_synthetic=include_synthetic))
+        if n_raters is None
+        else n_raters,
         left_early=assigned["left"] / assigned["over"] if assigned["over"] else None,
         mean_exchanges=counted["mean"],
         median_s=statistics.median(durations) if durations else None,

@@ -195,3 +195,18 @@ def test_rating_table():
     np.testing.assert_array_equal(places, [[1, 3], [2, NAN]])
     with pytest.raises(ValueError, match="item 'x' is rated twice by 'a'"):
         rating_table([1, 2], ["x", "x"], ["a", "a"])
+
+
+def test_of_very_many_pairs_of_raters_a_sample_is_compared() -> None:
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 5, size=(30, 1))
+    table = np.clip(truth + rng.integers(-1, 2, size=(30, 60)), 0, 4).astype(float)
+    every = pairwise_kappa(table, most_pairs=10_000, n_bootstrap=50)
+    drawn = pairwise_kappa(table, n_bootstrap=50)
+    assert len(every.kappas) == 60 * 59 // 2
+    assert len(drawn.kappas) == len(set(drawn.kappas)) == 1000
+    assert set(drawn.kappas) < set(every.kappas)
+    assert drawn.median == pytest.approx(every.median, abs=0.02)
+    alone = np.full((100, 6000), np.nan)
+    alone[np.arange(100), np.arange(100)] = 1
+    assert pairwise_kappa(alone, n_bootstrap=5).reason is not None

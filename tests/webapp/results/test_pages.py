@@ -86,7 +86,7 @@ def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> 
     where = address(study, "study_statistics")
     assert "No worker" not in read(staff, where)
     Job.objects.update(updated_at=timezone.now() - timedelta(minutes=1))
-    said = "No worker has taken it up, so probably none runs. `make run` starts one"
+    said = "No worker has taken it up, so probably none runs. make run starts one"
     assert said in read(staff, where)
     live = reverse("dashboard:job_live", args=["results", Job.objects.get().pk])
     assert said in read(staff, live)

@@ -34,13 +34,13 @@ class ReportFile(Kind[Job, ReportAsked]):
             raise Refused("no_study", f"there is no study {work.asked.study}")
         made: dict[str, Made] = {}
         for n, part in enumerate(PARTS):
-            work.beat(n)
+            work.beat(n, note=part)
             question = Question(study, part, include_synthetic=work.asked.include_synthetic)
             found = made_now(question, wait=work.beat)
             if found is None:
                 raise Refused("no_ratings", f"study {study.key} has no ratings any more")
             made[part] = found
-        work.beat(len(PARTS))
+        work.beat(len(PARTS), note="")
         path, page = report_path(work.job), _page(study, made, work.asked.include_synthetic)
         try:
             _write(path, page)

@@ -77,6 +77,10 @@ def bots(request: HttpRequest, key: str) -> HttpResponse:
     failed = request.GET.get("failed") == "1"
     found = shown(request, study, "comparisons", failed=failed)
     drawn = None
+    # The same number as the cards would count, where it is known.
+    n_raters = None
+    if found.frame is not None and found.waiting is None and not failed:
+        n_raters = found.frame.facts.n_raters
     if found.result is not None:
         summary = bot_summary(
             study,
@@ -93,7 +97,7 @@ def bots(request: HttpRequest, key: str) -> HttpResponse:
         "bots_compared.html",
         study,
         "bots",
-        cards=study_cards(study, include_synthetic=synthetic),
+        cards=study_cards(study, include_synthetic=synthetic, n_raters=n_raters),
         n_synthetic=synthetic_count(study),
         failed=failed,
         figure=drawn,

@@ -36,6 +36,7 @@ class Results(Kind[Job, Asked]):
         asked, study = work.asked, work.job.study
         if study is None or study.pk != asked.study:
             raise Refused("no_study", f"there is no study {asked.study}")
+        work.beat(note=str(_("Reading the ratings")))
         data = study_data(
             study,
             include_synthetic=asked.include_synthetic,
@@ -43,7 +44,7 @@ class Results(Kind[Job, Asked]):
         )
         if data is None:
             raise Refused("no_ratings", f"study {study.key} has no ratings any more")
-        work.beat()
+        work.beat(note=str(_("Computing")), now=True)
         return made_dump(asked.part, make(asked.part, data))
 
     def follow_up(self, job: Job) -> None:

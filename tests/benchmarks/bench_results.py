@@ -1,0 +1,161 @@
+"""Pages of a study with 200,000 ratings of 2,000 conversations with 30 bots: from stored results, and computed.
+
+    python -m tests.benchmarks.bench_results [--ratings N] [--limit MS]
+
+Makes the study in a SQLite database of its own, does the job of every part as a worker would, and opens the pages as
+staff. Told are the processor's seconds for the job, its milliseconds for the page (the middle of five times), and how
+many times quicker the page is. Processor time, because a neighbour on the machine must not decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from typing import Any
+
+N_BOTS, N_CHATS, N_RATERS = 30, 2000, 400
+PAGES = {
+    "study_bots": "comparisons",
+    "study_agreement": "answers",
+    "study_statistics_part comparisons": "comparisons",
+    "study_statistics_part models": "models",
+    "study_statistics_part raters": "raters",
+    "study_statistics_part trajectories": "trajectories",
+    "study_statistics_part correlations": "correlations",
+    "study_report": "",
+}
+LIMIT_MS = 300.0
+
+
+def make(key: str, n_ratings: int) -> Any:
+    """Bulk-make an imported study: every conversation rated by many of the same people."""
+    from django.utils import timezone
+
+    from webapp.bots.services import bot_version_record_imported
+    from webapp.conversations.models import Conversation, Turn
+    from webapp.ratings.models import Rating
+    from webapp.studies.models import Participant
+    from webapp.studies.services import study_create
+
+    names = [f"bot{i:02}" for i in range(N_BOTS)]
+    bots = [bot_version_record_imported(bot_id=name, source=key) for name in names]
+    study = study_create(key=key, name=key, bots=names, is_imported=True)
+    keys = [dimension.key for dimension in study.rubric.dimensions.all()]
+    draw, now = random.Random(0), timezone.now()
+    people = Participant.objects.bulk_create(
+        Participant(study=study, platform="import", external_id=f"w{n}") for n in range(N_RATERS)
+    )
+    chats = Conversation.objects.bulk_create(
+        Conversation(
+            source="import",
+            state="completed",
+            bot=bots[n % N_BOTS],
+            study=study,
+            external_id=f"d{n}",
+            n_exchanges=5,
+        )
+        for n in range(N_CHATS)
+    )
+    Turn.objects.bulk_create(
+        (
+            Turn(
+                conversation=chat,
+                index=i,
+                speaker=("human", "bot")[i % 2],
+                text=f"Hello {i}.",
+                vote=draw.choice((-1, 0, 1)) if i % 2 else 0,
+            )
+            for chat in chats
+            for i in range(10)
+        ),
+        batch_size=2000,
+    )
+    for start in range(0, N_CHATS, 50):
+        Rating.objects.bulk_create(
+            Rating(
+                conversation=chats[n],
+                participant=person,
+                rubric_id=study.rubric_id,
+                answers={
+                    name: min(7, max(1, round(draw.gauss(3 + 2 * (n % N_BOTS) / N_BOTS, 1.4))))
+                    for name in keys
+                },
+                submitted_at=now,
+            )
+            for n in range(start, start + 50)
+            for person in draw.sample(people, n_ratings // N_CHATS)
+        )
+    return study
+
+
+def computed(study: Any, part: str) -> float:
+    """Return the processor's seconds that the job of a part takes."""
+    from webapp.results.stored import Question, answer_for
+    from webapp.runs.engine import job_do
+
+    job = answer_for(Question(study, part)).job
+    assert job is not None, part
+    started = time.process_time()
+    job_do(job)
+    job.refresh_from_db()
+    assert job.state == "done", job.error
+    return time.process_time() - started
+
+
+def opened(client: Any, study: Any, page: str) -> float:
+    """Return the processor's milliseconds of a page, the middle of five."""
+    from django.urls import reverse
+
+    route, *parts = page.split()
+    address = reverse(f"dashboard:{route}", args=[study.key, *parts])
+    took = []
+    for _ in range(5):
+        started = time.process_time()
+        answer = client.get(address)
+        took.append(1000 * (time.process_time() - started))
+        assert answer.status_code == 200, (page, answer.status_code)
+        assert b"being computed" not in answer.content, page
+    return statistics.median(took)
+
+
+def main() -> int:
+    """1 if a page with its result stored takes longer than the limit."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ratings", type=int, default=200_000)
+    parser.add_argument("--limit", type=float, default=LIMIT_MS, metavar="MS")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="confab-bench-") as folder:
+        os.environ.update(
+            DJANGO_SETTINGS_MODULE="webapp.settings.test", CONFAB_DATA_DIR=folder, DATABASE_URL=""
+        )
+        import django
+
+        django.setup()
+        from django.contrib.auth import get_user_model
+        from django.core.management import call_command
+        from django.test import Client
+
+        call_command("migrate", verbosity=0)
+        study = make("large", asked.ratings)
+        client = Client()
+        client.force_login(get_user_model().objects.create_superuser("r", password="x"))
+        took = {part: computed(study, part) for part in dict.fromkeys(filter(None, PAGES.values()))}
+        slowest = 0.0
+        print(f"{'page':36} {'job s':>7} {'page ms':>8} {'times quicker':>14}")
+        for page, part in PAGES.items():
+            ms = opened(client, study, page)
+            slowest = max(slowest, ms)
+            job_s = took.get(part)
+            job = ("–", "–") if job_s is None else (f"{job_s:.1f}", f"{1000 * job_s / ms:.0f}")
+            print(f"{page:36} {job[0]:>7} {ms:8.0f} {job[1]:>14}", flush=True)
+        print(f"slowest {slowest:.0f} ms, limit {asked.limit:.0f} ms")
+        return int(slowest > asked.limit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
