@@ -14,6 +14,7 @@ from chatbots import Identity
 from tests.builders import exchange, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.entering import task_chats
 from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.services import conversation_withdraw
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_by, study_ratings
@@ -265,3 +266,24 @@ def test_pairs_and_turns_are_exported_with_what_they_are_about(study: Study) -> 
     assert {of[what]["completion_code"] for what in ("turn", "pair", "item")} == {
         task.completion_code
     }
+
+
+def test_who_withdraws_in_one_of_two_chats_withdraws_the_task() -> None:
+    study = make_study(protocol="duel", bots=["eliza", "parrot", "generic"])
+    task = task_open(participant=make_participant(study))
+    left, right = task_chats(task=task)
+    for number in range(3):
+        exchange(left, f"message {number}", f"reply {number}")
+    make_rating(left)
+    left.refresh_from_db()
+    exchange(right, "a word", "a reply")
+    with pytest.raises(Refused, match="cannot be withdrawn"):
+        conversation_withdraw(conversation=left)
+    conversation_withdraw(conversation=right)
+    task.refresh_from_db()
+    assert (task.state, task.outcome, task.completion_code) == ("withdrawn", "withdrawn", None)
+    for chat in (left, right):
+        chat.refresh_from_db()
+        assert (chat.state, chat.turns.count()) == ("withdrawn", 0)
+    assert not Rating.objects.filter(task=task).exists()
+    assert len(study_ratings(study)) == 0

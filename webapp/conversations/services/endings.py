@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -71,21 +72,29 @@ def _failed_close(conversation: Conversation, task_state: str | None) -> Task:
 
 
 def conversation_withdraw(*, conversation: Conversation) -> None:
-    """Delete what the participant wrote and read here; only the fact remains."""
+    """Delete what the participant wrote and read here; only the fact remains.
+
+    Withdrawing ends the whole task, so of a task with several chats all are deleted, with the ratings that
+    were given in it already.
+    """
     with transaction.atomic():
-        locked = (
-            Conversation.objects.select_for_update(of=("self",))
-            .select_related("slot__task")
-            .get(pk=conversation.pk)
-        )
-        if locked.state != Conversation.State.OPEN:
+        chats = Q(pk=conversation.pk)
+        if conversation.task is not None:
+            chats |= Q(slot__task=conversation.task)
+        rows = Conversation.objects.select_for_update(of=("self",)).select_related("slot__task")
+        locked = list(rows.filter(chats).order_by("pk"))
+        asked = next(chat for chat in locked if chat.pk == conversation.pk)
+        if asked.state != Conversation.State.OPEN:
             raise Refused("closed", _("This chat is finished and cannot be withdrawn here."))
-        locked.turns.all().delete()
-        locked.state = Conversation.State.WITHDRAWN
-        locked.ended_at = timezone.now()
-        locked.rating_draft = {}
-        locked.n_exchanges = 0
-        due_set(locked)
-        locked.save()
-        if locked.task is not None:
-            task_withdraw(task=locked.task)
+        if asked.task is not None:
+            asked.task.ratings.all().delete()
+        for chat in locked:
+            chat.turns.all().delete()
+            chat.state = Conversation.State.WITHDRAWN
+            chat.ended_at = timezone.now()
+            chat.rating_draft = {}
+            chat.n_exchanges = 0
+            due_set(chat)
+            chat.save()
+        if asked.task is not None:
+            task_withdraw(task=asked.task)
