@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.bench_study_page [--ratings N]
 
-Makes both studies in a SQLite database of its own and opens each page twice as staff: the second time the
-resampled numbers come from the cache. The number of queries must not depend on the size.
+Makes both studies in a SQLite database of its own and opens each page twice as staff. The number of queries must not
+depend on the size. What workers compute for these pages is measured by `bench_results`.
 """
 
 from __future__ import annotations
