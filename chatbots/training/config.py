@@ -118,10 +118,10 @@ class OptimiserConfig(Values):
     """
 
     batch_size: Size = 64
-    lr: Number = Field(1e-4, gt=0)
+    lr: Number = Field(default=1e-4, gt=0)
     schedule: Literal["constant", "linear"] = "constant"
     warmup: _Limit = 0
-    clip: Number = Field(1.0, gt=0)
+    clip: Number = Field(default=1.0, gt=0)
     epochs: Size = 30
     max_batches: _Limit = 0
     patience: _Limit = 3

@@ -34,10 +34,11 @@ def turn_deleted(*, instance: Turn, using: str, **_: Any) -> None:
     """Note the text of a turn that is about to be deleted; with the transaction it is forgotten (receiver)."""
     waiting = connections[using].run_on_commit
     # A deletion announces its turns one after the other: they share one entry of the savepoint they are in.
-    if waiting and isinstance(waiting[-1][1], _Forgetting):
-        savepoints, forgetting = waiting[-1][:2]
-        if savepoints == set(connections[using].savepoint_ids):
-            forgetting.texts.add(instance.text)
+    if waiting:
+        savepoints, newest = waiting[-1][:2]
+        is_same = savepoints == set(connections[using].savepoint_ids)
+        if isinstance(newest, _Forgetting) and is_same:
+            newest.texts.add(instance.text)
             return
     forgetting = _Forgetting(using)
     forgetting.texts.add(instance.text)

@@ -21,7 +21,8 @@ SCHEME = "files"
 
 
 class Channel(filesystem.Channel):
-    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
+    # kombu names this argument `message` in one base class and `payload` in the other.
+    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Add a message to the queue.
 
         Raises:

@@ -163,7 +163,7 @@ def study_ratings(
             study, include_synthetic=include_synthetic, include_failed=include_failed
         )
     else:
-        ratings = Rating.objects.filter(conversation__study=study, conversation__in=only)
+        ratings = Rating.objects.filter(conversation__study=study, conversation_id__in=only)
     of_items = judges_items(study)
     what = ("item__key", MODEL) if of_items else ("conversation_id", "conversation__bot__bot_id")
     rows: list[Any] = list(

@@ -50,10 +50,10 @@ def task_progress(task: Task) -> Progress:
     given = Rating.objects.filter(task=task).values_list(
         "first_id", "second_id", "item_id", "conversation_id", "turn__conversation_id"
     )
-    rated = {("slot", one) for row in given for one in row[:2]}
+    rated: set[tuple[str, Any]] = {("slot", one) for row in given for one in row[:2]}
     rated |= {("item", row[2]) for row in given}
     rated |= {("conversation", one) for row in given for one in row[3:]}
-    shown = [
+    shown: list[set[tuple[str, Any]]] = [
         {("slot", pk), ("item", item), ("conversation", stored), ("conversation", chat)}
         for pk, item, stored, chat in slots
     ]
