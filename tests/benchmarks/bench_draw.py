@@ -1,0 +1,95 @@
+"""Counting what each bot has had, as a draw does: all tasks counted against the counts that are kept.
+
+    [DATABASE_URL=postgres://… an empty database] python -m tests.benchmarks.bench_draw [--tasks N]
+
+Makes a study with N completed tasks, in a SQLite database of its own unless `DATABASE_URL` names another, which
+should be empty. The ratio says how many times faster a draw counts; it must be above 5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+BOTS = ["eliza", "parrot", "generic", "retrieval"]
+AT_LEAST = 5.0
+
+
+def make(n_tasks: int) -> Any:
+    """Make in bulk one study with a completed task for each of its people."""
+    from webapp.studies.counting import study_count_anew
+    from webapp.studies.models import Participant, Slot, Task
+    from webapp.studies.services import study_create
+
+    study = study_create(key=f"draw-{time.time_ns()}", name="draw", bots=BOTS)
+    for start in range(0, n_tasks, 5000):
+        people = [Participant(study=study) for _ in range(min(5000, n_tasks - start))]
+        tasks = [
+            Task(
+                participant=person,
+                version=study.version,
+                kind="chat",
+                state="completed",
+                outcome="rated",
+                completion_code=f"{study.pk}-{start + i}",
+            )
+            for i, person in enumerate(Participant.objects.bulk_create(people))
+        ]
+        made = Task.objects.bulk_create(tasks)
+        Slot.objects.bulk_create(Slot(task=t, bot_id=BOTS[i % 4]) for i, t in enumerate(made))
+    study_count_anew(study_id=study.pk)
+    return study
+
+
+def median_ms(count: Callable[[], object], n_times: int) -> float:
+    """Return the median time of a call in milliseconds."""
+    times = []
+    for _ in range(n_times):
+        started = time.perf_counter()
+        count()
+        times.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times)
+
+
+def main() -> int:
+    """Return 1 if the kept counts are not several times faster than counting all tasks."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", type=int, default=100_000)
+    n_tasks: int = parser.parse_args().tasks
+    with tempfile.TemporaryDirectory(prefix="confab-bench-") as folder:
+        os.environ.update(DJANGO_SETTINGS_MODULE="webapp.settings.test", CONFAB_DATA_DIR=folder)
+        os.environ.setdefault("DATABASE_URL", "")
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+        from django.db import connection
+        from django.db.models import Count
+
+        from webapp.studies.models import Slot
+        from webapp.studies.selectors import bot_loads
+
+        call_command("migrate", verbosity=0)
+        study = make(n_tasks)
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+        slots = Slot.objects.filter(task__participant__study=study, task__state="completed")
+        whole = slots.order_by().values_list("bot_id").annotate(n=Count("pk"))
+        assert dict(whole) == bot_loads(study, BOTS, synthetic=False)
+        before = median_ms(lambda: list(whole.all()), 7)
+        now = median_ms(lambda: bot_loads(study, BOTS, synthetic=False), 31)
+        print(
+            f"{connection.vendor}, {n_tasks} tasks: all of them counted in {before:.1f} ms, the counts read in "
+            f"{now:.2f} ms; ratio {before / now:.0f}"
+        )
+        return int(before / now < AT_LEAST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
