@@ -164,6 +164,7 @@ LISTS = {
     "studies_consenttext": {Right.READ},
     "studies_participant": {Right.PRIVATE},
     "studies_task": {Right.PAY},
+    "studies_item": {Right.READ},
     "conversations_conversation": {Right.READ},
     "conversations_bothostheartbeat": {Right.READ},
     "ratings_rating": {Right.READ},
