@@ -18,7 +18,7 @@ from webapp.runs.kinds.base import job_models
 from webapp.runs.models import State
 from webapp.runs.selectors.jobs import job_title
 from webapp.studies.models import Participant, Slot, Study, Task
-from webapp.studies.selectors import bots_beyond_cap
+from webapp.studies.selectors import bots_beyond_cap, judges_items
 
 _BEHIND = 3
 """A bot is behind with so many conversations fewer than the leading one."""
@@ -124,7 +124,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
             bot_id in entries and bot_state(entries[bot_id], reports).is_offered
             for bot_id in study.bots
         ]
-        if not any(is_offered):
+        if not any(is_offered) and not judges_items(study):
             found.append(
                 Need(
                     "bad",

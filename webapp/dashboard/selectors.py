@@ -6,6 +6,7 @@ Every page makes a constant number of queries, however many studies, bots or con
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +22,7 @@ from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
-from webapp.ratings.bots import study_bots
+from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.selectors import raters_count, ratings_counted, study_conversations
 from webapp.runs.models import MetricResult, SelfPlayRun
 from webapp.studies.models import Participant, Study, Task
@@ -34,6 +35,7 @@ _PILLS = {
     Study.State.PAUSED: "warn",
     Study.State.ENDED: "info",
 }
+_ITEM_MODEL = MODEL.removeprefix("item__")
 _DURATIONS = 2000
 """The median time is that of so many newest conversations."""
 
@@ -242,6 +244,31 @@ def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotPr
             )
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProgress:
+    """How many of a study's items one model replied in, and how often those were rated."""
+
+    title: str
+    slot: int
+    n_items: int
+    n_ratings: int
+
+
+def models_progress(study: Study, *, include_synthetic: bool = False) -> list[ModelProgress]:
+    """Return how far the items of each model are, in a study whose people judge items."""
+    ratings = ratings_counted(study, include_synthetic=include_synthetic)
+    n_items, n_ratings = Counter[str](), Counter[str]()
+    for model, n in study.items.order_by().values_list(_ITEM_MODEL).annotate(n=Count("pk")):
+        n_items[model or NO_MODEL] += n
+    for model, n in ratings.order_by().values_list(MODEL).annotate(n=Count("pk")):
+        n_ratings[model or NO_MODEL] += n
+    return [
+        ModelProgress(model.title, model.slot, n_items[bot_id], n_ratings[bot_id])
+        for bot_id, model in study_bots(study).items()
+        if bot_id in n_items
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -92,6 +93,18 @@ def test_pages_show_it(study: Study, page: str) -> None:
     client.force_login(make_staff(*Right))
     shown = client.get(f"/dashboard/studies/{study.key}/{page}")
     assert shown.status_code == 200, page
+
+
+def test_the_overview_counts_items_and_asks_for_no_chatbot(study: Study) -> None:
+    client = Client()
+    client.force_login(make_staff(*Right))
+    overview = client.get(f"/dashboard/studies/{study.key}/").content.decode()
+    for model in ("a", "b"):
+        assert re.search(
+            rf'{model}</th><td class="number">3</td><td class="number">12</td>', overview
+        )
+    assert "Nobody can be given a chatbot" not in overview
+    assert "gives nobody a chatbot" not in client.get("/dashboard/").content.decode()
 
 
 def test_every_kind_of_target_is_exported(study: Study) -> None:

@@ -21,7 +21,7 @@ from webapp.dashboard.spending import study_spent
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import study_by_key
+from webapp.studies.selectors import judges_items, study_by_key
 
 _TABS = [
     ("study", "overview", gettext_lazy("Overview")),
@@ -98,7 +98,8 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
     study = study_of(key)
     synthetic = synthetic_asked(request)
     progress = selectors.bot_progress(study, include_synthetic=synthetic)
-    is_collecting = study.state == Study.State.COLLECTING
+    judges = judges_items(study)
+    is_collecting = study.state == Study.State.COLLECTING and not judges
     mine = [bot for bot in progress if bot.bot_id in study.bots] if is_collecting else []
     return study_page(
         request,
@@ -107,6 +108,8 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         "overview",
         cards=selectors.study_cards(study, include_synthetic=synthetic),
         progress=progress,
+        judges_items=judges,
+        models=selectors.models_progress(study, include_synthetic=synthetic) if judges else [],
         not_offered=[bot for bot in mine if not bot.is_offered],
         nobody_served=is_collecting and not any(bot.is_offered for bot in mine),
         spent=study_spent(study),
