@@ -211,7 +211,12 @@ async def test_a_rating_is_stored_once(test_bots_server: ConfabServer) -> None:
 
 def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -> None:
     server = test_bots_server
-    server.add_study("rehearsed", ["test-quick", "eliza"], min_exchanges=2)
+    asked = [
+        {"key": "age", "title": "Age?", "kind": "choice", "options": ["under 30", "30 or more"]},
+        {"key": "speaks", "title": "Languages?", "kind": "choices", "options": ["da", "en", "fr"]},
+        {"key": "job", "title": "Job?", "kind": "text"},
+    ]
+    server.add_study("rehearsed", ["test-quick", "eliza"], min_exchanges=2, questions=asked)
     played = answer(
         server, "rehearse", "--study", "rehearsed", "--people", "6", "--url", server.url
     )
@@ -220,6 +225,13 @@ def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -
     export = ["export", "--study", "rehearsed", "--what", "ratings", "--format", "csv", "--output"]
     assert answer(server, *export, str(file))["rows"] == 0
     assert answer(server, *export, str(file), "--include-synthetic")["rows"] == 6
+    export[export.index("ratings")] = "participants"
+    assert answer(server, *export, str(file), "--include-synthetic")["rows"] == 6
+    with file.open(newline="", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            assert row["question_age"] in asked[0]["options"]
+            assert set(row["question_speaks"].split("; ")) <= set(asked[1]["options"])
+            assert row["question_job"]
 
 
 def test_items_are_imported_and_judged_in_a_rehearsal(test_bots_server: ConfabServer) -> None:

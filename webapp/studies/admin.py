@@ -30,10 +30,11 @@ from webapp.studies.models import (
     Study,
     Task,
 )
+from webapp.studies.questions import questions_text
 from webapp.studies.selectors import rubric_is_fixed
 from webapp.studies.services import rubric_new_version, study_copy
 from webapp.studies.terms import AGREED
-from webapp.studies.values import SECTION_OF
+from webapp.studies.values import NAMES
 from webapp.studies.versions import study_store
 
 
@@ -44,7 +45,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
     list_filter = ("state", "is_imported", "protocol", "rule")
     search_fields = ("key", "name")
     prepopulated_fields = {"key": ("name",)}
-    readonly_fields = ("versions", "is_imported", "created_at", "updated_at")
+    readonly_fields = ("versions", "questions_asked", "is_imported", "created_at", "updated_at")
     save_on_top = True
     actions = ("copy",)
 
@@ -100,6 +101,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
             _("What participants read"),
             {"fields": (*AGREED, "thanks_text")},
         ),
+        (_("What participants are asked before the task"), {"fields": ("questions",)}),
         (
             _("Recruitment and pay"),
             {
@@ -111,7 +113,10 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
                 )
             },
         ),
-        (_("Record"), {"fields": ("versions", "is_imported", "created_at", "updated_at")}),
+        (
+            _("Record"),
+            {"fields": ("versions", "questions_asked", "is_imported", "created_at", "updated_at")},
+        ),
     )
 
     @admin.display(description=_("versions"))
@@ -125,6 +130,14 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
             for version in numbered
         )
 
+    @admin.display(description=_("questions of its versions"))
+    def questions_asked(self, study: Study) -> str:
+        """Show what each version asks before the task."""
+        versions = study.versions.order_by("number") if study.pk is not None else ()
+        asked = ((one.number, one.values.questions) for one in versions)
+        rows = [(number, questions_text(questions)) for number, questions in asked if questions]
+        return format_html_join("", "<p><strong>{}</strong></p><pre>{}</pre>", rows) or "–"
+
     @admin.display(description=_("pages"))
     def pages(self, study: Study) -> str:
         """Link to the page where the study is analysed."""
@@ -137,13 +150,15 @@ def _shown(name: str) -> Callable[[StudyAdmin, Study], Any]:
     @admin.display(description=name.replace("_", " "))
     def show(_admin: StudyAdmin, study: Study) -> Any:
         """Return what the newest version says."""
+        if name == "questions":
+            return format_html("<pre>{}</pre>", questions_text(study.values.questions) or "–")
         return study.rubric if name == "rubric" else study.values.flat()[name]
 
     return show
 
 
 # Whoever may only read gets no form, and the admin asks here for what is no column of the study.
-for _name in ("bots", "rubric", *SECTION_OF):
+for _name in ("rubric", *NAMES):
     if not hasattr(StudyAdmin, _name):
         setattr(StudyAdmin, _name, _shown(_name))
 

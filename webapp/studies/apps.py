@@ -12,7 +12,7 @@ class StudiesConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.studies.erasure import erasure_kind
-        from webapp.studies.models import Task
+        from webapp.studies.models import QuestionAnswers, Task
 
         erasure_kind(
             "participants",
@@ -24,4 +24,9 @@ class StudiesConfig(AppConfig):
             "tasks",
             _("tasks, with their completion codes"),
             lambda people: Task.objects.filter(participant__in=people),
+        )
+        erasure_kind(
+            "question_answers",
+            _("answers to the questions before the task"),
+            lambda people: QuestionAnswers.objects.filter(participant__in=people),
         )

@@ -9,7 +9,7 @@ from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.studies.frames import frame_origins
 from webapp.studies.models import AGREED_BY_PEOPLE, Rubric, Study
 from webapp.studies.prolific import link_code
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import asks_questions, protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.values import ChatRules, Quotas, RecruitmentValues, StudyValues
 
@@ -30,6 +30,7 @@ def study_errors(
         **frames_wrong(values.recruitment),
         **codes_wrong(values.recruitment),
         **opening_wrong(before, study, values),
+        **questions_wrong(study, values),
         **names_wrong(before, study),
         **fixed_wrong(before, study, rubric),
     }
@@ -117,6 +118,14 @@ def _items_missing(study: Study) -> Errors:
         "open it then."
     )
     return {"state": sentence % {"key": study.key}}
+
+
+def questions_wrong(study: Study, values: StudyValues) -> Errors:
+    """Check that the protocol has a place for the questions before the task."""
+    if not values.questions or study.protocol not in protocols or asks_questions(study.protocol):
+        return {}
+    sentence = _("The protocol “%(name)s” asks no questions before its tasks. Take them out.")
+    return {"questions": sentence % {"name": study.protocol}}
 
 
 def names_wrong(before: Study | None, study: Study) -> Errors:

@@ -14,6 +14,7 @@ from webapp.bots.selectors import bot_entry_list
 from webapp.studies.checks import study_errors
 from webapp.studies.models import Rubric, Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import questions_from_text, questions_text
 from webapp.studies.rules.base import rules
 from webapp.studies.services import rubric_default
 from webapp.studies.values import SECTION_OF, StudyValues
@@ -60,6 +61,13 @@ class StudyForm(forms.ModelForm):
     consent_text = _text(_("The full form. Markdown."))
     instructions_text = _text(_("One point a line."))
     thanks_text = _text()
+
+    questions = _text(
+        _(
+            "Asked once, before the task. A list in YAML or JSON; each with key, title, kind (text, choice "
+            "or choices), options for the last two, and required: false if it may stay empty."
+        )
+    )
 
     min_exchanges = _count(least=1)
     max_exchanges = _count(least=1)
@@ -113,7 +121,8 @@ class StudyForm(forms.ModelForm):
         stored = instance is not None and instance.version is not None
         values = instance.values if stored and instance is not None else StudyValues()
         rubric = instance.rubric if stored and instance is not None else rubric_default()
-        first = {**values.flat(), "rubric": rubric.pk}
+        asked = questions_text(values.questions)
+        first = {**values.flat(), "questions": asked, "rubric": rubric.pk}
         kwargs["initial"] = {**first, **(kwargs.get("initial") or {})}
         super().__init__(*args, **kwargs)
         self._before: list[str] = list(values.bots)
@@ -148,6 +157,14 @@ class StudyForm(forms.ModelForm):
         kept = [bot_id for bot_id in self._before if bot_id in chosen]
         return kept + [bot_id for bot_id in chosen if bot_id not in kept]
 
+    def clean_questions(self) -> Any:
+        """Return what the text says; which of it cannot be is said with the other values."""
+        try:
+            return questions_from_text(self.cleaned_data["questions"])
+        except ValueError as error:
+            said = _("This is neither YAML nor JSON: %(why)s") % {"why": error}
+            raise ValidationError(said) from None
+
     def _post_clean(self) -> None:
         """Make the values and say beside its field what cannot be, once every field is right by itself."""
         super()._post_clean()  # type: ignore[misc]
@@ -155,7 +172,8 @@ class StudyForm(forms.ModelForm):
             return
         given = {name: value for name, value in self.cleaned_data.items() if name in SECTION_OF}
         try:
-            self.values = values_made({"bots": self.cleaned_data["bots"]}, given)
+            chosen = {name: self.cleaned_data[name] for name in ("bots", "questions")}
+            self.values = values_made(chosen, given)
         except ValidationError as error:
             self.add_error(None, error)
             return

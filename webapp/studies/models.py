@@ -236,6 +236,29 @@ class Participant(TimeStamped):
         return self.recruitment.get("SESSION_ID") or self.recruitment.get("assignmentId") or ""
 
 
+class QuestionAnswers(models.Model):
+    """What a participant answered to the questions that a version asks before its tasks; it never changes."""
+
+    participant = models.ForeignKey(
+        Participant, on_delete=models.CASCADE, related_name="question_answers"
+    )
+    version = models.ForeignKey(
+        StudyVersion, on_delete=models.RESTRICT, related_name="question_answers"
+    )
+    answers = models.JSONField(help_text=_("{key: a text, or a list of options}"))
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["participant", "version"], name="question_answers_once_each"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.participant_id}/{self.version_id}"
+
+
 class Outcome(models.TextChoices):
     """How a task ended for the person in it."""
 

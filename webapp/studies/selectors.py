@@ -20,13 +20,16 @@ from webapp.studies.models import (
     AGREED_BY_PEOPLE,
     Item,
     Participant,
+    QuestionAnswers,
     Rubric,
     Slot,
     Study,
+    StudyVersion,
     Task,
     TaskCount,
 )
 from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import Question
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
@@ -86,6 +89,22 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
         if n_taken >= study.values.quotas.n_conversations_wanted and not synthetic:
             return Refused("full", _("This study has all the people it needs."))
     return None
+
+
+def questions_answered(participant: Participant, version: StudyVersion) -> bool:
+    """Tell whether this person has answered what the version asks, be it that an earlier version asked the same."""
+    given = QuestionAnswers.objects.filter(participant=participant).select_related("version")
+    asked = version.values.questions
+    return any(
+        one.version_id == version.pk or one.version.values.questions == asked for one in given
+    )
+
+
+def questions_of_study(study: Study) -> list[Question]:
+    """Return every question that a version of the study asks, one for each key, as the newest asks it."""
+    versions = study.versions.order_by("number")
+    found = {question.key: question for one in versions for question in one.values.questions}
+    return list(found.values())
 
 
 def bots_met(participant: Participant) -> set[str]:

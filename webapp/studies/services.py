@@ -22,6 +22,7 @@ from webapp.studies.models import (
     Dimension,
     Outcome,
     Participant,
+    QuestionAnswers,
     Rubric,
     Slot,
     Study,
@@ -32,7 +33,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import study_refusal
 from webapp.studies.terms import consent_texts, consent_version
-from webapp.studies.values import SECTION_OF
+from webapp.studies.values import NAMES
 from webapp.studies.versions import study_store, values_made, version_freeze
 
 _CODE_LETTERS = string.ascii_uppercase + string.digits
@@ -135,7 +136,7 @@ def study_create(
     Raises:
         ValidationError: with a sentence for each field that is wrong.
     """
-    flat = {field: fields.pop(field) for field in list(fields) if field in SECTION_OF}
+    flat = {field: fields.pop(field) for field in list(fields) if field in NAMES}
     values = values_made({"bots": list(bots)}, flat)
     study = Study(key=key, name=name, **fields)
     return study_store(study=study, values=values, rubric=rubric or rubric_default())
@@ -361,12 +362,18 @@ def task_close(*, task: Task, state: str) -> Task:
 
 
 def task_withdraw(*, task: Task) -> Task:
-    """Note that the person withdrew what they did here; one who had left may do so too."""
+    """Note that the person withdrew what they did here; one who had left may do so too.
+
+    What they answered before the task is deleted.
+    """
     with transaction.atomic():
         task_close(task=task, state=Task.State.WITHDRAWN)
         Task.objects.filter(pk=task.pk, outcome="").update(
             outcome=Outcome.WITHDRAWN, ended_at=timezone.now()
         )
+        # Answers that are being stored are waited for, and go too.
+        Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=task.participant_id)
+        QuestionAnswers.objects.filter(participant=task.participant_id).delete()
     task.refresh_from_db()
     return task
 

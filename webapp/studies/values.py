@@ -13,10 +13,11 @@ from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator, validate_email
 from django.db import models
 from django.db.models.fields.json import KeyTransform
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from chatbots.outside import Many, Number, Values
 from webapp.studies.prolific import code_read
+from webapp.studies.questions import Question, keys_check
 
 DEFAULT_THANKS = "Thank you for taking part."
 Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
@@ -114,11 +115,17 @@ class StudyValues(Values):
     """All that a version of a study says, but for its rubric, which has versions of its own."""
 
     bots: Many[str] = ()
+    questions: Annotated[Many[Question], Field(max_length=100)] = ()
     texts: Texts = Texts()
     chat: ChatRules = ChatRules()
     judging: Judging = Judging()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
+
+    @model_validator(mode="after")
+    def _keys_differ(self) -> StudyValues:
+        keys_check(self.questions)
+        return self
 
     def to_json(self) -> dict[str, Any]:
         """Return the values as JSON has them."""
@@ -126,7 +133,8 @@ class StudyValues(Values):
 
     def flat(self) -> dict[str, Any]:
         """Return the values by their names alone, which no two sections share."""
-        found: dict[str, Any] = {"bots": list(self.bots)}
+        asked = [question.model_dump(mode="json") for question in self.questions]
+        found: dict[str, Any] = {"bots": list(self.bots), "questions": asked}
         for section in SECTIONS:
             found |= dict(getattr(self, section))
         return found
@@ -140,10 +148,12 @@ SECTIONS: dict[str, type[Values]] = {
     "quotas": Quotas,
 }
 SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in kind.model_fields}
+NAMES = ("bots", "questions", *SECTION_OF)
+"""Of all values; the first two stand in no section."""
 
 
 def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values named without their sections as a study's file has them; "bots" has no section."""
+    """Return values named without their sections as a study's file has them; bots and questions have none."""
     nested: dict[str, Any] = {}
     for name, value in flat.items():
         if name in SECTION_OF:

@@ -15,9 +15,10 @@ from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError as WrongValues
 
+from chatbots.outside import mistakes_of
 from webapp.studies.checks import study_errors
 from webapp.studies.models import Rubric, Study, StudyVersion
-from webapp.studies.values import SECTION_OF, StudyValues, values_nested
+from webapp.studies.values import NAMES, StudyValues, values_nested
 
 
 def study_edit(*, study: Study, rubric: Rubric | None = None, **fields: Any) -> Study:
@@ -29,7 +30,7 @@ def study_edit(*, study: Study, rubric: Rubric | None = None, **fields: Any) -> 
     Raises:
         ValidationError: with a sentence for each field that is wrong, or cannot change any more.
     """
-    of_values = {name: fields.pop(name) for name in list(fields) if name in {*SECTION_OF, "bots"}}
+    of_values = {name: fields.pop(name) for name in list(fields) if name in NAMES}
     for name, value in fields.items():
         setattr(study, name, value)
     values = values_made(study.values.flat(), of_values)
@@ -67,8 +68,20 @@ def values_made(known: dict[str, Any], changed: dict[str, Any]) -> StudyValues:
     try:
         return StudyValues.model_validate(values_nested({**known, **changed}))
     except WrongValues as error:
-        wrong = {str(e["loc"][-1]): _said(e) for e in error.errors()}
+        wrong: dict[str, Any] = {
+            str(e["loc"][-1]): _said(e) for e in error.errors() if _is_of_section(e)
+        }
+        if told := [m.message for m in mistakes_of(error, StudyValues) if _is_asked(m.path)]:
+            wrong["questions"] = told
         raise ValidationError(wrong) from None  # type: ignore[arg-type]
+
+
+def _is_of_section(error: Any) -> bool:
+    return bool(error["loc"]) and error["loc"][0] != "questions"
+
+
+def _is_asked(path: str) -> bool:
+    return path.startswith("questions")
 
 
 def _said(error: Any) -> str:

@@ -29,6 +29,7 @@ from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.runs.models import MetricResult, MetricVersion
 from webapp.runs.services.metrics import metric_results_store
+from webapp.studies.answering import question_answers_store
 from webapp.studies.erasure import erasure_counts, participants_erase
 from webapp.studies.models import Participant, Study, Task
 from webapp.transfer.exporters.base import ExportOptions, exporter_list
@@ -45,6 +46,7 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     for n in range(3):
         exchange(conversation, f"{secret} says {n}", f"to {secret} {n}")
     vote_set(conversation_id=conversation.pk, turn_index=1, value=1)
+    question_answers_store(task=conversation.task, answers={"home": f"in {secret}"})
     conversation.refresh_from_db()
     rating = make_rating(conversation).rating
     Rating.objects.filter(pk=rating.pk).update(comment=f"{secret} thinks")
@@ -63,7 +65,7 @@ def exported(study: Study) -> str:
 
 @pytest.mark.django_db
 def test_a_person_is_erased_everywhere_and_others_stay() -> None:
-    study = make_study()
+    study = make_study(questions=[{"key": "home", "title": "Where do you live?", "kind": "text"}])
     person, other = make_person(study), make_person(study, "YOTHERY")
     assert SECRET in exported(study)
     other_has = erasure_counts(Participant.objects.filter(pk=other.pk))
@@ -71,6 +73,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
     assert removed == {
         "participants": 1,
         "tasks": 1,
+        "question_answers": 1,
         "conversations": 1,
         "turns": 6,
         "votes": 1,

@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from html.parser import HTMLParser
@@ -38,6 +38,7 @@ class PageForm(HTMLParser):
     Attributes:
         hidden: values of hidden fields.
         choices: of each row of radio buttons and each list, in order.
+        boxes: of each row of check boxes, in order.
         numbers: smallest and largest value of each number box.
         texts: names of boxes for text.
     """
@@ -49,6 +50,7 @@ class PageForm(HTMLParser):
         self.action: str | None = None
         self.hidden: dict[str, str] = {}
         self.choices: dict[str, list[str]] = {}
+        self.boxes: dict[str, list[str]] = {}
         self.numbers: dict[str, tuple[float, float]] = {}
         self.texts: list[str] = []
         self._inside = False
@@ -75,6 +77,8 @@ class PageForm(HTMLParser):
             self.hidden[name] = values.get("value", "")
         elif values.get("type") == "radio":
             self.choices.setdefault(name, []).append(values.get("value", ""))
+        elif values.get("type") == "checkbox":
+            self.boxes.setdefault(name, []).append(values.get("value", "on"))
         elif values.get("type") == "number":
             self.numbers[name] = (float(values.get("min") or 0), float(values.get("max") or 100))
 
@@ -179,7 +183,7 @@ class OutsideDoors:
         """
         return self._form(self.page, action_ends_with)
 
-    async def send(self, form: PageForm, values: dict[str, str]) -> httpx.Response:
+    async def send(self, form: PageForm, values: Mapping[str, str | list[str]]) -> httpx.Response:
         """Send a form of the page with these values; the page that it leads to comes back."""
         return self._arrive(await self._post(form, values, self.page))
 
@@ -222,7 +226,7 @@ class OutsideDoors:
         return form
 
     async def _post(
-        self, form: PageForm, values: dict[str, str], page: httpx.Response
+        self, form: PageForm, values: Mapping[str, str | list[str]], page: httpx.Response
     ) -> httpx.Response:
         assert form.action is not None
         return await self._ask(

@@ -14,6 +14,20 @@ from webapp.participant.rehearsal.person import Person
 _COMMENT = "Written by a scripted participant."
 
 
+async def questions(person: Person) -> None:
+    """Answer what is asked before the task, by chance."""
+    asked, rng = person.doors.form("/questions/"), person.rng
+    answers: dict[str, str | list[str]] = dict.fromkeys(asked.texts, _COMMENT)
+    answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
+    answers |= {
+        name: rng.sample(options, rng.randint(1, len(options)))
+        for name, options in asked.boxes.items()
+    }
+    after = await person.doors.send(asked, answers)
+    if person.doors.step == "questions":
+        raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")
+
+
 async def chat(person: Person) -> None:
     """Write messages and vote until the chat may be rated, and a little longer; go to the form."""
     person.said, person.heard = [], []
@@ -69,4 +83,4 @@ async def judge(person: Person) -> None:
 
 
 Way = Callable[[Person], Awaitable[None]]
-WAYS: dict[str, Way] = {"chat": chat, "form": form, "judge": judge}
+WAYS: dict[str, Way] = {"questions": questions, "chat": chat, "form": form, "judge": judge}

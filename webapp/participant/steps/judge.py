@@ -12,6 +12,7 @@ from webapp.participant.forms import RatingForm
 from webapp.participant.judged import judged_shown, judging_heading
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.steps.base import Standing, register_step, standing_of, to_next_step
+from webapp.participant.steps.questions import questions_due
 from webapp.ratings.judging import Judgement, judgements_of
 from webapp.ratings.services import rating_add
 from webapp.studies.models import Task
@@ -43,10 +44,13 @@ class Judge:
 @task_page
 def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     """Show what is judged next, or one that is judged already, or take the answers about one."""
+    standing = standing_of(task)
+    if questions_due(standing):
+        return to_next_step(standing, visit)
     judgements = judgements_of(task)
     unrated = [n for n, one in enumerate(judgements, start=1) if one.rating is None]
     if task.state != Task.State.OPEN or not unrated:
-        return to_next_step(standing_of(task), visit)
+        return to_next_step(standing, visit)
     asked = request.POST.get("_n", "") if request.method == "POST" else request.GET.get("n", "")
     numbers = {str(number): number for number in range(1, len(judgements) + 1)}
     n = numbers.get(asked, unrated[0])

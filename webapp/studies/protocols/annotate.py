@@ -31,6 +31,7 @@ class Annotate:
     steps = (
         Step("consent", _("About")),
         Step("instructions", _("About")),
+        Step("questions", _("About")),
         Step("judge", _("Rate")),
         Step("done", _("Done")),
     )

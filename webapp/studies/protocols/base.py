@@ -172,6 +172,11 @@ def places(steps: Sequence[Step]) -> list[Place]:
 protocols: Registry[StudyProtocol] = Registry("study protocol", "webapp.studies.protocols")
 
 
+def asks_questions(name: str) -> bool:
+    """Tell whether the protocol of this name has a place for a study's questions before its task."""
+    return any(step.name == "questions" for step in protocols.get(name).steps)
+
+
 def register_protocol(cls: C) -> C:
     """Make one protocol of the decorated class and list it."""
     protocols.register(cls)

@@ -29,6 +29,7 @@ class Chat:
     steps = (
         Step("consent", _("About")),
         Step("instructions", _("About")),
+        Step("questions", _("About")),
         Step("chat", _("Chat")),
         Step("form", _("Rate")),
         Step("done", _("Done")),

@@ -1,4 +1,4 @@
-"""One row per person who agreed, however their visit ended: whom to pay, and by which code."""
+"""One row per person who agreed, however their visit ended: whom to pay, by which code, what they were asked first."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 from django.db.models import Prefetch
 
 from webapp.core.rights import Right
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models import Participant, QuestionAnswers, Study, Task
 from webapp.studies.outcomes import ending_of
+from webapp.studies.questions import BETWEEN_CHOICES, Question
+from webapp.studies.selectors import questions_of_study
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
 
 _CHUNK = 500
@@ -61,17 +63,20 @@ class Participants:
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
-        return [*_COLUMNS, *(_PRIVATE if options.include_private else ())]
+        asked = map(_question_column, questions_of_study(study))
+        return [*_COLUMNS, *asked, *(_PRIVATE if options.include_private else ())]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return participants_included(study, options).count()
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         tasks = Task.objects.prefetch_related("slots").order_by("created_at", "pk")
+        answers = QuestionAnswers.objects.order_by("created_at", "pk")
+        keys = [question.key for question in questions_of_study(study)]
         people = (
             participants_included(study, options)
             .select_related("study__version")
-            .prefetch_related(Prefetch("tasks", tasks))
+            .prefetch_related(Prefetch("tasks", tasks), Prefetch("question_answers", answers))
             .order_by("created_at", "pk")
         )
         for person in people.iterator(chunk_size=_CHUNK):
@@ -92,10 +97,29 @@ class Participants:
                 person.consent_version,
                 person.is_synthetic,
             ]
+            answered: dict[str, Any] = {}
+            for one in person.question_answers.all():
+                answered |= one.answers
+            row += [_answer(answered.get(key)) for key in keys]
             if options.include_private:
                 submissions = " ".join(task.submission for task in tasks_had if task.submission)
                 row += [person.platform, person.external_id, submissions, person.recruitment]
             yield row
+
+
+def _question_column(question: Question) -> ExportColumn:
+    words = f"Answer before the task to “{question.title}”"
+    if question.options:
+        words += (
+            f"; {'one' if question.kind == 'choice' else 'any'} of: {', '.join(question.options)}"
+        )
+    if question.kind == "choices":
+        words += ". Several are joined by “; ”"
+    return ExportColumn(question.column, "text", f"{words}. Empty if not answered.")
+
+
+def _answer(given: str | list[str] | None) -> str:
+    return BETWEEN_CHOICES.join(given) if isinstance(given, list) else given or ""
 
 
 def participants_included(study: Study, options: ExportOptions) -> Any:

@@ -1,0 +1,407 @@
+"""The step `questions`: asked once before the task, stored once, exported, and gone with the person."""
+
+from __future__ import annotations
+
+import csv
+import re
+import threading
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.db import IntegrityError, connection, transaction
+from django.test import Client
+from django.urls import reverse
+
+from tests.admin_form import form_of
+from tests.builders import (
+    make_annotated,
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_staff,
+    make_study,
+)
+from tests.webapp.participant.conftest import entry_field, post
+from tests.webapp.transfer.test_exporters import rows_of
+from webapp.conversations.entering import conversation_start
+from webapp.conversations.models import Conversation
+from webapp.conversations.services import conversation_withdraw
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.participant.rehearsal.ways import WAYS
+from webapp.participant.steps.base import next_step, standing_in, steps
+from webapp.studies.answering import question_answers_store
+from webapp.studies.erasure import participants_erase
+from webapp.studies.models import Participant, QuestionAnswers, Study, Task
+from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import Question
+from webapp.studies.selectors import participant_token
+from webapp.studies.services import study_copy, task_close, task_open
+from webapp.studies.versions import study_edit
+from webapp.transfer.exporters.base import ExportOptions, exporter_get
+
+pytestmark = pytest.mark.django_db
+QUESTIONS: list[dict[str, Any]] = [
+    {"key": "age", "title": "How old are you?", "kind": "choice", "options": ["18 to 29", "30+"]},
+    {
+        "key": "languages",
+        "title": "Which do you speak?",
+        "kind": "choices",
+        "options": ["English", "Danish", "<i>Manx</i>"],
+    },
+    {"key": "job", "title": "What do you do?", "kind": "text", "required": False},
+]
+SENT = {"question_age": "30+", "question_languages": ["English", "<i>Manx</i>"], "question_job": ""}
+STORED = {"age": "30+", "languages": ["English", "<i>Manx</i>"]}
+
+
+@pytest.fixture
+def asking(db: None) -> Study:
+    """Make a study of chats that asks three questions first."""
+    return make_study("s", questions=QUESTIONS)
+
+
+def begin(browser: Client, key: str = "s") -> str:
+    """Agree and start; the address that this leads to."""
+    page = browser.get(f"/s/{key}/")
+    started = post(browser, f"/s/{key}/start/", consent="on", _entry=entry_field(page))
+    assert started.status_code == 302, started.content[:500]
+    return started.url
+
+
+def shown(page: Any) -> str:
+    return re.sub(r"\s+", " ", page.content.decode())
+
+
+def test_questions_come_between_start_and_chat_and_are_asked_once(
+    asking: Study, browser: Client
+) -> None:
+    address = begin(browser)
+    task = Task.objects.get()
+    assert address == f"/task/{task.public_id}/questions/"
+    page = shown(browser.get(address))
+    assert 'aria-current="step"' in page.split('<span class="step-name">About')[0]
+    assert page.count("<fieldset") == page.count("<legend>") == 2
+    assert '<label for="question_job-1">' in page
+    assert page.count('type="radio"') == 2
+    assert page.count('type="checkbox"') == 3
+    assert "&lt;i&gt;Manx" in page
+    assert "<i>Manx" not in page
+    answered = post(browser, address, **SENT)
+    chat = Conversation.objects.get()
+    assert answered.url == f"/chat/{chat.pk}/"
+    assert QuestionAnswers.objects.get().answers == STORED
+    assert browser.get(address).url == browser.get("/s/s/").context["continue_url"] == answered.url
+    assert browser.get(answered.url).status_code == 200
+
+
+def test_a_chat_opened_by_its_address_leads_back_to_the_questions(
+    asking: Study, browser: Client
+) -> None:
+    address = begin(browser)
+    chat = Conversation.objects.get()
+    for page in ("", "rate/", "done/"):
+        assert browser.get(f"/chat/{chat.pk}/{page}").url == address
+    assert browser.get("/s/s/").context["continue_url"] == address
+
+
+def test_without_questions_start_leads_to_the_chat_and_their_page_does_too(
+    browser: Client,
+) -> None:
+    make_study("s")
+    address = begin(browser)
+    task = Task.objects.get()
+    assert address == f"/chat/{Conversation.objects.get().pk}/"
+    assert browser.get(f"/task/{task.public_id}/questions/").url == address
+    assert post(browser, f"/task/{task.public_id}/questions/", **SENT).url == address
+    assert not QuestionAnswers.objects.exists()
+
+
+def test_before_judging_they_are_asked_too(browser: Client) -> None:
+    make_annotated(questions=QUESTIONS)
+    address = begin(browser, "a")
+    task = Task.objects.get()
+    judging = f"/task/{task.public_id}/judge/"
+    assert browser.get(judging).url == address == f"/task/{task.public_id}/questions/"
+    assert post(browser, judging, _n="1").url == address
+    assert post(browser, address, **SENT).url == judging
+    assert "1 of 3" in shown(browser.get(judging))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"question_age": ""}, "Please answer this question."),
+        ({"question_age": "17"}, "Choose one of the answers that are shown."),
+        ({"question_languages": []}, "Please answer this question."),
+        ({"question_languages": ["English", "Ido"]}, "Choose among the answers that are shown."),
+        ({"question_job": "x" * 1001}, "Write at most 1000 characters; these are 1001."),
+    ],
+)
+def test_what_cannot_be_taken_is_said_beside_its_question_and_the_rest_kept(
+    asking: Study, browser: Client, changed: dict[str, Any], said: str
+) -> None:
+    address = begin(browser)
+    page = shown(post(browser, address, **{**SENT, "question_job": "a baker", **changed}))
+    [name] = changed
+    assert f'id="{name}-error"' in page
+    assert f'aria-describedby="{name}-error"' in page
+    assert page.count(said) == 1
+    assert "1 answer is missing or cannot be taken." in page
+    assert f'href="#{name}-1"' in page
+    assert "<title>Error:" in page.replace("<title> ", "<title>")
+    if name != "question_age":
+        assert re.search(r'value="30\+" checked', page)
+    if name != "question_job":
+        assert 'value="a baker"' in page
+    assert not QuestionAnswers.objects.exists()
+    assert post(browser, address, **SENT).url.startswith("/chat/")
+
+
+def test_sent_twice_the_first_answers_stay(asking: Study, browser: Client) -> None:
+    address = begin(browser)
+    first = post(browser, address, **SENT)
+    again = post(browser, address, **{**SENT, "question_age": "18 to 29"})
+    assert first.url == again.url
+    stored = QuestionAnswers.objects.get()
+    assert stored.answers == STORED
+    task = Task.objects.get()
+    assert question_answers_store(task=task, answers={"age": "18 to 29"}) == stored
+    with pytest.raises(IntegrityError), transaction.atomic():
+        QuestionAnswers.objects.create(
+            participant=task.participant, version=task.version, answers={}
+        )
+
+
+def test_only_who_took_the_task_on_opens_it(asking: Study, browser: Client) -> None:
+    mine = task_open(participant=make_participant(asking))
+    theirs = task_open(participant=make_participant(asking))
+    token = participant_token(mine.participant)
+    for task, query, status in (
+        (mine, f"?t={token}", 200),
+        (theirs, f"?t={token}", 404),
+        (mine, f"?t={token[:-1]}", 404),
+        (mine, "", 404),
+    ):
+        assert browser.get(f"/task/{task.public_id}/questions/{query}").status_code == status
+    frame = Client(enforce_csrf_checks=True)
+    sent = {"_t": token, **SENT}
+    assert frame.post(f"/task/{theirs.public_id}/questions/", sent).status_code == 404
+    assert not QuestionAnswers.objects.exists()
+    assert f"t={token.split(':')[0]}" in frame.post(f"/task/{mine.public_id}/questions/", sent).url
+    assert QuestionAnswers.objects.get().participant == mine.participant
+
+
+def test_a_task_that_is_over_takes_no_answers(asking: Study, browser: Client) -> None:
+    address = begin(browser)
+    task = Task.objects.get()
+    task_close(task=task, state=Task.State.EXPIRED)
+    with pytest.raises(Refused) as refused:
+        question_answers_store(task=task, answers=STORED)
+    assert refused.value.code == "closed"
+    chat = f"/chat/{Conversation.objects.get().pk}/"
+    assert post(browser, address, **SENT).url == chat
+    assert browser.get(chat).status_code == 200, "whose place was lost may go on with the chat"
+    assert not QuestionAnswers.objects.exists()
+
+
+def step_of(conversation: Conversation) -> str:
+    step = next_step(standing_in(Conversation.objects.get(pk=conversation.pk)))
+    assert step is not None
+    return step.name
+
+
+def test_after_an_edit_those_under_way_answer_what_their_version_asks(asking: Study) -> None:
+    before = make_conversation(asking, entry_nonce="n")
+    fewer = study_edit(study=asking, questions=QUESTIONS[:1])
+    assert fewer.version.number == 2
+    after = make_conversation(fewer)
+    assert before.task is not None
+    assert after.task is not None
+    with pytest.raises(Refused) as refused:
+        question_answers_store(task=before.task, answers={"age": "30+"})
+    assert set(refused.value.details["errors"]) == {"languages"}
+    question_answers_store(task=after.task, answers={**STORED, "age": "18 to 29"})
+    question_answers_store(task=before.task, answers=STORED)
+    stored = QuestionAnswers.objects.order_by("version__number").values_list("answers", flat=True)
+    assert list(stored) == [STORED, {"age": "18 to 29"}]
+    columns = exporter_get("participants").columns(fewer, ExportOptions())
+    assert [c.name for c in columns if c.name.startswith("question_")] == [
+        "question_age",
+        "question_languages",
+        "question_job",
+    ]
+
+
+def test_who_comes_again_is_asked_only_what_is_new(asking: Study) -> None:
+    first = make_conversation(asking, n_exchanges=3)
+    assert first.task is not None
+    question_answers_store(task=first.task, answers=STORED)
+    make_rating(first)
+    assert first.participant is not None
+    edited = study_edit(study=asking, minutes=30)
+    first.participant.refresh_from_db()
+    second = conversation_start(participant=first.participant, version=edited.version)
+    assert second.task.version.number == 2
+    assert step_of(second) == "chat"
+    task_close(task=second.task, state=Task.State.EXPIRED)
+    Task.objects.filter(pk=second.task.pk).delete()
+    asked = study_edit(study=edited, questions=QUESTIONS[:1])
+    third = conversation_start(participant=first.participant, version=asked.version)
+    assert step_of(third) == "questions"
+    question_answers_store(task=third.task, answers={"age": "18 to 29"})
+    assert step_of(third) == "chat"
+    [row] = rows_of(asked, "participants")
+    assert (row["question_age"], row["question_languages"]) == (
+        "18 to 29",
+        "English; <i>Manx</i>",
+    )
+
+
+def test_answers_are_columns_of_participants_with_their_words(
+    asking: Study, tmp_path: Path
+) -> None:
+    chat = make_conversation(asking)
+    make_conversation(asking)
+    question_answers_store(task=chat.task, answers={**STORED, "job": '=1+1, "a"\nb\x00'})
+    [row, other] = rows_of(asking, "participants")
+    assert row["question_age"] == "30+"
+    assert row["question_languages"] == "English; <i>Manx</i>"
+    assert row["question_job"] == '=1+1, "a"\nb'
+    assert {other[f"question_{key}"] for key in ("age", "languages", "job")} == {""}
+    exporter = exporter_get("participants")
+    words = {c.name: c.description for c in exporter.columns(asking, ExportOptions())}
+    assert "How old are you?" in words["question_age"]
+    assert "18 to 29, 30+" in words["question_age"]
+    plain = exporter.columns(make_study("plain"), ExportOptions(include_private=True))
+    assert not [column for column in plain if column.name.startswith("question_")]
+    private = exporter.columns(asking, ExportOptions(include_private=True))
+    assert len({column.name for column in private}) == len(private)
+    file = tmp_path / "participants.csv"
+    call_command(
+        *("export", "--study", "s", "--what", "participants"),
+        *("--format", "csv", "--output", str(file)),
+    )
+    with file.open(newline="", encoding="utf-8-sig") as lines:
+        [first, _second] = csv.DictReader(lines)
+    assert first["question_job"] == '\'=1+1, "a"\nb', "no spreadsheet computes it"
+
+
+def test_withdrawing_and_erasing_remove_the_answers(asking: Study) -> None:
+    withdrawn, erased, stays = (make_conversation(asking) for _ in range(3))
+    for chat in (withdrawn, erased, stays):
+        question_answers_store(task=chat.task, answers=STORED)
+    conversation_withdraw(conversation=withdrawn)
+    people = Participant.objects.filter(pk=erased.participant_id)
+    assert participants_erase(participants=people)["question_answers"] == 1
+    assert QuestionAnswers.objects.get().participant_id == stays.participant_id
+    with pytest.raises(Refused, match="finished"):
+        question_answers_store(task=withdrawn.task, answers=STORED)
+    with pytest.raises(Refused, match="finished"):
+        question_answers_store(task=erased.task, answers=STORED)
+
+
+def test_all_that_is_wrong_with_questions_is_said_at_once_with_its_place() -> None:
+    wrong = [
+        {"key": "Age", "title": "?", "kind": "choise", "options": ["a", "b"]},
+        {"key": "a", "titel": "?", "kind": "text"},
+        {"key": "b", "title": "?", "kind": "choice", "options": ["a"]},
+        {"key": "c", "title": "?", "kind": "choices", "options": ["a", "b; c"]},
+        {"key": "d", "title": "?", "kind": "choices", "options": ["a", "a"]},
+        {"key": "e", "title": "?", "kind": "text", "options": ["a", "b"]},
+    ]
+    with pytest.raises(ValidationError) as error:
+        make_study(questions=wrong, minutes=-1)
+    assert set(error.value.message_dict) == {"minutes", "questions"}
+    said = "\n".join(error.value.message_dict["questions"])
+    for part in (
+        "questions[0].key is 'Age'; it must be lower-case letters",
+        "questions[0].kind is 'choise'; did you mean choice?",
+        "questions[1].titel is no key here; did you mean title?",
+        "questions[1].title is missing",
+        "questions[2].options must be two or more",
+        "questions[3].options[1] is 'b; c'; it must be one line",
+        "questions[4].options has 'a' twice",
+        "questions[5].options must be left out",
+    ):
+        assert part in said
+    with pytest.raises(ValidationError, match=r"questions\[2\].key is 'age', as questions\[0\]"):
+        make_study(questions=[*QUESTIONS[:2], QUESTIONS[0]])
+
+
+def test_a_protocol_without_the_step_takes_no_questions() -> None:
+    chat = protocols.get("chat")
+    steps_without = tuple(step for step in chat.steps if step.name != "questions")
+    protocols.add(type("Silent", (type(chat),), {"name": "silent", "steps": steps_without})())
+    try:
+        make_study("plain", protocol="silent")
+        with pytest.raises(ValidationError, match="“silent” asks no questions"):
+            make_study(protocol="silent", questions=QUESTIONS)
+    finally:
+        protocols.discard("silent")
+
+
+def test_the_admin_takes_questions_as_text_and_shows_those_of_each_version(
+    asking: Study, admin_client: Client
+) -> None:
+    make_conversation(asking)
+    address = reverse("admin:studies_study_change", args=[asking.pk])
+    form = form_of(admin_client, address)
+    assert admin_client.post(address, form).status_code == 302
+    asking.refresh_from_db()
+    assert asking.version.number == 1, "sent back as it was, it is the same"
+    page = admin_client.post(address, {**form, "questions": "- key: [age\n- x"})
+    assert "neither YAML nor JSON" in shown(page)
+    page = admin_client.post(address, {**form, "questions": '[{"key": "age", "kind": "tekst"}]'})
+    said = unescape(shown(page))
+    assert "questions[0].kind is 'tekst'; did you mean text?" in said
+    assert "questions[0].title is missing" in said
+    text = '[{"key": "age", "title": "Your age in years?", "kind": "text"}]'
+    assert admin_client.post(address, {**form, "questions": text}).status_code == 302
+    asking = Study.objects.get(pk=asking.pk)
+    assert asking.version.number == 2
+    assert asking.values.questions == (
+        Question(key="age", title="Your age in years?", kind="text"),
+    )
+    page = shown(admin_client.get(address))
+    assert page.count("Which do you speak?") == 1, "what the first version asks"
+    assert page.count("Your age in years?") == 2, "what the second does, and the box to edit"
+    reader = Client()
+    reader.force_login(make_staff(Right.READ))
+    assert "Your age in years?" in shown(reader.get(address))
+    assert study_copy(study=asking).values.questions == asking.values.questions
+
+
+def test_every_step_that_is_a_page_of_a_task_has_a_scripted_way() -> None:
+    assert set(steps.names()) - {"consent", "instructions", "done"} == set(WAYS)
+
+
+@pytest.mark.postgres  # the test database of SQLite is in memory, where writers do not wait for each other
+@pytest.mark.django_db(transaction=True)
+def test_who_withdraws_while_answers_are_stored_leaves_none() -> None:
+    chats = [make_conversation(make_study(f"s{n}", questions=QUESTIONS)) for n in range(8)]
+    errors: list[Exception] = []
+
+    def answer(chat: Conversation) -> None:
+        try:
+            question_answers_store(task=chat.task, answers=STORED)
+        except Refused:
+            pass
+        except Exception as error:
+            errors.append(error)
+        finally:
+            connection.close()
+
+    for chat in chats:
+        writers = [threading.Thread(target=answer, args=(chat,)) for _ in range(3)]
+        for writer in writers:
+            writer.start()
+        conversation_withdraw(conversation=chat)
+        for writer in writers:
+            writer.join()
+    assert not errors
+    assert not QuestionAnswers.objects.exists()

@@ -1,0 +1,101 @@
+"""What the study asks about the person before the task, on one page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from webapp.core.errors import Refused
+from webapp.participant.access import Visit, task_page
+from webapp.participant.presentation import study_texts, way_at
+from webapp.participant.steps.base import Standing, register_step, standing_of, to_next_step
+from webapp.studies.answering import question_answers_store
+from webapp.studies.models import Task
+from webapp.studies.protocols.base import asks_questions
+from webapp.studies.questions import MOST_CHARS, Question
+from webapp.studies.selectors import questions_answered
+
+
+@register_step
+class Questions:
+    """Answer the version's questions, once however many tasks somebody takes on."""
+
+    name = "questions"
+
+    def is_applicable(self, standing: Standing) -> bool:
+        is_open = standing.task is not None and standing.task.state == Task.State.OPEN
+        return is_open and bool(standing.version.values.questions)
+
+    def is_completed(self, standing: Standing) -> bool:
+        assert standing.participant is not None
+        return questions_answered(standing.participant, standing.version)
+
+    def address(self, standing: Standing, visit: Visit) -> str:
+        assert standing.task is not None
+        return visit.link("questions", standing.task.public_id)
+
+
+def questions_due(standing: Standing) -> bool:
+    """Tell whether there are questions to answer before anything else of the task."""
+    step = Questions()
+    if not step.is_applicable(standing) or not asks_questions(standing.study.protocol):
+        return False
+    return not step.is_completed(standing)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question as the page shows it, with what was answered and what is wrong with that."""
+
+    question: Question
+    given: str | list[str]
+    error: str
+
+    @property
+    def options(self) -> list[tuple[str, bool]]:
+        """The options, and whether each is chosen."""
+        chosen = [self.given] if isinstance(self.given, str) else self.given
+        return [(option, option in chosen) for option in self.question.options]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@task_page
+def questions(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+    """Show the questions, or take the answers; what is stored cannot be changed here."""
+    standing = standing_of(task)
+    if not questions_due(standing):
+        return to_next_step(standing, visit)
+    asked = task.version.values.questions
+    given: dict[str, Any] = {}
+    errors: dict[str, str] = {}
+    if request.method == "POST":
+        given = {question.key: _given(question, request.POST) for question in asked}
+        try:
+            question_answers_store(task=task, answers=given)
+        except Refused as refused:
+            if refused.code != "bad_answers":
+                return redirect(visit.link("entry", standing.study.key))
+            errors = refused.details["errors"]
+        else:
+            return to_next_step(standing, visit)
+    shown = [Asked(one, given.get(one.key, ""), errors.get(one.key, "")) for one in asked]
+    context = {
+        **study_texts(standing.study, standing.version),
+        "visit": visit,
+        "task": task,
+        "asked": shown,
+        "wrong": [one for one in shown if one.error],
+        "most_chars": MOST_CHARS,
+        "way": way_at(standing.study, "questions"),
+    }
+    return render(request, "participant/questions.html", context)
+
+
+def _given(question: Question, sent: QueryDict) -> str | list[str]:
+    if question.kind == "choices":
+        return sent.getlist(question.column)
+    return sent.get(question.column, "")
