@@ -18,10 +18,11 @@ PREFIX = "/lab/confab"
 
 
 class Below:
-    """A server as its visitors know it: with the path in its address."""
+    """A server as its visitors know it, with the path in its address, and the key of its study."""
 
-    def __init__(self, server: ConfabServer) -> None:
+    def __init__(self, server: ConfabServer, key: str) -> None:
         self.server = server
+        self.key = key
         self.url = f"{server.url}{PREFIX}"
 
 
@@ -30,12 +31,12 @@ def below(tmp_path: Path, vector_cache: Path) -> Iterator[Below]:
     for server in start_confab(
         tmp_path, vector_cache, {"CONFAB_PATH_PREFIX": PREFIX}, with_demo=False
     ):
-        study(server, "way", ["parrot"], max_exchanges=3)
+        key = study(server, "way", ["parrot"], max_exchanges=3)
         server.shell(
             "from django.contrib.auth import get_user_model;"
             "get_user_model().objects.create_superuser('res', password='a-long-password')"
         )
-        yield Below(server)
+        yield Below(server, key)
 
 
 def test_a_chat_a_rating_and_the_dashboard(below: Below, new_page: Callable[..., Page]) -> None:
@@ -57,7 +58,7 @@ def test_a_chat_a_rating_and_the_dashboard(below: Below, new_page: Callable[...,
         return page
 
     page = watched()
-    begin(page, below, "way")
+    begin(page, below, below.key)
     for number, text in enumerate(("Hello there", "And again"), start=1):
         say(page, text)
         expect(replies(page)).to_have_count(number)
@@ -71,7 +72,7 @@ def test_a_chat_a_rating_and_the_dashboard(below: Below, new_page: Callable[...,
 
     staff = watched()
     sign_in(staff, below)
-    staff.goto(f"{below.url}/dashboard/studies/way/bots/")
+    staff.goto(f"{below.url}/dashboard/studies/{below.key}/bots/")
     expect(staff.locator("#figure-bots svg").first).to_be_visible()
     staff.locator("#figure-bots svg .mark").first.hover()
 
