@@ -47,8 +47,9 @@ def raters_count(ratings: QuerySet[Rating]) -> int:
     """Return how many people gave these ratings: `Ratings.n_raters`, counted by the database."""
     # Apart, because looking a name up costs more than all the rest, and few ratings need it.
     known = ratings.filter(participant__isnull=False).order_by().values_list("participant")
-    by_name = with_person(ratings.filter(participant=None)).order_by().exclude(person=None)
-    return known.distinct().union(by_name.values_list("person").distinct()).count()
+    by_name = with_person(ratings.filter(participant=None)).exclude(Q(person=None)).order_by()
+    named = by_name.values_list("person").distinct()  # type: ignore[misc]
+    return known.distinct().union(named).count()
 
 
 def ratings_counted(
