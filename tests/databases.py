@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,13 +97,22 @@ def worker_database_fill() -> sqlite3.Connection | None:
 
 def _shared_folder() -> Path:
     """Return a folder that all workers of this run of pytest share, gone after it."""
-    folder = Path(os.environ["CONFAB_TEST_DIR"]) / "migrated"
+    folder = _run_folder() / "migrated"
     folder.mkdir(exist_ok=True)
     return folder
 
 
+def _run_folder() -> Path:
+    """Return the folder of this run; a program that starts servers outside pytest gets one until it ends."""
+    if "CONFAB_TEST_DIR" not in os.environ:
+        os.environ["CONFAB_TEST_DIR"] = tempfile.mkdtemp(prefix="confab-test-")
+        atexit.register(shutil.rmtree, os.environ["CONFAB_TEST_DIR"], ignore_errors=True)
+        atexit.register(migrated_template_drop)
+    return Path(os.environ["CONFAB_TEST_DIR"])
+
+
 def _template_name() -> str:
-    run = Path(os.environ["CONFAB_TEST_DIR"]).name
+    run = _run_folder().name
     return "confab_test_template_" + "".join(c for c in run.lower() if c.isalnum())
 
 
