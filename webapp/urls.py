@@ -5,11 +5,17 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from webapp.core.sign_in import SignIn, SignOut
 from webapp.core.views import favicon, healthz
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("favicon.ico", favicon),
+    path("login/", SignIn.as_view(), name="login"),
+    path("logout/", SignOut.as_view(), name="logout"),
+    # One login for all of it: the admin's own addresses lead here too.
+    path("admin/login/", SignIn.as_view()),
+    path("admin/logout/", SignOut.as_view()),
     path("admin/", admin.site.urls),
     path("dashboard/", include("webapp.dashboard.urls")),
     path("", include("webapp.participant.urls")),

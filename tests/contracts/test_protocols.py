@@ -19,7 +19,7 @@ from webapp.studies.protocols.base import (
     places,
     protocols,
 )
-from webapp.studies.values import StudyValues
+from webapp.studies.values import SECTIONS, StudyValues
 
 
 class FirstOnes:
@@ -48,6 +48,11 @@ def test_it_says_who_it_is(protocol: StudyProtocol) -> None:
     assert protocol.gives in get_args(Gives)
     assert protocol.identity.name == protocol.name
     json.dumps(protocol.identity.as_dict())
+
+
+def test_its_settings_are_sections_of_a_studys_values(protocol: StudyProtocol) -> None:
+    assert set(protocol.settings) <= SECTIONS.keys()
+    assert len(set(protocol.settings)) == len(protocol.settings)
 
 
 def test_its_steps_begin_with_consent_and_end_with_the_code(protocol: StudyProtocol) -> None:

@@ -51,7 +51,7 @@ async def test_everything_lies_below_the_prefix(server: ConfabServer) -> None:
     with httpx.Client(base_url=server.url, follow_redirects=True, timeout=30) as staff:
         # The login comes back to where it was asked for, with the prefix in all of its addresses.
         login = staff.get(f"{PREFIX}/dashboard/")
-        assert login.url.path == f"{PREFIX}/admin/login/"
+        assert login.url.path == f"{PREFIX}/login/"
         assert login.url.params["next"] == f"{PREFIX}/dashboard/"
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', login.text)
         assert token is not None

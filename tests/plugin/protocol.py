@@ -20,6 +20,7 @@ class SmallTalk:
     title = "Small talk"
     description = "Talk a little, and judge it."
     gives = "bots"
+    settings = ("chat",)
     identity = Identity("small-talk", "1")
     steps = (
         Step("consent", "Welcome"),

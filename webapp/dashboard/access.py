@@ -65,7 +65,7 @@ def refusal(request: HttpRequest, *rights: Right) -> HttpResponseBase | None:
     """Return the login, or a page that names the missing rights; None for staff who have them all."""
     user = request.user
     if not user.is_authenticated:
-        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+        return redirect_to_login(request.get_full_path(), reverse("login"))
     missing = [right.label for right in rights if not may(user, right)]
     if not missing:
         return None

@@ -125,6 +125,8 @@ class StudyForm(forms.ModelForm):
         first = {**values.flat(), "questions": asked, "rubric": rubric.pk}
         kwargs["initial"] = {**first, **(kwargs.get("initial") or {})}
         super().__init__(*args, **kwargs)
+        # What has no field here stays as it is stored.
+        self._stored = values.flat()
         self._before: list[str] = list(values.bots)
         if "bots" in self.fields:
             self.fields["bots"].choices = self._bot_choices()  # type: ignore[attr-defined]
@@ -173,7 +175,7 @@ class StudyForm(forms.ModelForm):
         given = {name: value for name, value in self.cleaned_data.items() if name in SECTION_OF}
         try:
             chosen = {name: self.cleaned_data[name] for name in ("bots", "questions")}
-            self.values = values_made(chosen, given)
+            self.values = values_made(self._stored, {**given, **chosen})
         except ValidationError as error:
             self.add_error(None, error)
             return

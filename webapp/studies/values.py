@@ -55,41 +55,119 @@ Code = Annotated[str, Field(max_length=200), AfterValidator(code_read)]
 class Texts(Values):
     """What participants read."""
 
-    title: str = Field(default="Chat with a chatbot", min_length=1, max_length=120)
-    minutes: Count = 8
-    payment: str = Field(default="", max_length=100)
-    promises_pay_on_failure: bool = True
-    organisation: str = Field(default="", max_length=200)
-    contact: Annotated[str, AfterValidator(_email)] = ""
-    consent_points: Text = (
-        "You can stop at any time.\n"
-        "We keep what you write, without your name.\n"
-        "Do not write anything private about yourself or others."
+    title: str = Field(
+        default="Chat with a chatbot",
+        min_length=1,
+        max_length=120,
+        title="Title on the first page",
+        description="What participants read first.",
     )
-    consent_text: Text = ""
-    instructions_text: Text = (
-        "Write as you would to a person you have just met.\n"
-        "Talk about anything you like.\n"
-        "Vote on replies with thumbs up or down as you go.\n"
-        "When you have written enough messages, rate the chat."
+    minutes: Count = Field(
+        default=8,
+        title="Minutes",
+        description="How long it usually takes; shown on the first page.",
     )
-    thanks_text: Text = DEFAULT_THANKS
+    payment: str = Field(
+        default="",
+        max_length=100,
+        title="Pay, in words",
+        description="For example “£1.40 per chat”; shown on the first page.",
+    )
+    promises_pay_on_failure: bool = Field(
+        default=True,
+        title="Promise pay when a chatbot fails",
+        description="People read that they are paid in full if something breaks on our side.",
+    )
+    organisation: str = Field(
+        default="",
+        max_length=200,
+        title="Who runs the study",
+        description="The lab or institution that people read of.",
+    )
+    contact: Annotated[str, AfterValidator(_email)] = Field(
+        default="", title="Whom people write to", description="An e-mail address for questions."
+    )
+    consent_points: Text = Field(
+        default=(
+            "You can stop at any time.\n"
+            "We keep what you write, without your name.\n"
+            "Do not write anything private about yourself or others."
+        ),
+        title="Points before agreeing",
+        description="Short sentences, one a line.",
+    )
+    consent_text: Text = Field(
+        default="",
+        title="Full consent form",
+        description="Markdown. Opens from the first page; may stay empty.",
+    )
+    instructions_text: Text = Field(
+        default=(
+            "Write as you would to a person you have just met.\n"
+            "Talk about anything you like.\n"
+            "Vote on replies with thumbs up or down as you go.\n"
+            "When you have written enough messages, rate the chat."
+        ),
+        title="Instructions",
+        description="One point a line.",
+    )
+    thanks_text: Text = Field(
+        default=DEFAULT_THANKS,
+        title="Words of thanks",
+        description="On the last page, above the code.",
+    )
 
 
 class ChatRules(Values):
     """How a chat goes."""
 
-    min_exchanges: int = Field(default=5, ge=1, le=32767)
-    max_exchanges: int = Field(default=20, ge=1, le=32767)
-    max_message_chars: int = Field(default=500, ge=1, le=1_000_000)
-    typing_chars_per_s: int = Field(default=60, ge=0, le=1_000_000)
+    min_exchanges: int = Field(
+        default=5,
+        ge=1,
+        le=32767,
+        title="Messages at least",
+        description="So many messages are answered before the chat can be rated.",
+    )
+    max_exchanges: int = Field(
+        default=20,
+        ge=1,
+        le=32767,
+        title="Messages at most",
+        description="After so many the chat ends.",
+    )
+    max_message_chars: int = Field(
+        default=500,
+        ge=1,
+        le=1_000_000,
+        title="Longest message",
+        description="In characters.",
+    )
+    typing_chars_per_s: int = Field(
+        default=60,
+        ge=0,
+        le=1_000_000,
+        title="Typing pace",
+        description=(
+            "Characters a second, for bots that know their whole reply at once; 0 shows it at once."
+        ),
+    )
 
 
 class Judging(Values):
     """What people are given to judge who do not chat."""
 
-    n_items: int = Field(default=5, ge=1, le=200)
-    show_reference: bool = False
+    n_items: int = Field(
+        default=5,
+        ge=1,
+        le=200,
+        title="Items a person",
+        description="How many each person judges in one go.",
+    )
+    show_reference: bool = Field(
+        default=False,
+        title="Show the known reply",
+        description="The reply that a person wrote, where an item has one.",
+    )
 
 
 class RecruitmentValues(Values):
@@ -106,9 +184,26 @@ class RecruitmentValues(Values):
 class Quotas(Values):
     """How much is wanted, and what it may cost."""
 
-    n_conversations_wanted: Count = 0
-    max_conversations_per_participant: int = Field(default=0, ge=0, le=32767)
-    max_cost: Number | None = Field(default=None, ge=0)
+    n_conversations_wanted: Count = Field(
+        default=0,
+        title="Wanted in all",
+        description="Completed tasks aimed at; the study is full then. 0: no limit.",
+    )
+    max_conversations_per_participant: int = Field(
+        default=0,
+        ge=0,
+        le=32767,
+        title="A person may do",
+        description="Tasks of one person; 0: one with every bot.",
+    )
+    max_cost: Number | None = Field(
+        default=None,
+        ge=0,
+        title="Cap on cost",
+        description=(
+            "The most that replies of paid bots may cost here, in the currency of their prices; empty: no cap."
+        ),
+    )
 
 
 class StudyValues(Values):

@@ -28,7 +28,7 @@ def attempt(
 ) -> int:
     """Return the status of a login: 302 it worked, 200 wrong, 429 not looked at."""
     data = {"username": username, "password": password}
-    return client.post(reverse("admin:login"), data, REMOTE_ADDR=address, **more).status_code
+    return client.post(reverse("login"), data, REMOTE_ADDR=address, **more).status_code
 
 
 def test_a_forged_address_does_not_get_around_the_limit() -> None:
@@ -114,3 +114,29 @@ def test_a_lock_is_not_made_longer_by_trying_on() -> None:
     for _ in range(django_settings.AXES_FAILURE_LIMIT + 30):
         attempt(Client(), "wrong", "10.3.0.1")
     assert AccessFailureLog.objects.count() == django_settings.AXES_FAILURE_LIMIT
+
+
+@pytest.mark.parametrize("address", ["/login/", "/admin/login/", "/dashboard/"])
+def test_staff_sign_in_and_out_in_confabs_own_pages(address: str) -> None:
+    client = Client()
+    asked = client.get(address, follow=True)
+    assert asked.templates[0].name == "core/login.html"
+    assert "Django" not in asked.content.decode()
+    wrong = client.post("/login/", {"username": "admin", "password": "no"}, REMOTE_ADDR="10.0.0.5")
+    assert "Please enter the correct" in wrong.content.decode()
+    data = {"username": "admin", "password": RIGHT, "next": "/dashboard/bots/"}
+    right = client.post("/login/", data, REMOTE_ADDR="10.0.0.5")
+    assert right["Location"] == "/dashboard/bots/"
+    assert client.get("/login/")["Location"] == "/dashboard/"
+    assert client.get("/logout/").status_code == 405
+    out = client.post("/logout/", follow=True)
+    assert out.templates[0].name == "core/login.html"
+    assert client.get("/dashboard/").status_code == 302
+
+
+def test_who_is_no_staff_is_told_so() -> None:
+    get_user_model().objects.create_user("guest", password=RIGHT)
+    data = {"username": "guest", "password": RIGHT}
+    answer = Client().post("/login/", data, REMOTE_ADDR="10.0.0.6")
+    assert answer.status_code == 200
+    assert "staff account" in answer.content.decode()

@@ -50,14 +50,15 @@ def test_a_database_that_is_away_asks_for_patience(monkeypatch: pytest.MonkeyPat
     assert answer.status_code == 500
 
 
+@pytest.mark.parametrize("address", ["/login/", "/admin/login/"])
 @pytest.mark.parametrize(
     "where", ["", "?next=https://evil.example/", "?next=", "?next=/dashboard/"]
 )
-def test_every_login_leads_to_a_page(db: None, where: str) -> None:
+def test_every_login_leads_to_a_page(db: None, where: str, address: str) -> None:
     get_user_model().objects.create_superuser("chief", password="secret-of-chief")
     client = Client()
     answer = client.post(
-        f"/admin/login/{where}",
+        f"{address}{where}",
         {
             "username": "chief",
             "password": "secret-of-chief",

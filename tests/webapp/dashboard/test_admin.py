@@ -14,6 +14,7 @@ from django.urls import reverse
 from tests.admin_form import form_of
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.conftest import rate_some
+from webapp.studies.forms import StudyForm
 from webapp.studies.models import Rubric, Study
 
 
@@ -68,6 +69,16 @@ def test_an_answered_rubric_cannot_change_but_gets_a_new_version(chief: Client) 
     assert made.dimensions.count() == 5
     open_form = chief.get(reverse("admin:studies_rubric_change", args=[made.pk])).content.decode()
     assert 'name="dimensions-0-question"' in open_form
+
+
+def test_a_value_without_a_field_of_its_own_stays(chief: Client) -> None:
+    study = make_study("s", minutes=23, bots=["parrot"])
+    address = reverse("admin:studies_study_change", args=[study.pk])
+    data = {**form_of(chief, address), "title": "Other"}
+    form = StudyForm(data, instance=Study.objects.get(key="s"))
+    del form.fields["minutes"]
+    assert form.is_valid(), form.errors
+    assert (form.values.texts.title, form.values.texts.minutes) == ("Other", 23)
 
 
 @pytest.mark.parametrize(

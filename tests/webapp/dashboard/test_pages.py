@@ -66,7 +66,7 @@ def test_others_are_sent_to_the_login_or_refused(
     for address in addresses(rated):
         answer = client.get(address)
         assert answer.status_code == 302
-        assert answer["Location"].startswith("/admin/login/?next=/dashboard/")
+        assert answer["Location"].startswith("/login/?next=/dashboard/")
         assert stranger.get(address).status_code == 403
 
 

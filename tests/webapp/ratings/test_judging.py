@@ -39,6 +39,7 @@ class Pairs:
     title = "Pairs"
     description = "Each person judges two conversations side by side, and an item."
     gives = "conversations"
+    settings = ("judging",)
     identity = Identity("pairs", "1")
     steps = (Step("consent", "About"), Step("judge", "Judge"), Step("done", "Done"))
 

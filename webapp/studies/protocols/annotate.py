@@ -27,6 +27,7 @@ class Annotate:
         "Each person rates some of the study's items, as an import brought them, one by one."
     )
     gives: Gives = "items"
+    settings = ("judging",)
     identity = Identity("annotate", "1")
     steps = (
         Step("consent", _("About")),

@@ -9,6 +9,8 @@ Services ask it and store the answers; the participant's pages ask it which step
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
   once in each. The names there are: consent, instructions, questions, chat, judge, form, done.
 - `gives`: what people are given. A study opens when it has some of it.
+- `settings`: sections of a study's values (`SECTIONS`) that it reads beside those of every study (`texts`,
+  `recruitment`, `quotas`). The builder shows them.
 - `next_task`: what somebody is given now. `draw` chooses by the study's assignment rule among what is
   available and new to this person; what comes back is stored and frozen.
 - `form`: the rubric that `form` and `judge` ask.
@@ -138,6 +140,7 @@ class StudyProtocol(Protocol):
     title: str
     description: str
     gives: Gives
+    settings: tuple[str, ...]
     steps: tuple[Step, ...]
 
     @property

@@ -25,6 +25,7 @@ class Chat:
     title = "Chat, then rate"
     description = "Each person chats with one bot, then answers questions about the chat."
     gives: Gives = "bots"
+    settings = ("chat",)
     identity = Identity("chat", "1")
     steps = (
         Step("consent", _("About")),
