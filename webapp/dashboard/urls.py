@@ -7,6 +7,7 @@ from django.urls import path
 from webapp.dashboard.views import (
     analysis,
     bots,
+    collect,
     conversations,
     export,
     hybrid,
@@ -22,6 +23,8 @@ urlpatterns = [
     path("", studies.studies, name="studies"),
     path("theme/", studies.theme, name="theme"),
     path("studies/<slug:key>/", study.overview, name="study"),
+    path("studies/<slug:key>/collect/", collect.collect, name="study_collect"),
+    path("studies/<slug:key>/collect/places/", collect.places, name="study_places"),
     path("studies/<slug:key>/bots/", analysis.bots, name="study_bots"),
     path("studies/<slug:key>/agreement/", analysis.agreement, name="study_agreement"),
     path("studies/<slug:key>/statistics/", analysis.statistics, name="study_statistics"),

@@ -33,6 +33,7 @@ STUDY_PAGES = [
     "study_hybrid",
     "study_selfplay",
     "study_conversations",
+    "study_places",
     "study_metrics",
     "study_export",
     "study_report",

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from chatbots.registry import title_of
@@ -18,23 +17,11 @@ from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.recruiting import recruiting_links
 from webapp.dashboard.spending import study_spent
+from webapp.dashboard.tabs import page_title, tab_links
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import judges_items, study_by_key
-
-_TABS = [
-    ("study", "overview", gettext_lazy("Overview")),
-    ("study_bots", "bots", gettext_lazy("Bots")),
-    ("study_agreement", "agreement", gettext_lazy("Agreement")),
-    ("study_statistics", "statistics", gettext_lazy("Statistics")),
-    ("study_hybrid", "hybrid", gettext_lazy("Hybrid metric")),
-    ("study_selfplay", "selfplay", gettext_lazy("Self-play")),
-    ("study_conversations", "conversations", gettext_lazy("Conversations")),
-    ("study_metrics", "metrics", gettext_lazy("Metrics")),
-    ("study_export", "export", gettext_lazy("Export")),
-    ("study_report", "report", gettext_lazy("Report")),
-]
 
 
 def study_of(key: str) -> Study:
@@ -55,18 +42,21 @@ def synthetic_asked(request: HttpRequest) -> bool:
 
 
 def study_page(
-    request: HttpRequest, template: str, study: Study, tab: str, **context: Any
+    request: HttpRequest, template: str, study: Study, name: str, **context: Any
 ) -> HttpResponse:
-    """Show a page within a study's frame: name, state, tabs, participant link."""
+    """Show a page within a study's frame: its name and state, the tabs, the participants' link.
+
+    Args:
+        name: of the page, as in `webapp.dashboard.tabs`.
+    """
     state, pill = selectors.study_state(study)
     suffix = "?synthetic=1" if synthetic_asked(request) else ""
+    tabs, below = tab_links(request.user, study, name, suffix)
     context = {
         "study": study,
-        "tab": tab,
-        "tabs": [
-            (name, title, reverse(f"dashboard:{route}", args=[study.key]) + suffix)
-            for route, name, title in _TABS
-        ],
+        "page_title": page_title(name),
+        "tabs": tabs,
+        "below": below,
         "state_title": state,
         "state_pill": pill,
         "participant_link": participant_link(request, study),

@@ -19,5 +19,7 @@ for (const menu of document.querySelectorAll("[data-menu]")) {
   });
 }
 
-// The open tab is in view on phones.
-document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// The open tab and the open page under it are in view on phones.
+for (const open of document.querySelectorAll(".tabs [aria-current], .subnav [aria-current]")) {
+  open.scrollIntoView({ block: "nearest", inline: "center" });
+}

@@ -1,0 +1,88 @@
+"""The five tabs of a study, the pages under them, and the page of places."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.builders import make_annotated, make_conversation, make_participant, make_staff
+from webapp.core.rights import Right
+from webapp.dashboard.places import places_of
+from webapp.dashboard.tabs import TABS, pages_open_to
+from webapp.dashboard.urls import urlpatterns
+from webapp.studies.models import Study, Task
+from webapp.studies.selectors import PLACE_HELD_FOR
+from webapp.studies.services import task_open
+
+ALL = [page for tab in TABS for page in tab.pages]
+
+
+def open_links(html: str, kind: str) -> list[str]:
+    """Return the words of a navigation's links, the open one marked."""
+    found = re.search(rf'<nav class="{kind}".*?</nav>', html, re.DOTALL)
+    if found is None:
+        return []
+    links = re.findall(r"<a href=\"[^\"]+\"([^>]*)>([^<]+)</a>", found.group())
+    return [f"*{words}" if "aria-current" in mark else words for mark, words in links]
+
+
+def test_every_page_of_a_study_stands_under_one_of_five_tabs(staff: Client, rated: Study) -> None:
+    assert len({page.name for page in ALL}) == len(ALL)
+    for tab in TABS:
+        for page in tab.pages:
+            html = staff.get(reverse(f"dashboard:{page.route}", args=["rated"])).content.decode()
+            shown = open_links(html, "tabs")
+            assert [words.lstrip("*") for words in shown] == [str(one.title) for one in TABS]
+            assert [words for words in shown if "*" in words] == [f"*{tab.title}"]
+            below = open_links(html, "subnav")
+            assert below == (
+                [f"*{p.title}" if p == page else str(p.title) for p in tab.pages]
+                if len(tab.pages) > 1
+                else []
+            )
+            assert f"<title>{page.title} – rated – Confab" in html
+
+
+def test_a_tab_shows_the_pages_that_its_reader_may_open() -> None:
+    declared = {pattern.name: pattern.callback.rights["GET"] for pattern in urlpatterns}
+    for page in ALL:
+        assert declared[page.route] == (Right.READ, *page.rights), page.name
+
+
+def test_collect_opens_its_first_page(rated: Study) -> None:
+    client = Client()
+    user = make_staff(Right.READ)
+    client.force_login(user)
+    answer = client.get(reverse("dashboard:study_collect", args=["rated"]))
+    first = pages_open_to(user, TABS[1])[0]
+    assert answer["Location"] == reverse(f"dashboard:{first.route}", args=["rated"])
+
+
+def test_a_place_is_held_until_its_time_is_over(staff: Client, rated: Study) -> None:
+    held, lapsed = make_conversation(rated), make_conversation(rated)
+    make_conversation(rated, is_synthetic=True)
+    Task.objects.filter(slots__chat=lapsed).update(
+        created_at=timezone.now() - PLACE_HELD_FOR - timedelta(minutes=1)
+    )
+    places = places_of(rated)
+    assert (places.n_held, places.n_lapsed) == (1, 1)
+    assert [holder.chat for holder in places.holders] == [held.pk]
+    assert places.held.get(held.bot.bot_id) == 1
+    assert places.lapsed.get(lapsed.bot.bot_id) == 1
+    assert places_of(rated, include_synthetic=True).n_held == 2
+    html = staff.get(reverse("dashboard:study_places", args=["rated"])).content.decode()
+    assert "1 person holds a place now." in html
+    assert reverse("dashboard:conversation", args=[held.pk]) in html
+    assert reverse("dashboard:conversation", args=[lapsed.pk]) not in html
+
+
+def test_who_judges_items_holds_a_place_without_a_chat(staff: Client) -> None:
+    study = make_annotated("items")
+    task_open(participant=make_participant(study))
+    html = staff.get(reverse("dashboard:study_places", args=["items"])).content.decode()
+    assert "1 person holds a place now." in html
+    assert "Places of each bot" not in html

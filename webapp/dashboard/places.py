@@ -1,0 +1,96 @@
+"""The places of a study: which are taken, who holds one now and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from webapp.conversations.models import Conversation
+from webapp.studies.models import Slot, Study, Task
+from webapp.studies.selectors import PLACE_HELD_FOR
+
+_LISTED = 100
+"""People in the list; the counts are of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A person who holds a place.
+
+    Attributes:
+        bot_ids: of the chats that their task asks for; none where they judge something stored.
+        chat: the newest conversation of the task, if it has one.
+    """
+
+    bot_ids: list[str]
+    chat: UUID | None
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The open tasks of a study's people.
+
+    Attributes:
+        held: how many hold a place now, by bot.
+        lapsed: how many were opened too long ago to hold one still, by bot.
+        n_held, n_lapsed: the same in all.
+        holders: the people who hold a place, the longest first; at most 100.
+    """
+
+    held: dict[str, int]
+    lapsed: dict[str, int]
+    n_held: int
+    n_lapsed: int
+    holders: list[Holder]
+
+    @property
+    def n_more(self) -> int:
+        """How many hold a place and are not listed."""
+        return self.n_held - len(self.holders)
+
+
+def places_of(study: Study, *, include_synthetic: bool = False) -> Places:
+    """Read who holds a place of the study."""
+    since = timezone.now() - PLACE_HELD_FOR
+    tasks = Task.objects.filter(state=Task.State.OPEN, participant__study=study)
+    if not include_synthetic:
+        tasks = tasks.filter(participant__is_synthetic=False)
+    is_held = Q(created_at__gte=since)
+    counts = tasks.aggregate(held=Count("pk", filter=is_held), all=Count("pk"))
+    by_bot = {
+        row["bot_id"]: row
+        for row in Slot.objects.filter(task__in=tasks)
+        .exclude(bot_id="")
+        .order_by()
+        .values("bot_id")
+        .annotate(
+            held=Count("pk", filter=Q(task__created_at__gte=since)),
+            lapsed=Count("pk", filter=Q(task__created_at__lt=since)),
+        )
+    }
+    listed = list(
+        tasks.filter(is_held).order_by("created_at", "pk").prefetch_related("slots")[:_LISTED]
+    )
+    chats = dict(
+        Conversation.objects.filter(slot__task__in=listed)
+        .order_by("created_at")
+        .values_list("slot__task", "pk")
+    )
+    return Places(
+        held={bot_id: row["held"] for bot_id, row in by_bot.items()},
+        lapsed={bot_id: row["lapsed"] for bot_id, row in by_bot.items()},
+        n_held=counts["held"],
+        n_lapsed=counts["all"] - counts["held"],
+        holders=[
+            Holder(
+                task.bot_ids, chats.get(task.pk), task.created_at, task.created_at + PLACE_HELD_FOR
+            )
+            for task in listed
+        ],
+    )

@@ -1,0 +1,109 @@
+"""The five tabs of a study, and the pages under each of them that a person may open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.translation import gettext_lazy
+
+from webapp.core.rights import Right, may
+from webapp.studies.models import Study
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPage:
+    """A page of a study: its name, its address and the rights that it needs beside reading."""
+
+    name: str
+    title: Any
+    route: str
+    rights: tuple[Right, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A tab and its pages, the first of which it opens."""
+
+    title: Any
+    pages: tuple[StudyPage, ...]
+
+
+TABS = (
+    Tab(
+        gettext_lazy("Overview"),
+        (StudyPage("overview", gettext_lazy("Overview"), "study"),),
+    ),
+    Tab(
+        gettext_lazy("Collect"),
+        (StudyPage("places", gettext_lazy("Places"), "study_places"),),
+    ),
+    Tab(
+        gettext_lazy("Read"),
+        (StudyPage("conversations", gettext_lazy("Conversations"), "study_conversations"),),
+    ),
+    Tab(
+        gettext_lazy("Results"),
+        (
+            StudyPage("bots", gettext_lazy("Bots"), "study_bots"),
+            StudyPage("agreement", gettext_lazy("Agreement"), "study_agreement"),
+            StudyPage("statistics", gettext_lazy("Statistics"), "study_statistics"),
+            StudyPage("metrics", gettext_lazy("Metrics"), "study_metrics"),
+            StudyPage("hybrid", gettext_lazy("Hybrid metric"), "study_hybrid"),
+            StudyPage("selfplay", gettext_lazy("Self-play"), "study_selfplay"),
+        ),
+    ),
+    Tab(
+        gettext_lazy("Share"),
+        (
+            StudyPage("export", gettext_lazy("Export"), "study_export"),
+            StudyPage("report", gettext_lazy("Report"), "study_report"),
+        ),
+    ),
+)
+COLLECT = TABS[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An entry of a navigation; `is_open` where the page shown is it or stands under it."""
+
+    title: Any
+    href: str
+    is_open: bool
+
+
+def pages_open_to(user: Any, tab: Tab) -> list[StudyPage]:
+    """Return the tab's pages that this user may open."""
+    return [page for page in tab.pages if may(user, *page.rights)]
+
+
+def tab_links(
+    user: Any, study: Study, name: str, suffix: str = ""
+) -> tuple[list[Link], list[Link]]:
+    """Return the tabs, and the pages of the open one; no pages where it has only one.
+
+    Args:
+        name: of the page shown.
+        suffix: of every address, for what all pages keep.
+    """
+    tabs, below = [], []
+    for tab in TABS:
+        pages = pages_open_to(user, tab)
+        if not pages:
+            continue
+        is_open = any(page.name == name for page in tab.pages)
+        tabs.append(Link(tab.title, _address(study, pages[0]) + suffix, is_open))
+        if is_open and len(pages) > 1:
+            below = [Link(p.title, _address(study, p) + suffix, p.name == name) for p in pages]
+    return tabs, below
+
+
+def page_title(name: str) -> Any:
+    """Return what the page of this name is called."""
+    return next(page.title for tab in TABS for page in tab.pages if page.name == name)
+
+
+def _address(study: Study, page: StudyPage) -> str:
+    return reverse(f"dashboard:{page.route}", args=[study.key])

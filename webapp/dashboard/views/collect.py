@@ -1,0 +1,52 @@
+"""The tab Collect: where it begins, and the places of a study."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_safe
+
+from webapp.dashboard import selectors
+from webapp.dashboard.access import staff_only
+from webapp.dashboard.places import places_of
+from webapp.dashboard.tabs import COLLECT, pages_open_to
+from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
+from webapp.studies.selectors import PLACE_HELD_FOR, judges_items
+
+
+@require_safe
+@staff_only
+def collect(request: HttpRequest, key: str) -> HttpResponse:
+    """Open the first page of the tab that this user may see."""
+    study = study_of(key)
+    return redirect(f"dashboard:{pages_open_to(request.user, COLLECT)[0].route}", study.key)
+
+
+@require_safe
+@staff_only
+def places(request: HttpRequest, key: str) -> HttpResponse:
+    """Show which places are taken, bot by bot, and who holds one now."""
+    study = study_of(key)
+    synthetic = synthetic_asked(request)
+    found = places_of(study, include_synthetic=synthetic)
+    judges = judges_items(study)
+    progress = [] if judges else selectors.bot_progress(study, include_synthetic=synthetic)
+    titles = {bot.bot_id: bot.title for bot in progress}
+    return study_page(
+        request,
+        "places.html",
+        study,
+        "places",
+        places=found,
+        held_hours=PLACE_HELD_FOR.total_seconds() / 3600,
+        rows=[
+            (bot, found.held.get(bot.bot_id, 0), found.lapsed.get(bot.bot_id, 0))
+            for bot in progress
+        ],
+        cards=selectors.study_cards(study, include_synthetic=synthetic),
+        holders=[
+            (holder, ", ".join(titles.get(bot_id, bot_id) for bot_id in holder.bot_ids))
+            for holder in found.holders
+        ],
+        judges_items=judges,
+    )
