@@ -18,6 +18,17 @@ from webapp.studies.models import Item, Participant, Study, StudyVersion
 from webapp.studies.services import consent_record, participant_enter, study_create
 from webapp.studies.versions import study_edit
 
+BY_PROLIFIC = {
+    "platform": "prolific",
+    "code_rated": "RATED1",
+    "code_bot_failed": "FAILED1",
+    "code_screened_out": "SCREEN1",
+    "code_failed_check": "CHECK1",
+    "code_no_consent": "REFUSED1",
+    "code_withdrawn": "GONE1",
+}
+"""Settings of a study that Prolific's people come to."""
+
 
 def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
     """Make a member of staff with these rights."""

@@ -59,7 +59,14 @@ def _people() -> None:
     """Make a study that collects, with somebody in every state."""
     from django.utils import timezone
 
-    from tests.builders import exchange, fail_reply, make_conversation, make_rating, make_study
+    from tests.builders import (
+        BY_PROLIFIC,
+        exchange,
+        fail_reply,
+        make_conversation,
+        make_rating,
+        make_study,
+    )
     from webapp.conversations import entering, services
     from webapp.conversations.models import Conversation
     from webapp.ratings.services import rating_draft_store
@@ -73,8 +80,7 @@ def _people() -> None:
         bots=["eliza", "retrieval", "parrot", "generic"],
         rule="balanced",
         max_exchanges=15,
-        prolific_rated="RATED1",
-        prolific_withdrawn="GONE1",
+        **BY_PROLIFIC,
         organisation="University of Example",
         consent_text="You may *stop* at any time.",
     )

@@ -38,6 +38,7 @@ class Conversation(TimeStamped):
         COMPLETED = "completed", _("Completed")
         FAILED = "failed", _("Bot failed")
         WITHDRAWN = "withdrawn", _("Withdrawn")
+        ENDED = "ended", _("Ended before it was done")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     source = models.CharField(max_length=10, choices=Source)

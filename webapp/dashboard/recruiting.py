@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from webapp.studies.models import Study
-from webapp.studies.prolific import link_code, recruiting_link
+from webapp.studies.prolific import recruiting_link
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,7 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
         "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
         "Prolific does not know."
     )
-    has_code = study.values.recruitment.prolific_rated or link_code(
-        study.values.recruitment.completion_url
-    )
+    has_code = study.values.recruitment.code_rated
     return [
         RecruitingLink(_("Anybody"), address),
         RecruitingLink(

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from django.core import signing
 
 from webapp.studies.models import Participant, Study, StudyVersion
-from webapp.studies.prolific import is_prolific
 from webapp.studies.terms import consent_version
 
 _SALT = "confab.entry"
@@ -140,7 +139,4 @@ def platform_name(participant: Participant, study: Study) -> str:
     """Return what to call the place that sent the person; empty if they came by themselves."""
     if participant.platform in PLATFORM_NAMES:
         return PLATFORM_NAMES[participant.platform]
-    by_prolific = study.values.recruitment.prolific_rated or is_prolific(
-        study.values.recruitment.completion_url
-    )
-    return PLATFORM_NAMES["prolific"] if by_prolific else ""
+    return PLATFORM_NAMES["prolific"] if study.values.recruitment.platform == "prolific" else ""

@@ -24,6 +24,7 @@ from webapp.studies.models import (
     ConsentText,
     Dimension,
     Item,
+    Outcome,
     Participant,
     Rubric,
     Slot,
@@ -106,8 +107,11 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
             _("Recruitment and pay"),
             {
                 "fields": (
-                    ("prolific_rated", "prolific_bot_failed", "prolific_withdrawn"),
-                    "completion_url",
+                    "platform",
+                    *((f"code_{outcome}", f"link_{outcome}") for outcome in Outcome.values),
+                    ("id_parameter", "session_parameter", "more_parameters"),
+                    ("pay_each", "pay_screened_out", "currency", "fee_share"),
+                    "pays_in_full",
                     "auto_return",
                     "frame_ancestors",
                 )

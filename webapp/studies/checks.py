@@ -7,11 +7,11 @@ from django.utils.translation import ngettext
 
 from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.studies.frames import frame_origins
-from webapp.studies.models import AGREED_BY_PEOPLE, Rubric, Study
-from webapp.studies.prolific import link_code
+from webapp.studies.models import AGREED_BY_PEOPLE, Outcome, Rubric, Study
 from webapp.studies.protocols.base import asks_questions, protocols
+from webapp.studies.recruitment import FILLED_IN, PLACEHOLDER, RecruitmentValues
 from webapp.studies.rules.base import rules
-from webapp.studies.values import ChatRules, Quotas, RecruitmentValues, StudyValues
+from webapp.studies.values import ChatRules, Quotas, StudyValues
 
 Errors = dict[str, str]
 
@@ -28,6 +28,8 @@ def study_errors(
         **limits_wrong(values.chat),
         **cap_wrong(values.quotas, values.bots),
         **frames_wrong(values.recruitment),
+        **links_wrong(values.recruitment),
+        **pay_missing(before, study, values),
         **codes_wrong(values.recruitment),
         **opening_wrong(before, study, values),
         **questions_wrong(study, values),
@@ -70,22 +72,71 @@ def frames_wrong(recruitment: RecruitmentValues) -> Errors:
 
 
 def codes_wrong(recruitment: RecruitmentValues) -> Errors:
-    """Check that no two outcomes have the same code, by which Prolific tells them apart."""
+    """Check that no two outcomes have the same code, by which a platform tells them apart."""
     errors: Errors = {}
     field_of: dict[str, str] = {}
-    for field in ("prolific_rated", "prolific_bot_failed", "prolific_withdrawn"):
+    for outcome in Outcome.values:
+        field = f"code_{outcome}"
         code = getattr(recruitment, field)
         if code and code in field_of:
             errors[field] = _(
-                "%(code)s is the code of another outcome already. Make one for each in Prolific."
+                "%(code)s is the code of another outcome already. Make one for each on the platform."
             ) % {"code": code}
         field_of.setdefault(code, field)
-    of_link = link_code(recruitment.completion_url)
-    if of_link and recruitment.prolific_rated and of_link != recruitment.prolific_rated:
-        errors["completion_url"] = _(
-            "This link says %(link)s, and the code for people who rated is %(code)s. Take one out."
-        ) % {"link": of_link, "code": recruitment.prolific_rated}
     return errors
+
+
+def links_wrong(recruitment: RecruitmentValues) -> Errors:
+    """Check that every placeholder of a way back is one that is filled in."""
+    errors: Errors = {}
+    known = (*FILLED_IN, *recruitment.parameters)
+    for outcome in Outcome.values:
+        field = f"link_{outcome}"
+        unknown = [
+            name for name in PLACEHOLDER.findall(getattr(recruitment, field)) if name not in known
+        ]
+        if unknown:
+            errors[field] = _(
+                "Nothing is filled in for {%(name)s}. Take one of %(known)s, or keep a parameter of that name."
+            ) % {"name": unknown[0], "known": ", ".join(f"{{{name}}}" for name in known)}
+    return errors
+
+
+def pay_missing(before: Study | None, study: Study, values: StudyValues) -> Errors:
+    """Check that a study opens with a code, or on a panel with a way back, for every outcome.
+
+    One that collects already may be changed without; a draft may lack whatever it likes.
+    """
+    is_opened = before is None or before.state != Study.State.COLLECTING
+    if study.state != Study.State.COLLECTING or not is_opened:
+        return {}
+    recruitment = values.recruitment
+    errors: Errors = {}
+    for outcome in outcomes_possible(study):
+        code, link = f"code_{outcome.value}", f"link_{outcome.value}"
+        what = {"outcome": str(outcome.label)}
+        if getattr(recruitment, code):
+            continue
+        if recruitment.platform == "prolific":
+            errors[code] = (
+                _("The outcome “%(outcome)s” has no code. Make one in Prolific and paste it here.")
+                % what
+            )
+        elif recruitment.platform == "panel" and not getattr(recruitment, link):
+            errors[link] = (
+                _(
+                    "The outcome “%(outcome)s” has no way back. Paste the panel's link for it, or its code."
+                )
+                % what
+            )
+    return errors
+
+
+def outcomes_possible(study: Study) -> list[Outcome]:
+    """Return the outcomes that a part in the study can have: where nobody chats, no chatbot fails."""
+    known = study.protocol in protocols
+    without_bots = known and protocols.get(study.protocol).gives != "bots"
+    return [one for one in Outcome if not (without_bots and one == Outcome.BOT_FAILED)]
 
 
 def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Errors:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from webapp.studies.models import Outcome, Study
-from webapp.studies.prolific import completion_link, is_prolific, link_code
+from webapp.studies.models import Participant, Study
+from webapp.studies.prolific import completion_link
+from webapp.studies.recruitment import PLACEHOLDER, RecruitmentValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +22,43 @@ class Completion:
     link: str = ""
 
 
-def completion_shown(*, study: Study, platform: str, outcome: str, own_code: str) -> Completion:
-    """Return the code and link that a person of `platform` is shown after this outcome.
+def completion_shown(
+    *, study: Study, participant: Participant, outcome: str, own_code: str, submission: str
+) -> Completion:
+    """Return the code and link that the participant is shown after this outcome.
 
     Args:
-        platform: where the person came from, as `Participant.platform`.
         own_code: the code of Confab's own that they earned; empty if none.
+        submission: the platform's id of the visit that ended so; empty if it gave none.
     """
-    # Whom Mechanical Turk sent can do nothing with a code of Prolific.
-    by_prolific = platform != "mturk"
-    codes = {
-        Outcome.RATED: study.values.recruitment.prolific_rated,
-        # An early end without a code of its own counts as a complete one: its pay was promised.
-        Outcome.BOT_FAILED: study.values.recruitment.prolific_bot_failed
-        or study.values.recruitment.prolific_rated,
-        Outcome.WITHDRAWN: study.values.recruitment.prolific_withdrawn,
-    }
-    code = codes[Outcome(outcome)]
-    if code and by_prolific:
-        return Completion(code, completion_link(code))
-    if outcome == Outcome.WITHDRAWN or not own_code:
-        return Completion()
-    address = study.values.recruitment.completion_url
-    if not address or (is_prolific(address) and not by_prolific):
+    settings = study.values.recruitment
+    platform = participant.platform
+    if not _is_for(settings, platform):
         return Completion(own_code)
-    if "{code}" in address:
-        return Completion(own_code, address.replace("{code}", quote(own_code)))
-    return Completion(link_code(address), address)
+    code = settings.code(outcome)
+    if code and "prolific" in (platform, settings.platform):
+        return Completion(code, completion_link(code))
+    # Mechanical Turk's people go back by a form.
+    link = settings.link(outcome) if platform != "mturk" else ""
+    if not code and (not link or "{code}" in link):
+        code = own_code
+    known = {
+        **participant.recruitment,
+        "code": code,
+        "id": participant.external_id,
+        "session": submission,
+        "outcome": outcome,
+    }
+    return Completion(code, PLACEHOLDER.sub(lambda found: _filled(known, found[1]), link))
+
+
+def _is_for(settings: RecruitmentValues, platform: str) -> bool:
+    """Tell whether the study's codes and links are for people of this platform.
+
+    Whom another platform sent can do nothing with them.
+    """
+    return platform in ("", settings.platform) or settings.platform in ("link", "links")
+
+
+def _filled(known: dict[str, str], name: str) -> str:
+    return quote(known.get(name, ""), safe="")

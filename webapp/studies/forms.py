@@ -8,6 +8,7 @@ from django import forms
 from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
+from pydantic.fields import FieldInfo
 
 from chatbots.registry import Registry
 from webapp.bots.selectors import bot_entry_list
@@ -15,6 +16,7 @@ from webapp.studies.checks import study_errors
 from webapp.studies.models import Rubric, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import questions_from_text, questions_text
+from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.rules.base import rules
 from webapp.studies.services import rubric_default
 from webapp.studies.values import SECTION_OF, StudyValues
@@ -36,6 +38,32 @@ def _line(
 
 def _text(help_text: Any = "") -> forms.CharField:
     return forms.CharField(widget=AdminTextareaWidget, help_text=help_text, required=False)
+
+
+def _said_of(name: str) -> FieldInfo:
+    return RecruitmentValues.model_fields[name]
+
+
+def _recruiting(name: str, **more: Any) -> forms.CharField:
+    """Return a line for a setting of recruitment, with the words that the setting has itself."""
+    said = _said_of(name)
+    return _line(said.description or "", label=said.title, **more)
+
+
+def _amount(name: str, *, required: bool = False) -> forms.FloatField:
+    said = _said_of(name)
+    return forms.FloatField(
+        min_value=0, required=required, label=said.title, help_text=said.description or ""
+    )
+
+
+PLATFORMS = [
+    ("link", _("A link")),
+    ("prolific", _("Prolific")),
+    ("mturk", _("Mechanical Turk")),
+    ("panel", _("Another panel")),
+    ("links", _("One-time links")),
+]
 
 
 class StudyForm(forms.ModelForm):
@@ -79,27 +107,31 @@ class StudyForm(forms.ModelForm):
         required=False, help_text=_("Show the reply that a person wrote, where an item has one.")
     )
 
-    prolific_rated = _line(
-        _("Prolific's code, or its completion link, for people who chatted and rated."),
-        label=_("Prolific code: rated"),
-    )
-    prolific_bot_failed = _line(
-        _("For people who ended early because the chatbot failed; empty: as rated."),
-        label=_("Prolific code: chatbot failed"),
-    )
-    prolific_withdrawn = _line(
-        _("For people who deleted their chat; empty: they are asked to return their place."),
-        label=_("Prolific code: withdrawn"),
-    )
-    completion_url = _line(
-        _(
-            "Where another platform takes people back; {code} is replaced by a code of Confab's own. "
-            "Prolific's link may stand here too: its code is shown and none of ours."
-        ),
-        label=_("Completion link"),
-    )
+    platform = forms.ChoiceField(choices=PLATFORMS)
+    code_rated = _recruiting("code_rated")
+    code_bot_failed = _recruiting("code_bot_failed")
+    code_screened_out = _recruiting("code_screened_out")
+    code_failed_check = _recruiting("code_failed_check")
+    code_no_consent = _recruiting("code_no_consent")
+    code_withdrawn = _recruiting("code_withdrawn")
+    link_rated = _recruiting("link_rated", most=500)
+    link_bot_failed = _recruiting("link_bot_failed", most=500)
+    link_screened_out = _recruiting("link_screened_out", most=500)
+    link_failed_check = _recruiting("link_failed_check", most=500)
+    link_no_consent = _recruiting("link_no_consent", most=500)
+    link_withdrawn = _recruiting("link_withdrawn", most=500)
+    id_parameter = _recruiting("id_parameter")
+    session_parameter = _recruiting("session_parameter")
+    more_parameters = _recruiting("more_parameters")
     auto_return = forms.BooleanField(required=False)
     frame_ancestors = _line(_("Origins that may show the study in a frame."), most=300)
+    pay_each = _amount("pay_each")
+    pay_screened_out = _amount("pay_screened_out")
+    currency = _recruiting("currency", most=3, required=True)
+    fee_share = _amount("fee_share", required=True)
+    pays_in_full = forms.BooleanField(
+        required=False, help_text=_said_of("pays_in_full").description or ""
+    )
 
     n_conversations_wanted = _count(_("Completed conversations aimed at; 0: no limit."))
     max_conversations_per_participant = _count(_("0: once with every bot."))

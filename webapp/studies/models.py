@@ -264,6 +264,9 @@ class Outcome(models.TextChoices):
 
     RATED = "rated", _("Rated")
     BOT_FAILED = "bot_failed", _("Ended early, the chatbot failed")
+    SCREENED_OUT = "screened_out", _("Screened out")
+    FAILED_CHECK = "failed_check", _("Failed a check")
+    NO_CONSENT = "no_consent", _("Did not agree")
     WITHDRAWN = "withdrawn", _("Withdrawn")
 
 
@@ -276,6 +279,7 @@ class Task(TimeStamped):
         FAILED = "failed", _("Bot failed")
         WITHDRAWN = "withdrawn", _("Withdrawn")
         EXPIRED = "expired", _("Left")
+        ENDED = "ended", _("Ended before it was done")
 
     public_id = models.UUIDField(
         default=uuid.uuid4, unique=True, editable=False, help_text=_("In its pages' addresses.")
@@ -318,6 +322,11 @@ class Task(TimeStamped):
                 condition=~Q(state="completed")
                 | Q(completion_code__isnull=False, outcome__in=["rated", "bot_failed"]),
                 name="task_completed_has_code",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="ended")
+                | Q(outcome__in=["screened_out", "failed_check", "no_consent"]),
+                name="task_ended_has_outcome",
             ),
             models.CheckConstraint(
                 condition=~Q(state="open") | Q(completion_code=None, outcome=""),

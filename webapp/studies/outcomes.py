@@ -44,9 +44,10 @@ def ending_of(task: Task) -> Ending | None:
     participant = task.participant
     shown = completion_shown(
         study=participant.study,
-        platform=participant.platform,
+        participant=participant,
         outcome=task.outcome,
         own_code=task.completion_code or "",
+        submission=task.submission,
     )
     return Ending(task, task.outcome, shown.code, shown.link, task.ended_at)
 

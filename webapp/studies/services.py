@@ -148,7 +148,7 @@ def study_copy(*, study: Study) -> Study:
     Raises:
         ValidationError: if the study has settings that are refused today.
     """
-    of_platform = {"prolific_rated", "prolific_bot_failed", "prolific_withdrawn", "completion_url"}
+    of_platform = [f"{kind}_{outcome}" for kind in ("code", "link") for outcome in Outcome.values]
     flat = {name: value for name, value in study.values.flat().items() if name not in of_platform}
     taken = set(Study.objects.values_list("key", flat=True))
     number = next(n for n in count(2) if _numbered(study.key, n) not in taken)
@@ -345,6 +345,33 @@ def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
                 )
                 if is_new:
                     task_counted(task=task)
+            break
+        except IntegrityError:
+            continue  # the code is taken
+    task.refresh_from_db()
+    return task
+
+
+def task_end(*, task: Task, outcome: str) -> Task:
+    """End an open task that will not be completed: its person was screened out or failed a check.
+
+    It counts for no quota. Done twice, or once the task is over, it changes nothing. Chats of the task are
+    closed by `webapp.conversations.services.task_end_with_chats`.
+
+    Raises:
+        ValueError: for another outcome, which has a service of its own.
+    """
+    if outcome not in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK):
+        raise ValueError(f"task_end cannot end a task as {outcome!r}")
+    for _attempt in range(10):
+        try:
+            with transaction.atomic():
+                Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(
+                    state=Task.State.ENDED,
+                    outcome=outcome,
+                    completion_code=_completion_code(),
+                    ended_at=timezone.now(),
+                )
             break
         except IntegrityError:
             continue  # the code is taken

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from django.core.exceptions import ValidationError
-from django.core.validators import URLValidator, validate_email
+from django.core.validators import validate_email
 from django.db import models
 from django.db.models.fields.json import KeyTransform
 from pydantic import AfterValidator, Field, model_validator
 
 from chatbots.outside import Many, Number, Values
-from webapp.studies.prolific import code_read
 from webapp.studies.questions import Question, keys_check
+from webapp.studies.recruitment import RecruitmentValues
 
 DEFAULT_THANKS = "Thank you for taking part."
 Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
@@ -25,22 +25,11 @@ Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
 
 def _email(text: str) -> str:
     if text:
-        _checked(validate_email, text, "it must be an e-mail address")
+        try:
+            validate_email(text)
+        except ValidationError:
+            raise ValueError("it must be an e-mail address") from None
     return text
-
-
-def _link(text: str) -> str:
-    # {code} stands where the code is put.
-    if text:
-        _checked(URLValidator(), text.replace("{code}", "code"), "it must be a link, as https://…")
-    return text
-
-
-def _checked(validate: Any, text: str, wanted: str) -> None:
-    try:
-        validate(text)
-    except ValidationError:
-        raise ValueError(wanted) from None
 
 
 def _lines(text: str) -> str:
@@ -49,7 +38,6 @@ def _lines(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_lines)]
-Code = Annotated[str, Field(max_length=200), AfterValidator(code_read)]
 
 
 class Texts(Values):
@@ -168,17 +156,6 @@ class Judging(Values):
         title="Show the known reply",
         description="The reply that a person wrote, where an item has one.",
     )
-
-
-class RecruitmentValues(Values):
-    """Where people come from and go back to, and by which codes they are paid."""
-
-    prolific_rated: Code = ""
-    prolific_bot_failed: Code = ""
-    prolific_withdrawn: Code = ""
-    completion_url: Annotated[str, Field(max_length=200), AfterValidator(_link)] = ""
-    auto_return: bool = False
-    frame_ancestors: str = Field(default="", max_length=300)
 
 
 class Quotas(Values):

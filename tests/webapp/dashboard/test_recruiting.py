@@ -22,6 +22,6 @@ def test_the_overview_offers_the_links_ready_to_copy(staff: Client) -> None:
     assert f"<code>{PROLIFIC}</code>" in page
     assert page.count('data-copy="http://testserver/s/s/"') == 3, "head, anybody, Mechanical Turk"
     assert "none of Prolific's completion codes" in page
-    study = study_edit(study=study, prolific_rated="C1")
+    study = study_edit(study=study, code_rated="C1")
     page = unescape(staff.get("/dashboard/studies/s/").content.decode())
     assert "none of Prolific's completion codes" not in page

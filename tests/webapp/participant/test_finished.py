@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.builders import fail_reply, make_rating, make_study
+from tests.builders import BY_PROLIFIC, fail_reply, make_rating, make_study
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.studies.models import Study
@@ -39,9 +39,7 @@ def withdraw(browser: Client, query: str = "") -> Conversation:
 
 @pytest.fixture
 def study(db: None) -> Study:
-    return make_study(
-        "s", prolific_rated="RATED1", prolific_bot_failed="FAILED1", prolific_withdrawn="GONE1"
-    )
+    return make_study("s", **BY_PROLIFIC)
 
 
 WAYS = [
@@ -130,7 +128,7 @@ def test_without_platform_the_next_chat_starts_from_here(browser: Client) -> Non
 
 
 def test_a_way_back_without_a_code_shows_none(browser: Client) -> None:
-    make_study("s", completion_url="https://panel.example/back")
+    make_study("s", link_rated="https://panel.example/back")
     conversation = rate(browser)
     page = browser.get("/s/s/").content.decode()
     assert 'href="https://panel.example/back"' in page

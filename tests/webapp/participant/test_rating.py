@@ -203,7 +203,7 @@ def test_done_before_rating_leads_back(study: Study, browser: Client) -> None:
 
 
 def test_way_back_to_prolific(browser: Client) -> None:
-    make_study("p", completion_url="https://app.prolific.com/submissions/complete?cc={code}")
+    make_study("p", link_rated="https://app.prolific.com/submissions/complete?cc={code}")
     conversation = rated(browser, "p", "?PROLIFIC_PID=p1")
     page = browser.get(f"/chat/{conversation.pk}/done/").content.decode()
     code = conversation.task.completion_code

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.builders import fail_reply, make_conversation, make_rating, make_study
+from tests.builders import BY_PROLIFIC, fail_reply, make_conversation, make_rating, make_study
 from webapp.conversations import services
 from webapp.conversations.models import Conversation
 from webapp.studies.models import Study, Task
@@ -16,6 +18,7 @@ from webapp.studies.outcomes import (
     endings_of,
     tasks_with_endings,
 )
+from webapp.studies.services import task_end
 
 pytestmark = pytest.mark.django_db
 PROLIFIC = {"platform": "prolific", "external_id": "p1", "recruitment": {"SESSION_ID": "s1"}}
@@ -46,13 +49,25 @@ def ended(conversation: Conversation) -> Ending:
     return ending
 
 
+def ended_by(outcome: str) -> Callable[..., Ending]:
+    def end(study: Study, **who: object) -> Ending:
+        conversation = make_conversation(study, n_exchanges=1, **who)
+        for _twice in range(2):
+            services.task_end_with_chats(task=conversation.task, outcome=outcome)
+        conversation.refresh_from_db()
+        assert (conversation.state, conversation.due_turn) == ("ended", None)
+        return ended(conversation)
+
+    return end
+
+
 def test_every_outcome_has_its_own_code_of_prolific() -> None:
-    study = make_study(
-        prolific_rated="RATED1", prolific_bot_failed="FAILED1", prolific_withdrawn="GONE1"
-    )
+    study = make_study(**BY_PROLIFIC)
     for end, outcome, code in (
         (rated, "rated", "RATED1"),
         (bot_failed, "bot_failed", "FAILED1"),
+        (ended_by("screened_out"), "screened_out", "SCREEN1"),
+        (ended_by("failed_check"), "failed_check", "CHECK1"),
         (withdrawn, "withdrawn", "GONE1"),
     ):
         ending = end(study, **{**PROLIFIC, "external_id": outcome})
@@ -61,22 +76,51 @@ def test_every_outcome_has_its_own_code_of_prolific() -> None:
 
 
 def test_a_failed_bot_without_a_code_of_its_own_pays_as_rated_and_withdrawing_does_not() -> None:
-    study = make_study(prolific_rated="RATED1")
+    study = make_study(code_rated="RATED1")
     assert bot_failed(study, **PROLIFIC).code == "RATED1"
     ending = withdrawn(study)
     assert (ending.code, ending.link) == ("", "")
 
 
-def test_a_completion_link_of_prolific_gives_its_code() -> None:
-    study = make_study(completion_url=LINK + "C1ABC")
-    assert (rated(study).code, rated(study).link) == ("C1ABC", LINK + "C1ABC")
-    assert bot_failed(study).code == "C1ABC"
+def test_who_is_screened_out_takes_nobodys_place_and_one_ending_stays() -> None:
+    study = make_study(n_conversations_wanted=1)
+    ending = ended_by("screened_out")(study)
+    assert ending.code == ending.task.completion_code, (
+        "no platform has a code: ours says who it was"
+    )
+    assert task_end(task=ending.task, outcome="failed_check").outcome == "screened_out"
+    assert rated(study).outcome == "rated", "the place is still free"
+    with pytest.raises(ValueError, match="withdrawn"):
+        task_end(task=ending.task, outcome="withdrawn")
+
+
+def test_a_panel_has_a_way_back_for_every_outcome_with_ids_filled_in() -> None:
+    panel = "https://panel.example/{outcome}?p={psid}&id={id}&s={session}&c={code}"
+    study = make_study(
+        state="draft",
+        platform="panel",
+        id_parameter="pid",
+        session_parameter="sid",
+        more_parameters="psid",
+        link_rated=panel,
+        code_rated="DONE7",
+        link_withdrawn="https://panel.example/gone",
+    )
+    Study.objects.filter(pk=study.pk).update(state="collecting")
+    study.refresh_from_db()
+    sent = {"pid": "a b", "sid": "v1", "psid": "x&y"}
+    who = {"platform": "panel", "external_id": "a b", "recruitment": sent}
+    ending = rated(study, **who)
+    assert ending.code == "DONE7"
+    assert ending.link == "https://panel.example/rated?p=x%26y&id=a%20b&s=&c=DONE7"
+    gone = withdrawn(study, **{**who, "external_id": "c"})
+    assert (gone.code, gone.link) == ("", "https://panel.example/gone")
 
 
 def test_an_address_elsewhere_is_a_link_without_code_and_a_placeholder_takes_ours() -> None:
-    elsewhere = rated(make_study(completion_url="https://panel.example/back?study=7"))
+    elsewhere = rated(make_study(link_rated="https://panel.example/back?study=7"))
     assert (elsewhere.code, elsewhere.link) == ("", "https://panel.example/back?study=7")
-    filled = rated(make_study("t", completion_url="https://panel.example/back?code={code}"))
+    filled = rated(make_study("t", link_rated="https://panel.example/back?code={code}"))
     assert filled.code == filled.task.completion_code
     assert filled.link == f"https://panel.example/back?code={filled.code}"
 
@@ -85,7 +129,7 @@ def test_without_link_the_code_is_ours_and_mechanical_turk_never_sees_prolifics(
     plain = rated(make_study())
     assert plain.code == plain.task.completion_code
     assert plain.link == ""
-    for number, fields in enumerate(({"prolific_rated": "R1"}, {"completion_url": LINK + "R1"})):
+    for number, fields in enumerate((BY_PROLIFIC, {"link_rated": "https://panel.example/"})):
         worker = rated(make_study(f"m{number}", **fields), platform="mturk", external_id="w")
         assert (worker.code, worker.link) == (worker.task.completion_code, "")
 

@@ -61,7 +61,7 @@ CHANGES: dict[str, Any] = {
     "payment": "£1.00 per chat",
     "promises_pay_on_failure": False,
     "n_conversations_wanted": 500,
-    "prolific_rated": "C1A2B3C4",
+    "code_rated": "C1A2B3C4",
 }
 
 
@@ -219,13 +219,13 @@ def test_a_draft_needs_no_bots_and_a_running_study_may_lose_one() -> None:
 
 
 def test_a_copy_is_a_draft_without_people_and_codes() -> None:
-    study = make_study(consent_text="Mine.", prolific_rated="C1A2B3C4", seed=7)
+    study = make_study(consent_text="Mine.", code_rated="C1A2B3C4", seed=7)
     make_conversation(study, n_exchanges=3)
     copy, another = study_copy(study=study), study_copy(study=study)
     assert (copy.key, another.key) == ("s-2", "s-3")
     assert copy.state == Study.State.DRAFT
     assert (copy.values.texts.consent_text, copy.seed, copy.bots) == ("Mine.", 7, study.bots)
-    assert copy.values.recruitment.prolific_rated == ""
+    assert copy.values.recruitment.code_rated == ""
     assert not copy.participants.exists()
     assert study_edit(study=copy, bots=["eliza"], min_exchanges=1).version.number == 1
 
@@ -273,11 +273,11 @@ def test_the_admin_says_beside_the_field_what_is_wrong_and_makes_a_version(chief
     assert paused.status_code == 302
     study.refresh_from_db()
     assert (study.state, study.version.number) == ("paused", 1)
-    edited = {"min_exchanges": 2, "max_cost": "2.5", "prolific_rated": " C1A2B3C4 "}
+    edited = {"min_exchanges": 2, "max_cost": "2.5", "code_rated": " C1A2B3C4 "}
     assert chief.post(address, {**form_of(chief, address), **edited}).status_code == 302
     study.refresh_from_db()
     assert (study.values.chat.min_exchanges, study.version.number) == (2, 2)
-    assert study.values.recruitment.prolific_rated == "C1A2B3C4"
+    assert study.values.recruitment.code_rated == "C1A2B3C4"
     assert "1 (0 tasks), 2 (0 tasks)" in chief.get(address).content.decode()
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from evaluation.formats.spreadsheet import unescaped
-from tests.builders import make_conversation, make_rating, make_study
+from tests.builders import BY_PROLIFIC, make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import conversation_withdraw, vote_set
 from webapp.ratings.models import Rating
@@ -94,7 +94,7 @@ def test_every_table_holds_its_contract(study: Study, what: str, tmp_path: Path)
 
 
 def test_a_rating_tells_the_code_that_the_person_was_shown(study: Study) -> None:
-    study = study_edit(study=study, prolific_rated="C1RATED")
+    study = study_edit(study=study, **{**BY_PROLIFIC, "code_rated": "C1RATED"})
     codes = {}
     for platform in ("prolific", "mturk"):
         conversation = make_conversation(study, n_exchanges=3, platform=platform, external_id="p")

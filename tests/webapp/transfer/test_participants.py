@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def study() -> Study:
-    return make_study("pay", prolific_rated="CRATED1", prolific_bot_failed="CFAIL22")
+    return make_study("pay", code_rated="CRATED1", code_bot_failed="CFAIL22")
 
 
 def row_of(study: Study, conversation: Conversation, **options: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from webapp.conversations.services.endings import (
     conversation_finish_failed,
     conversation_swap,
     conversation_withdraw,
+    task_end_with_chats,
 )
 from webapp.conversations.services.messages import (
     HumanTurn,
@@ -38,6 +39,7 @@ __all__ = [
     "reply_lease_renew",
     "reply_release",
     "reply_retry",
+    "task_end_with_chats",
     "turn_add_bot",
     "turn_add_human",
     "vote_set",

@@ -13,7 +13,7 @@ from webapp.conversations.selectors import failure_of
 from webapp.conversations.services.due import NOTHING_DUE, due_set
 from webapp.core.errors import Refused
 from webapp.studies.models import Outcome, Task
-from webapp.studies.services import task_close, task_complete, task_withdraw
+from webapp.studies.services import task_close, task_complete, task_end, task_withdraw
 
 
 def conversation_complete(*, conversation: Conversation) -> None:
@@ -52,6 +52,25 @@ def conversation_finish_failed(*, conversation: Conversation) -> Task:
             return task
         task = _failed_close(conversation, None)
         return task_complete(task=task, outcome=Outcome.BOT_FAILED)
+
+
+def task_end_with_chats(*, task: Task, outcome: str) -> Task:
+    """End a task that will not be completed, as `task_end`, with the chats that are open in it.
+
+    What was written stays, and no bot answers any more.
+    """
+    with transaction.atomic():
+        # Chats before tasks, as all writes do: nobody waits for ever.
+        rows = Conversation.objects.select_for_update(of=("self",)).order_by("pk")
+        is_open = Q(slot__task=task, state=Conversation.State.OPEN)
+        chats = list(rows.filter(is_open).values_list("pk", flat=True))
+        Conversation.objects.filter(pk__in=chats).update(
+            state=Conversation.State.ENDED,
+            ended_at=timezone.now(),
+            rating_draft={},
+            **NOTHING_DUE,
+        )
+        return task_end(task=task, outcome=outcome)
 
 
 def _failed_close(conversation: Conversation, task_state: str | None) -> Task:

@@ -110,7 +110,7 @@ def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
     condition = Q(**{f"{prefix}study": study})
     left_out = [Conversation.State.WITHDRAWN]
     if not options.include_failed:
-        left_out.append(Conversation.State.FAILED)
+        left_out += [Conversation.State.FAILED, Conversation.State.ENDED]
     condition &= ~Q(**{f"{prefix}state__in": left_out})
     if not options.include_synthetic:
         condition &= Q(**{f"{prefix}is_synthetic": False})

@@ -22,13 +22,13 @@ _COLUMNS = (
         "state",
         "text",
         "Of the newest chat: open, completed, failed (swapped for another), withdrawn, expired (left), "
-        "or none.",
+        "ended (before it was done), or none.",
     ),
     ExportColumn(
         "outcome",
         "text",
-        "How each chat ended, in their order: rated, bot_failed (ended early, to be paid) or withdrawn. "
-        "Empty where none has.",
+        "How each chat ended, in their order: rated, bot_failed (ended early, to be paid), screened_out, "
+        "failed_check, no_consent or withdrawn. Empty where none has.",
     ),
     ExportColumn(
         "code", "text", "The codes that were shown for these outcomes, in the same order."

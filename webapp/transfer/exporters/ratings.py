@@ -160,12 +160,18 @@ def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None
     task = rating.task
     if task is None and rating.conversation is not None:
         task = rating.conversation.task
-    own_code = task.completion_code if task else None
-    platform = person.platform if person else None
+    if person is None:
+        return None, None, None
+    if task is None or not task.completion_code:
+        return person.platform, person.external_id, None
     shown = completion_shown(
-        study=study, platform=platform or "", outcome=Outcome.RATED, own_code=own_code or ""
+        study=study,
+        participant=person,
+        outcome=Outcome.RATED,
+        own_code=task.completion_code,
+        submission=task.submission,
     )
-    return platform, person.external_id if person else None, shown.code if own_code else None
+    return person.platform, person.external_id, shown.code
 
 
 def _target_cells(rating: Rating) -> tuple[Any, ...]:
