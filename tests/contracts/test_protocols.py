@@ -8,8 +8,10 @@ from typing import get_args
 from uuid import UUID
 
 import pytest
+from django.template.loader import get_template
 
 from tests.builders import make_study
+from webapp.participant.sheets.base import sheets
 from webapp.studies.protocols.base import (
     Gives,
     Place,
@@ -62,6 +64,19 @@ def test_its_steps_begin_with_consent_and_end_with_the_code(protocol: StudyProto
     assert len(set(names)) == len(names)
     assert all(str(step.heading) for step in protocol.steps)
     assert [name for place in places(protocol.steps) for name in place.steps] == names
+
+
+def test_who_judges_has_a_page_with_its_words_its_partial_and_its_sheet(
+    protocol: StudyProtocol,
+) -> None:
+    if all(step.name != "judge" for step in protocol.steps):
+        return
+    page = protocol.page
+    assert page is not None
+    assert page.heading
+    assert "3" in page.count % {"n": 3, "of": 7}
+    get_template(f"participant/judge/{page.template}.html")
+    assert sheets.get(page.sheet).name == page.sheet
 
 
 def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(

@@ -37,6 +37,11 @@ class Question:
     value: str
     errors: list[str]
 
+    @property
+    def anchor(self) -> str:
+        """The id of its first control."""
+        return f"{self.dimension.key}-1"
+
 
 class RatingForm(forms.Form):
     """One field per dimension, named by its key, and `comments`.
@@ -82,6 +87,11 @@ class RatingForm(forms.Form):
         """The numbers given, by dimension."""
         given = {d.key: self.cleaned_data.get(d.key) for d in self.dimensions}
         return {key: value for key, value in given.items() if value is not None}
+
+    @property
+    def comment(self) -> str:
+        """The text beside them."""
+        return self.cleaned_data["comments"]
 
     @property
     def typed(self) -> dict[str, str]:

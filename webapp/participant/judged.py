@@ -50,16 +50,6 @@ class Judged:
     reference: str = ""
 
 
-def judging_heading(judgement: Judgement) -> str:
-    """Return what the page asks to do, for its heading."""
-    if len(judgement.slots) == 2:
-        return _("Compare these two")
-    item = judgement.slots[0].item
-    if item is None:
-        return _("How good is this conversation?")
-    return _("How good is this reply?") if len(item.responses) == 1 else _("Compare these replies")
-
-
 def judged_shown(task: Task, judgement: Judgement) -> Judged:
     """Return what is shown of one judgement, in its stored order; a query for each conversation."""
     texts: list[Shown] = []
@@ -85,6 +75,7 @@ def _replies(slot: Slot, item: Item) -> list[Shown]:
     )
     n = len(item.responses)
     sides = [slot.side] if n == 1 else [chr(ord("A") + number) for number in range(n)]
+    responses = item.responses[::-1] if slot.is_flipped else item.responses
     return [
         Shown(
             side=side,
@@ -92,7 +83,7 @@ def _replies(slot: Slot, item: Item) -> list[Shown]:
             before=before,
             text=response["text"],
         )
-        for side, response in zip(sides, item.responses, strict=True)
+        for side, response in zip(sides, responses, strict=True)
     ]
 
 

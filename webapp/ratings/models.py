@@ -97,3 +97,18 @@ class Rating(TimeStamped):
 
     def __str__(self) -> str:
         return f"rating {self.pk}"
+
+
+class RatingRevision(models.Model):
+    """What somebody had answered before they went back and answered differently."""
+
+    rating = models.ForeignKey(Rating, on_delete=models.CASCADE, related_name="revisions")
+    answers = models.JSONField(default=dict)
+    comment = models.TextField(blank=True)
+    submitted_at = models.DateTimeField(help_text=_("When these answers were given."))
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return f"rating {self.rating_id} before"

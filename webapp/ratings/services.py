@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from django.db import transaction
 from django.utils import timezone
@@ -16,7 +17,7 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
-from webapp.ratings.models import Rating
+from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.targets import Target, slots_rated, target_fields, task_progress
 from webapp.studies.models import Participant, Rubric, Task
 from webapp.studies.protocols.base import protocols
@@ -38,8 +39,17 @@ class RatingOutcome:
     created: bool
 
 
-def answers_check(*, rubric: Rubric, answers: dict[str, float]) -> dict[str, str]:
-    """Say what is wrong with the answers: `{dimension key: message}`, empty if nothing is."""
+def answers_check(
+    *,
+    rubric: Rubric,
+    answers: Mapping[str, float],
+    more: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Say what is wrong with the answers: `{dimension key: message}`, empty if nothing is.
+
+    Args:
+        more: what may be answered beside the rubric's questions, with the smallest and the largest value.
+    """
     errors: dict[str, str] = {}
     dimensions = {dimension.key: dimension for dimension in rubric.dimensions.all()}
     for key, dimension in dimensions.items():
@@ -51,15 +61,23 @@ def answers_check(*, rubric: Rubric, answers: dict[str, float]) -> dict[str, str
                     "low": low,
                     "high": high,
                 }
-        elif not (math.isfinite(value) and low <= value <= high and float(value).is_integer()):
-            errors[key] = _("%(value)s is not on the scale from %(low)g to %(high)g.") % {
-                "value": value,
-                "low": low,
-                "high": high,
-            }
+        elif not _is_on_scale(value, low, high):
+            errors[key] = _off_scale(value, low, high)
     for key in answers.keys() - dimensions.keys():
-        errors[key] = _("There is no question called %(key)s.") % {"key": key}
+        if key not in more:
+            errors[key] = _("There is no question called %(key)s.") % {"key": key}
+        elif not _is_on_scale(answers[key], *more[key]):
+            errors[key] = _off_scale(answers[key], *more[key])
     return errors
+
+
+def _is_on_scale(value: float, low: float, high: float) -> bool:
+    return math.isfinite(value) and low <= value <= high and float(value).is_integer()
+
+
+def _off_scale(value: float, low: float, high: float) -> str:
+    words = _("%(value)s is not on the scale from %(low)g to %(high)g.")
+    return words % {"value": value, "low": low, "high": high}
 
 
 def rating_submit(
@@ -121,7 +139,8 @@ def rating_add(
 ) -> RatingOutcome:
     """Store the rating of something that is looked at in the task, and complete the task once all is rated.
 
-    Submitted again, the first rating comes back unchanged.
+    Submitted again with other answers while the task is open, they take the place of the first ones, which are
+    kept as a revision.
 
     Args:
         target: what is rated; two slots of the task: the first against the second.
@@ -140,23 +159,44 @@ def rating_add(
             .get(pk=task.pk)
         )
         existing = Rating.objects.filter(task=task, **target_fields(target)).first()
-        if existing is not None:
-            return RatingOutcome(existing, task, created=False)
         if task.state != Task.State.OPEN:
+            if existing is not None:
+                return RatingOutcome(existing, task, created=False)
             raise Refused("closed", _("This task is finished."))
-        if not slots_rated(task, target):
+        if existing is None and not slots_rated(task, target):
             raise Refused("not_found", _("This is not part of the task."))
         participant = task.participant
         protocol = protocols.get(participant.study.protocol)
         rubric = protocol.form(task.version)
-        errors = answers_check(rubric=rubric, answers=answers)
+        errors = answers_check(
+            rubric=rubric, answers=answers, more=protocol.more_answers(task.version)
+        ) or protocol.answers_wrong(task.version, answers, comment)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
+        if existing is not None:
+            _rating_revise(existing, answers, comment)
+            return RatingOutcome(existing, task, created=False)
         rating = _rating_store(task, participant, rubric, answers, comment, target)
         task.save(update_fields=["updated_at"])  # somebody is at work on it
         if protocol.is_complete(task_progress(task)):
             task = task_complete(task=task)
     return RatingOutcome(rating, task, created=True)
+
+
+def _rating_revise(rating: Rating, answers: Mapping[str, float], comment: str) -> None:
+    """Put other answers in the place of those that are stored, and keep those; the same ones change nothing."""
+    new = {key: _number(value) for key, value in answers.items()}
+    text = storable(comment.strip(), COMMENT_MAX_CHARS)
+    if (rating.answers, rating.comment) == (new, text):
+        return
+    RatingRevision.objects.create(
+        rating=rating,
+        answers=rating.answers,
+        comment=rating.comment,
+        submitted_at=rating.submitted_at,
+    )
+    rating.answers, rating.comment, rating.submitted_at = new, text, timezone.now()
+    rating.save(update_fields=["answers", "comment", "submitted_at", "updated_at"])
 
 
 def _rating_store(

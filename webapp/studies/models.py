@@ -384,6 +384,9 @@ class Slot(models.Model):
     item = models.ForeignKey(
         Item, null=True, blank=True, on_delete=models.CASCADE, related_name="slots"
     )
+    is_flipped = models.BooleanField(
+        default=False, help_text=_("The item's replies were shown in the opposite order.")
+    )
 
     class Meta:
         ordering = ["task", "order"]

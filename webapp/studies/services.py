@@ -326,6 +326,7 @@ def task_open(
                 bot_id=slot.bot,
                 conversation_id=slot.conversation or None,
                 item_id=slot.item or None,
+                is_flipped=slot.is_flipped,
             )
             for order, slot in enumerate(plan.slots)
         )

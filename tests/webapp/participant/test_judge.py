@@ -20,7 +20,7 @@ from tests.builders import (
 )
 from tests.webapp.participant.conftest import KEYS, entry_field, post
 from tests.webapp.ratings.test_judging import Pairs
-from webapp.ratings.models import Rating
+from webapp.ratings.models import Rating, RatingRevision
 from webapp.studies.models import Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import participant_token
@@ -71,15 +71,36 @@ def test_items_are_judged_one_after_another_until_there_is_a_code(browser: Clien
 def test_an_answer_sent_twice_is_stored_once_and_goes_on_both_times(browser: Client) -> None:
     make_annotated()
     address = begin(browser)
-    for quality in ("5", "2"):
-        answered = post(browser, address, _n="1", **{**ANSWERS, "quality": quality})
-        assert answered.url == address
+    assert post(browser, address, _n="1", **ANSWERS).url == address
+    assert post(browser, address, _n="1", **ANSWERS).url == f"{address}?n=2"
     assert Rating.objects.get().answers["quality"] == 5
+    assert not RatingRevision.objects.exists()
     assert "2 of 3" in shown(browser.get(address))
     for n in ("2", "3", "3"):
         last = post(browser, address, _n=n, **ANSWERS)
     assert last.url.endswith("/done/")
     assert Rating.objects.count() == 3
+
+
+def test_who_goes_back_may_change_an_answer_and_the_first_one_is_kept(browser: Client) -> None:
+    make_annotated()
+    address = begin(browser)
+    for n in ("1", "2"):
+        post(browser, address, _n=n, **ANSWERS)
+    first = Rating.objects.order_by("pk")[0]
+    changed = post(browser, address, _n="1", **{**ANSWERS, "quality": "2"})
+    assert changed.url == f"{address}?n=2", "the next one, which is answered too"
+    now = Rating.objects.get(pk=first.pk)
+    [before] = now.revisions.all()
+    assert (before.answers["quality"], now.answers["quality"]) == (5, 2)
+    assert before.submitted_at == first.submitted_at < now.submitted_at
+    page = post(browser, address, _n="1", **{**ANSWERS, "quality": "9"})
+    assert "9.0 is not on the scale from 1 to 7" in shown(page)
+    post(browser, address, _n="3", **ANSWERS)
+    post(browser, address, _n="1", **ANSWERS)
+    now.refresh_from_db()
+    assert now.answers["quality"] == 2, "a finished task takes no changes"
+    assert now.revisions.count() == 1
 
 
 def test_what_is_missing_is_said_and_the_rest_kept(browser: Client) -> None:
@@ -100,9 +121,8 @@ def test_back_shows_what_was_saved_and_nothing_is_skipped(browser: Client) -> No
     post(browser, address, _n="1", **ANSWERS)
     assert f"{address}?n=1" in shown(browser.get(address))
     page = shown(browser.get(f"{address}?n=1"))
-    assert "your answers are saved" in page
-    assert page.count(" checked") == 5
-    assert page.count("<fieldset") == page.count("disabled>") == 5
+    assert "Your answer is saved" in page
+    assert page.count(" checked") == page.count("<fieldset") == 5
     assert "2 of 3" in shown(browser.get(f"{address}?n=three"))
     assert post(browser, address, _n="3", **ANSWERS).url == address
     assert Rating.objects.count() == 1

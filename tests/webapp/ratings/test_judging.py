@@ -21,8 +21,16 @@ from webapp.ratings.selectors import ratings_by, study_ratings
 from webapp.ratings.services import rating_add
 from webapp.studies.erasure import participants_erase
 from webapp.studies.items import item_add
-from webapp.studies.models import Participant, Rubric, Slot, Study, StudyVersion, Task
-from webapp.studies.protocols.base import Draw, Progress, SlotPlan, Step, TaskPlan, protocols
+from webapp.studies.models import Participant, Slot, Study, Task
+from webapp.studies.protocols.base import (
+    Draw,
+    JudgePage,
+    SlotPlan,
+    Step,
+    StudyProtocol,
+    TaskPlan,
+    protocols,
+)
 from webapp.studies.services import task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 
@@ -32,7 +40,7 @@ ANSWERS: dict[str, float] = dict.fromkeys(
 )
 
 
-class Pairs:
+class Pairs(StudyProtocol):
     """Judges two stored conversations against each other, then the replies of an item."""
 
     name = "pairs"
@@ -42,6 +50,7 @@ class Pairs:
     settings = ("judging",)
     identity = Identity("pairs", "1")
     steps = (Step("consent", "About"), Step("judge", "Judge"), Step("done", "Done"))
+    page = JudgePage("Which is better?", "%(n)s of %(of)s", is_wide=True)
 
     def next_task(self, draw: Draw) -> TaskPlan:
         left, right = draw.conversations(2)
@@ -52,12 +61,6 @@ class Pairs:
             SlotPlan(item=item),
         )
         return TaskPlan("judge", slots, {"asks": "which is better"})
-
-    def form(self, version: StudyVersion) -> Rubric:
-        return version.rubric
-
-    def is_complete(self, progress: Progress) -> bool:
-        return progress.n_rated == progress.n_slots
 
 
 class Duel(Pairs):

@@ -1,6 +1,12 @@
-"""Judge what a task holds: an item, a stored conversation, or two things side by side; one page for each."""
+"""Judge what a task holds: an item, a stored conversation, or two things side by side; one page for each.
+
+The page is the same for all protocols: progress, the talk so far, what is judged, questions, Back and Next. Its
+words, the partial that shows what is judged and the sheet with the questions are the protocol's.
+"""
 
 from __future__ import annotations
+
+from math import ceil
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -8,17 +14,17 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
-from webapp.participant.forms import RatingForm
-from webapp.participant.judged import judged_shown, judging_heading
+from webapp.participant.judged import judged_shown
 from webapp.participant.presentation import study_texts, way_at
+from webapp.participant.sheets.base import Asked, SheetForm, sheets
 from webapp.participant.steps.base import Standing, register_step, standing_of, to_next_step
 from webapp.participant.steps.questions import questions_due
 from webapp.ratings.judging import Judgement, judgements_of
 from webapp.ratings.services import rating_add
 from webapp.studies.models import Task
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import JudgePage, protocols
 
-_MOST_SEGMENTS = 20
+_MOST_SEGMENTS = 12
 
 
 @register_step
@@ -54,30 +60,40 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     asked = request.POST.get("_n", "") if request.method == "POST" else request.GET.get("n", "")
     numbers = {str(number): number for number in range(1, len(judgements) + 1)}
     n = numbers.get(asked, unrated[0])
-    judgement = judgements[n - 1]
-    if judgement.rating is None and n != unrated[0]:  # they come in their order
+    if judgements[n - 1].rating is None and n != unrated[0]:  # they come in their order
         return redirect(visit.link("judge", task.public_id))
-    rubric = protocols.get(task.participant.study.protocol).form(task.version)
+    form = _form(request, task, judgements[n - 1])
     if request.method != "POST":
-        answers = judgement.rating.answers if judgement.rating else None
-        return _page(request, task, visit, judgements, n, RatingForm(rubric, answers))
-    form = RatingForm(rubric, request.POST)
-    if judgement.rating is None:
-        try:
-            _store(task, judgement, form)
-        except Refused as refused:
-            if refused.code != "bad_answers":
-                task.refresh_from_db()
-                return to_next_step(standing_of(task), visit)
-            return _page(request, task, visit, judgements, n, form)
-    # Sent twice, the first answers stay, and the second time leads to the same place.
+        return _page(request, task, visit, judgements, n, form)
+    try:
+        _store(task, judgements[n - 1], form)
+    except Refused as refused:
+        if refused.code != "bad_answers":
+            task.refresh_from_db()
+            return to_next_step(standing_of(task), visit)
+        return _page(request, task, visit, judgements, n, form)
+    if n < unrated[0]:
+        return redirect(visit.link("judge", task.public_id, n=n + 1))
     if n < len(judgements):
         return redirect(visit.link("judge", task.public_id))
     task.refresh_from_db()
     return to_next_step(standing_of(task), visit)
 
 
-def _store(task: Task, judgement: Judgement, form: RatingForm) -> None:
+def _form(request: HttpRequest, task: Task, judgement: Judgement) -> SheetForm:
+    rubric = protocols.get(task.participant.study.protocol).form(task.version)
+    asked = Asked(rubric, judgement, task.version)
+    sheet = sheets.get(_page_of(task).sheet)
+    return sheet.form(asked, request.POST if request.method == "POST" else None)
+
+
+def _page_of(task: Task) -> JudgePage:
+    protocol = protocols.get(task.participant.study.protocol)
+    assert protocol.page is not None, f"protocol {protocol.name} has the step judge and no page"
+    return protocol.page
+
+
+def _store(task: Task, judgement: Judgement, form: SheetForm) -> None:
     """Store the answers of one judgement.
 
     Raises:
@@ -86,12 +102,7 @@ def _store(task: Task, judgement: Judgement, form: RatingForm) -> None:
     if not form.is_valid():
         raise Refused("bad_answers", "")
     try:
-        rating_add(
-            task=task,
-            target=judgement.target,
-            answers=form.answers,
-            comment=form.cleaned_data["comments"],
-        )
+        rating_add(task=task, target=judgement.target, answers=form.answers, comment=form.comment)
     except Refused as refused:
         form.refuse(refused.details.get("errors", {}))
         raise
@@ -103,30 +114,32 @@ def _page(
     visit: Visit,
     judgements: list[Judgement],
     n: int,
-    form: RatingForm,
+    form: SheetForm,
 ) -> HttpResponse:
-    judgement = judgements[n - 1]
-    study = task.participant.study
+    study, version = task.participant.study, task.version
+    page = _page_of(task)
     questions = form.questions()
-    n_rated = sum(one.rating is not None for one in judgements)
+    n_left = sum(one.rating is None for one in judgements)
     is_few = len(judgements) <= _MOST_SEGMENTS
     context = {
-        **study_texts(study, task.version),
+        **study_texts(study, version),
         "visit": visit,
         "task": task,
+        "page": page,
+        "partial": f"participant/judge/{page.template}.html",
         "n": n,
         "of": len(judgements),
+        "count": page.count % {"n": n, "of": len(judgements)},
         "segments": [one.rating is not None for one in judgements] if is_few else [],
-        "n_rated": n_rated,
-        "heading": judging_heading(judgement),
-        "judged": judged_shown(task, judgement),
-        "is_pair": len(judgement.slots) == 2,
-        "is_saved": judgement.rating is not None,
+        "n_rated": len(judgements) - n_left,
+        # Of the time that the study names; whoever has just begun has all of it left.
+        "minutes_left": ceil(version.values.texts.minutes * n_left / len(judgements)),
+        "judged": judged_shown(task, judgements[n - 1]),
+        "is_saved": judgements[n - 1].rating is not None,
         "form": form,
         "questions": questions,
         "wrong": [question for question in questions if question.errors],
         "back_url": visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",
-        "next_url": visit.link("judge", task.public_id, n=n + 1),
         "way": way_at(study, "judge"),
     }
     return render(request, "participant/judge.html", context)

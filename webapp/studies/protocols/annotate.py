@@ -5,20 +5,20 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
-from webapp.studies.models import Rubric, StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
     Gives,
-    Progress,
+    JudgePage,
     SlotPlan,
     Step,
+    StudyProtocol,
     TaskPlan,
     register_protocol,
 )
 
 
 @register_protocol
-class Annotate:
+class Annotate(StudyProtocol):
     """So many items a task as the study says; whoever comes again gets others, the last ones maybe fewer."""
 
     name = "annotate"
@@ -36,13 +36,8 @@ class Annotate:
         Step("judge", _("Rate")),
         Step("done", _("Done")),
     )
+    page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
 
     def next_task(self, draw: Draw) -> TaskPlan:
         items = draw.items(draw.values.judging.n_items, least=1)
         return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
-
-    def form(self, version: StudyVersion) -> Rubric:
-        return version.rubric
-
-    def is_complete(self, progress: Progress) -> bool:
-        return progress.n_rated >= progress.n_slots

@@ -14,6 +14,12 @@ Services ask it and store the answers; the participant's pages ask it which step
 - `next_task`: what somebody is given now. `draw` chooses by the study's assignment rule among what is
   available and new to this person; what comes back is stored and frozen.
 - `form`: the rubric that `form` and `judge` ask.
+- `page`: how the step `judge` looks, for protocols that have it: words, the partial template that shows what is
+  judged (`webapp/participant/templates/participant/judge/<name>.html`) and the sheet that asks the questions and
+  reads the answers (`webapp/participant/sheets/<name>.py`). Progress, missing answers, Back and Next, storing and
+  changing answers are the step's own and the same for all. A scripted participant answers every sheet of radio
+  buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/rehearsal/`.
+- `more_answers` and `answers_wrong`: what is answered beside the rubric's questions, and rules between answers.
 - `is_complete`: whether a task has earned its completion code.
 - `identity`: name, version and parameters. Raise the version whenever people would be led differently.
 """
@@ -58,6 +64,27 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgePage:
+    """How the step `judge` asks about each thing in turn.
+
+    Attributes:
+        heading: what the page asks to do ("Which reply is better?").
+        count: words for how far one is, with `%(n)s` and `%(of)s` ("Comparison %(n)s of %(of)s").
+        sheet: name of the sheet with the questions.
+        template: name of the partial that shows what is judged, and includes the sheet's questions.
+        hint: a sentence below the heading; empty for none.
+        is_wide: two things stand side by side, where there is room.
+    """
+
+    heading: str | Promise
+    count: str | Promise
+    sheet: str = "scales"
+    template: str = "replies"
+    hint: str | Promise = ""
+    is_wide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SlotPlan:
     """One thing that is looked at in a task; one of the first three says what.
 
@@ -66,12 +93,14 @@ class SlotPlan:
         conversation: id of a stored conversation.
         item: id of an item (context, responses, reference).
         side: where it is shown ("A", "B"); empty if it is shown alone.
+        is_flipped: the replies of an item are shown in the opposite order.
     """
 
     bot: str = ""
     conversation: str = ""
     item: str = ""
     side: str = ""
+    is_flipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +163,10 @@ class Draw(Protocol):
 
 
 class StudyProtocol(Protocol):
-    """Leads people through a study. The module's docstring says what each part is for."""
+    """Leads people through a study. The module's docstring says what each part is for.
+
+    A protocol that is a subclass has what most of them share.
+    """
 
     name: str
     title: str
@@ -142,6 +174,7 @@ class StudyProtocol(Protocol):
     gives: Gives
     settings: tuple[str, ...]
     steps: tuple[Step, ...]
+    page: JudgePage | None = None
 
     @property
     def identity(self) -> Identity: ...
@@ -156,11 +189,27 @@ class StudyProtocol(Protocol):
 
     def form(self, version: StudyVersion) -> Rubric:
         """Return the questions that are asked about what was looked at."""
-        ...
+        return version.rubric
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        """Return the numbers that are answered beside the rubric's questions: smallest and largest by name.
+
+        They may be missing; one that must be there is for `answers_wrong` to miss.
+        """
+        return {}
+
+    def answers_wrong(
+        self, version: StudyVersion, answers: Mapping[str, float], comment: str
+    ) -> dict[str, str]:
+        """Return what is wrong with answers whose numbers are all on their scales: a sentence by name.
+
+        The text's name is `comments`.
+        """
+        return {}
 
     def is_complete(self, progress: Progress) -> bool:
         """Return whether the task is done."""
-        ...
+        return progress.n_rated >= progress.n_slots
 
 
 def places(steps: Sequence[Step]) -> list[Place]:

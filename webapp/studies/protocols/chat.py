@@ -5,20 +5,19 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
-from webapp.studies.models import Rubric, StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
     Gives,
-    Progress,
     SlotPlan,
     Step,
+    StudyProtocol,
     TaskPlan,
     register_protocol,
 )
 
 
 @register_protocol
-class Chat:
+class Chat(StudyProtocol):
     """One conversation a task; whoever comes again gets a bot they have not met."""
 
     name = "chat"
@@ -39,9 +38,3 @@ class Chat:
     def next_task(self, draw: Draw) -> TaskPlan:
         [bot] = draw.bots()
         return TaskPlan("chat", (SlotPlan(bot=bot),))
-
-    def form(self, version: StudyVersion) -> Rubric:
-        return version.rubric
-
-    def is_complete(self, progress: Progress) -> bool:
-        return progress.n_rated >= progress.n_slots

@@ -1,0 +1,90 @@
+"""The contract of a sheet, and its registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from chatbots.registry import C, Registry
+from webapp.ratings.judging import Judgement
+from webapp.studies.models import Rubric, StudyVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a sheet asks about.
+
+    Attributes:
+        rubric: the questions.
+        judgement: what is judged, with the rating that is stored already, if one is.
+        version: of the study.
+    """
+
+    rubric: Rubric
+    judgement: Judgement
+    version: StudyVersion
+
+
+class SheetQuestion(Protocol):
+    """One question as a template shows it. What else it has is between the sheet and its partial."""
+
+    @property
+    def number(self) -> int:
+        """Its number on the page, from 1."""
+        ...
+
+    @property
+    def anchor(self) -> str:
+        """The id of its first control, to which the summary of what is missing leads."""
+        ...
+
+    @property
+    def errors(self) -> Sequence[str]:
+        """What is wrong with its answer."""
+        ...
+
+
+class SheetForm(Protocol):
+    """A sheet with what was sent or stored. A Django form with the properties below is one."""
+
+    def is_valid(self) -> bool:
+        """Return whether the answers could be read; whether they are right is the rating service's to say."""
+        ...
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """The answers as they are stored: numbers by name."""
+        ...
+
+    @property
+    def comment(self) -> str:
+        """The text beside them."""
+        ...
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Put the rating service's messages beside their questions."""
+        ...
+
+    def questions(self) -> Sequence[SheetQuestion]:
+        """Return the questions as the page shows them."""
+        ...
+
+
+class Sheet(Protocol):
+    """Asks the questions about one thing."""
+
+    name: str
+
+    def form(self, asked: Asked, data: Mapping[str, Any] | None = None) -> SheetForm:
+        """Return the sheet with what was sent; without that, with what is stored; without that, empty."""
+        ...
+
+
+sheets: Registry[Sheet] = Registry("sheet", "webapp.participant.sheets")
+
+
+def register_sheet(cls: C) -> C:
+    """Make one sheet of the decorated class and list it."""
+    sheets.register(cls)
+    return cls
