@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Awaitable, Callable
 
 from websockets.asyncio.client import ClientConnection
 
-from webapp.participant.rehearsal.doors import DoorClosed, PageTexts, frames_until, say
+from webapp.participant.rehearsal.doors import DoorClosed, PageForm, PageTexts, frames_until, say
 from webapp.participant.rehearsal.opinions import Impression
 from webapp.participant.rehearsal.person import Person
 
 _COMMENT = "Written by a scripted participant."
 
 
-async def questions(person: Person) -> None:
-    """Answer what is asked before the task, by chance."""
-    asked, rng = person.doors.form("/questions/"), person.rng
+def _by_chance(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
+    """Answer texts and boxes, about which nobody has an opinion."""
     answers: dict[str, str | list[str]] = dict.fromkeys(asked.texts, _COMMENT)
-    answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
     answers |= {
         name: rng.sample(options, rng.randint(1, len(options)))
         for name, options in asked.boxes.items()
     }
+    return answers
+
+
+async def questions(person: Person) -> None:
+    """Answer what is asked before the task, by chance."""
+    asked, rng = person.doors.form("/questions/"), person.rng
+    answers = _by_chance(asked, rng)
+    answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
     after = await person.doors.send(asked, answers)
     if person.doors.step == "questions":
         raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")
@@ -73,7 +80,8 @@ async def judge(person: Person) -> None:
     heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found
     before = PageTexts(page, "said-what").found or [""]
     impression = Impression.of(before[-1:] * len(heard), heard)
-    answers = {
+    answers = _by_chance(asked, person.rng)
+    answers |= {
         name: person.choose(impression, name, choices) for name, choices in asked.choices.items()
     }
     answers |= {name: f"{(low + high) // 2:g}" for name, (low, high) in asked.numbers.items()}
