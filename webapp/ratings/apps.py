@@ -1,8 +1,9 @@
-"""App configuration; says what is kept of a person here."""
+"""App configuration; says what is kept of a person here, and what the database refuses."""
 
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate, pre_migrate
 from django.utils.translation import gettext_lazy as _
 
 
@@ -11,7 +12,10 @@ class RatingsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from webapp.ratings.scale_in_database import triggers_ensure, triggers_remove
         from webapp.ratings.selectors import ratings_by
         from webapp.studies.erasure import erasure_kind
 
         erasure_kind("ratings", _("ratings, with their comments"), ratings_by)
+        pre_migrate.connect(triggers_remove, sender=self)
+        post_migrate.connect(triggers_ensure, sender=self)

@@ -1,0 +1,222 @@
+"""What people thought of each item: its mean, and how far one rater's view predicts another's.
+
+Items are what turn-level metrics are held against (Huang et al. 2020, Lan et al. 2020): a reply in its context, rated by
+several people. Means of whole models are in `comparisons.py`, agreement of raters in `agreement.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.analysis.tables import plain, text_table
+from evaluation.printing import figure, share, span
+from evaluation.ratings import Ratings
+from evaluation.reasons import Reason
+from evaluation.stats.agreement import MOST_PAIRS
+from evaluation.stats.agreement import rating_table as items_by_raters
+
+LEVEL = 0.90
+"""Of the intervals of means, as those of bots."""
+LEAST_SHARED = 5
+"""Items that two raters must share before their ratings are correlated."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMean:
+    """One item's ratings on one question.
+
+    Attributes:
+        bot: what gave the reply.
+        low, high: interval of the mean over raters, by Student's t; None with one rating, or where all are the same.
+    """
+
+    item: str
+    bot: str
+    n: int
+    mean: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HumanBound:
+    """How well one rater's answers predict another's: what a metric can be expected to reach.
+
+    Attributes:
+        average, highest: of Pearson's r of pairs of raters; None where no pair has one. Lan et al. (2020) call them
+            Human (Avg) and Human (Max).
+        n_pairs: of raters who share at least `least` items and differ in their answers.
+        reason: why there is none.
+    """
+
+    average: float | None
+    highest: float | None
+    n_pairs: int
+    least: int
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionItems:
+    """All items on one question, best mean first, and what one rater's view is worth."""
+
+    dimension: str
+    items: tuple[ItemMean, ...]
+    bound: HumanBound
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ItemMeans:
+    """The items of a study on every question, what models are ranked by first.
+
+    Attributes:
+        fewest, most: ratings that an item has.
+    """
+
+    dimensions: tuple[DimensionItems, ...]
+    n_items: int
+    fewest: int
+    most: int
+
+    def of(self, key: str) -> DimensionItems:
+        """Return the items on one question.
+
+        Raises:
+            KeyError: there is no such question.
+        """
+        for found in self.dimensions:
+            if found.dimension == key:
+                return found
+        raise KeyError(key)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined is null, with a reason."""
+        found: dict[str, Any] = plain(self)
+        return found
+
+    def summary(self) -> str:
+        """Return a table for a terminal: the items on the first question."""
+        first = self.dimensions[0]
+        rows = [
+            [
+                *(one.item, one.bot, figure(one.mean)),
+                *(span(one.low, one.high), str(one.n)),
+            ]
+            for one in first.items
+        ]
+        bound = first.bound
+        foot = (
+            str(bound.reason)
+            if bound.reason
+            else f"two raters: r = {share(bound.average)}, at most {share(bound.highest)}"
+        )
+        title = f"{self.n_items:,} items on {first.dimension}"
+        return text_table(title, ["item", "model", "mean", f"{LEVEL:.0%}", "n"], rows, foot)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def item_means(ratings: Ratings) -> ItemMeans:
+    """Return the mean of every item on every question.
+
+    Raises:
+        ValueError: where the ratings answer no question.
+    """
+    if ratings.leading is None:
+        raise ValueError("there is no question whose means could be told")
+    first = ratings.headline[0]
+    keys = [first, *(d.key for d in ratings.dimensions if d.key != first)]
+    _names, counts = np.unique(ratings.conversation.astype(str), return_counts=True)
+    return ItemMeans(
+        tuple(_dimension_items(ratings, key) for key in keys),
+        len(counts),
+        int(counts.min()) if len(counts) else 0,
+        int(counts.max()) if len(counts) else 0,
+    )
+
+
+def _dimension_items(ratings: Ratings, key: str) -> DimensionItems:
+    values = ratings.values(key)
+    known = np.isfinite(values)
+    names = ratings.conversation[known].astype(str)
+    given, bots = values[known], ratings.bot[known]
+    items, first_at, place = np.unique(names, return_index=True, return_inverse=True)
+    n = np.bincount(place, minlength=len(items))
+    means = np.bincount(place, weights=given, minlength=len(items)) / np.maximum(n, 1)
+    squares = np.bincount(place, weights=(given - means[place]) ** 2, minlength=len(items))
+    halves = _halves(n, squares)
+    found = [
+        ItemMean(
+            str(items[i]),
+            str(bots[first_at[i]]),
+            int(n[i]),
+            float(means[i]),
+            None if np.isnan(halves[i]) else float(means[i] - halves[i]),
+            None if np.isnan(halves[i]) else float(means[i] + halves[i]),
+        )
+        for i in range(len(items))
+    ]
+    found.sort(key=lambda one: (-one.mean, one.item))
+    return DimensionItems(key, tuple(found), human_bound(ratings, key))
+
+
+def _halves(n: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Return half the width of each item's interval of its mean: (items,), NaN where there is none."""
+    from scipy.special import stdtrit
+
+    halves = np.full(len(n), np.nan)
+    some = (n > 1) & (squares > 0)
+    error = np.sqrt(squares[some] / (n[some] - 1) / n[some])
+    halves[some] = stdtrit(n[some] - 1, 0.5 + LEVEL / 2) * error
+    return halves
+
+
+def human_bound(
+    ratings: Ratings,
+    key: str | None = None,
+    *,
+    least: int = LEAST_SHARED,
+    most_pairs: int = MOST_PAIRS,
+    seed: int = 0,
+) -> HumanBound:
+    """Return how well one rater's answers predict another's.
+
+    Args:
+        key: of the question; None for what models are ranked by.
+        least: items that a pair of raters must share.
+        most_pairs: of more pairs so many are drawn by the seed.
+    """
+    once = ratings.where(ratings.named).once()
+    values = once.values(key)
+    keep = np.isfinite(values)
+    if not keep.any():
+        why = "nobody is named in the data"
+        return HumanBound(None, None, 0, least, Reason("nobody_named", why))
+    table = items_by_raters(
+        values[keep], once.conversation[keep].tolist(), once.rater[keep].tolist()
+    )
+    present = np.isfinite(table).astype(np.float32)
+    pairs = np.argwhere(np.triu(present.T @ present >= least, k=1))
+    if len(pairs) > most_pairs:
+        drawn = np.random.default_rng(seed).choice(len(pairs), most_pairs, replace=False)
+        pairs = pairs[np.sort(drawn)]
+    found = [r for i, j in pairs if (r := _pearson(table[:, i], table[:, j])) is not None]
+    if not found:
+        why = Reason("no_pair_defined", "no pair has a correlation")
+        if not len(pairs):
+            text = f"no pair of raters shares {least} items"
+            why = Reason("no_pair_shares", text, min_items=least)
+        return HumanBound(None, None, 0, least, why)
+    return HumanBound(float(np.mean(found)), float(max(found)), len(found), least)
+
+
+def _pearson(first: np.ndarray, second: np.ndarray) -> float | None:
+    """Return r over the items that both rated; None where one of them gave the same to all."""
+    both = np.isfinite(first) & np.isfinite(second)
+    x, y = first[both] - first[both].mean(), second[both] - second[both].mean()
+    spread = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y / spread) if spread > 0 else None
