@@ -73,7 +73,7 @@ def main() -> int:
         from django.db.models import Count
 
         from webapp.studies.models import Slot
-        from webapp.studies.selectors import bot_loads
+        from webapp.studies.places import bot_loads
 
         call_command("migrate", verbosity=0)
         study = make(n_tasks)

@@ -126,9 +126,10 @@ def _people() -> None:
     )
     for name in ("left", "left-gone"):
         left = make_conversation(study, n_exchanges=1, **prolific(name))
-        entering.IDLE_AFTER, kept = -entering.IDLE_AFTER, entering.IDLE_AFTER
+        idle_since = timezone.now() - timedelta(days=1)
+        Task.objects.filter(pk=left.task.pk).update(updated_at=idle_since)
+        left.turns.update(created_at=idle_since)
         entering.chat_elsewhere_close(participant=left.participant, submission=f"{name}-2")
-        entering.IDLE_AFTER = kept
         if name == "left-gone":
             services.conversation_withdraw(conversation=left)
     # A rehearsal; somebody who declined.

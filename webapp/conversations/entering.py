@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -22,9 +21,6 @@ from webapp.studies.services import (
     task_close,
     task_open,
 )
-
-# A chat in which nothing has been written for this long makes way for another visit.
-IDLE_AFTER = timedelta(minutes=10)
 
 
 def task_enter(
@@ -123,12 +119,12 @@ def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
     Raises:
         Refused: `elsewhere` while the open chat is in use.
     """
-    task = participant.tasks.filter(state=Task.State.OPEN).first()
+    task = participant.tasks.filter(state=Task.State.OPEN).select_related("version").first()
     if task is None or (submission and task.submission == submission):
         return
     newest = Turn.objects.filter(conversation__slot__task=task).order_by("created_at").last()
     # A judgement that was stored is noted in the task itself.
     active_at = max(newest.created_at, task.updated_at) if newest else task.updated_at
-    if timezone.now() - active_at < IDLE_AFTER:
+    if timezone.now() - active_at < task.version.values.assignment.idle_after:
         raise Refused("elsewhere", _("You are chatting in another window."))
     task_close(task=task, state=Task.State.EXPIRED)

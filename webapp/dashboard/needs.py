@@ -18,7 +18,8 @@ from webapp.runs.kinds.base import job_models
 from webapp.runs.models import State
 from webapp.runs.selectors.jobs import job_title
 from webapp.studies.models import Participant, Slot, Study, Task
-from webapp.studies.selectors import bots_beyond_cap, judges_items
+from webapp.studies.places import bots_beyond_cap
+from webapp.studies.selectors import judges_items
 
 _BEHIND = 3
 """A bot is behind with so many conversations fewer than the leading one."""

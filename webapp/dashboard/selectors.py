@@ -26,8 +26,9 @@ from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.selectors import raters_count, ratings_counted, study_conversations
 from webapp.runs.models import MetricResult, SelfPlayRun
 from webapp.studies.models import Participant, Study, Task
+from webapp.studies.places import bots_beyond_cap
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import bots_beyond_cap, judges_items
+from webapp.studies.selectors import judges_items
 
 _PILLS = {
     Study.State.DRAFT: "",

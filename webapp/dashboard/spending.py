@@ -13,7 +13,7 @@ from chatbots.registry import bot_list
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bots_discover, spending_by_key
 from webapp.studies.models import Study
-from webapp.studies.selectors import bots_beyond_cap
+from webapp.studies.places import bots_beyond_cap
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +22,8 @@ from webapp.participant.selectors import (
 )
 from webapp.participant.steps.done import done_page
 from webapp.studies.models import Participant, Study
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -73,8 +76,10 @@ class Arrival:
         )
 
     def refused_page(self, refusal: Refused) -> HttpResponse:
-        """Return the page that says why there is no chat, with the codes earned so far."""
+        """Return the page that says why there is no chat, with the codes earned so far; the log says it too."""
         request, participant = self.request, self.participant
+        who = f"participant {participant.pk}" if participant is not None else "somebody new"
+        logger.info("study %s refused %s: %s", self.study.key, who, refusal.code)
         endings = []
         if participant is not None:
             endings = codes_shown(

@@ -22,7 +22,6 @@ from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import PLATFORM_NAMES
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import Place, places, protocols
-from webapp.studies.selectors import PLACE_HELD_FOR
 from webapp.studies.values import DEFAULT_THANKS
 
 _WORDS_READ_PER_MINUTE = 200
@@ -84,7 +83,15 @@ REFUSAL_TEXTS = {
         ),
         can_try_again=True,
     ),
+    "limit": RefusalText(
+        gettext_lazy("You have taken part as often as one person can"),
+        gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
+    ),
     "full": RefusalText(gettext_lazy("This study has all the people it needs"), _KEPT),
+    "bots_full": RefusalText(
+        gettext_lazy("The chatbots you have not met have all the chats they need"), _KEPT
+    ),
+    "spent": RefusalText(gettext_lazy("What this study may spend is used up"), _KEPT),
     "paused": RefusalText(
         gettext_lazy("This study is paused"),
         gettext_lazy("You can open the same link again later. Nothing you sent is lost."),
@@ -182,7 +189,10 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
         "all_rated": (failed, _("You have met all the others. Try again, or finish early.")),
         "paused": (failed, _("The study is paused, so there is no other one. Finish early.")),
         "ended": (failed, _("The study has ended, so there is no other one. Finish early.")),
-        "full": (failed, _("There is no other one for you. Try again, or finish early.")),
+        **dict.fromkeys(
+            ("full", "limit", "bots_full", "spent"),
+            (failed, _("There is no other one for you. Try again, or finish early.")),
+        ),
     }
 
 
@@ -194,7 +204,9 @@ def own_thanks(version: StudyVersion) -> str:
 
 def place_held_until(conversation: Conversation) -> datetime | None:
     """Return until when the participant's place is certain; None once that is over."""
-    until = conversation.created_at + PLACE_HELD_FOR
+    if conversation.task is None or conversation.study is None:
+        return None
+    until = conversation.task.created_at + conversation.study.values.assignment.place_held_for
     return until if until > timezone.now() else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -23,6 +25,8 @@ from webapp.participant.steps.base import standing_in, standing_of, to_next_step
 from webapp.participant.steps.consent import entry_page
 from webapp.studies.models import Study
 from webapp.studies.selectors import participant_token
+
+logger = logging.getLogger(__name__)
 
 
 @require_safe
@@ -113,4 +117,7 @@ def _after_refusal(conversation: Conversation, visit: Visit, refused: Refused) -
     conversation.refresh_from_db()
     if conversation.state != Conversation.State.OPEN:
         return to_next_step(standing_in(conversation), visit)
+    key = conversation.study.key if conversation.study is not None else ""
+    whose = conversation.participant_id
+    logger.info("study %s refused participant %s: %s", key, whose, refused.code)
     return redirect(visit.link("chat", conversation.pk, note=refused.code))

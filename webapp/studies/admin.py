@@ -99,6 +99,16 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
             },
         ),
         (
+            _("Who gets which chatbot"),
+            {
+                "fields": (
+                    ("max_per_bot", "bot_quotas"),
+                    ("place_minutes", "idle_minutes"),
+                    "study_group",
+                )
+            },
+        ),
+        (
             _("What participants read"),
             {"fields": (*AGREED, "thanks_text")},
         ),

@@ -27,6 +27,7 @@ def study_errors(
     return {
         **limits_wrong(values.chat),
         **cap_wrong(values.quotas, values.bots),
+        **bot_quotas_wrong(values),
         **frames_wrong(values.recruitment),
         **links_wrong(values.recruitment),
         **pay_missing(before, study, values),
@@ -57,6 +58,20 @@ def cap_wrong(quotas: Quotas, bots: tuple[str, ...]) -> Errors:
         "price_out to its entry in bots.yaml (0 where it is free), or take the cap out."
     )
     return {"max_cost": sentence % {"bots": ", ".join(unpriced)}}
+
+
+def bot_quotas_wrong(values: StudyValues) -> Errors:
+    """Check that only bots of the study have a number of their own."""
+    unknown = [bot_id for bot_id in values.assignment.bot_quotas if bot_id not in values.bots]
+    if not unknown:
+        return {}
+    sentence = _(
+        "%(bots)s is none of the study's chatbots (%(known)s). Take it out, or add it there."
+    )
+    return {
+        "bot_quotas": sentence
+        % {"bots": ", ".join(unknown), "known": ", ".join(values.bots) or _("none")}
+    }
 
 
 def frames_wrong(recruitment: RecruitmentValues) -> Errors:

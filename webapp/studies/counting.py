@@ -1,4 +1,8 @@
-"""Writes of the counts of completed tasks, which draws and quotas read in place of all tasks."""
+"""Writes of the counts of completed work, which draws and quotas read in place of all tasks.
+
+What ended early because a bot failed is paid, so it is one of the study's tasks; it is none of the bot's
+conversations, which nobody rated.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,21 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, F, Q
 
-from webapp.studies.models import Slot, Task, TaskCount
+from webapp.studies.models import Outcome, Slot, Task, TaskCount
 
 _ALL = ("", None, None)
 """Stands for no bot, conversation or item: the tasks themselves."""
+_COUNTED = Q(chat__state="completed") | Q(task__outcome=Outcome.RATED, chat=None)
+"""What is counted of a completed task: chats that were rated, and in a task that was rated what was judged there."""
 
 
 def task_counted(*, task: Task) -> None:
     """Count a task that has just been completed, and what is in its slots; in the same transaction."""
     person = task.participant
     own = {"study_id": person.study_id, "is_synthetic": person.is_synthetic}
-    slots = list(task.slots.values_list("bot_id", "conversation_id", "item_id"))
+    slots = list(
+        Slot.objects.filter(_COUNTED, task=task).values_list("bot_id", "conversation_id", "item_id")
+    )
     rows = [TaskCount(**own, **_target(*target)) for target in dict.fromkeys([_ALL, *slots])]
     TaskCount.objects.bulk_create(rows, ignore_conflicts=True)  # those that there are not yet
     counts = TaskCount.objects.filter(**own)
@@ -35,7 +43,7 @@ def study_count_anew(*, study_id: int) -> None:
         done = Task.objects.filter(
             participant__study=study_id, state=Task.State.COMPLETED
         ).order_by()
-        slots = Slot.objects.filter(task__in=done).order_by()
+        slots = Slot.objects.filter(_COUNTED, task__in=done).order_by()
         tasks = done.values_list("participant__is_synthetic").annotate(n=Count("pk"))
         held = slots.values_list(
             "task__participant__is_synthetic", "bot_id", "conversation_id", "item_id"

@@ -14,15 +14,16 @@ from django.utils.translation import gettext as _
 from chatbots import derive_seed
 from webapp.core.errors import Refused
 from webapp.studies.models import Participant, Study
-from webapp.studies.rules.base import rules
-from webapp.studies.selectors import (
+from webapp.studies.places import (
     bot_loads,
     bots_beyond_cap,
+    bots_full,
     bots_met,
-    conversations_unseen,
-    items_unseen,
+    bots_refusal,
     with_loads,
 )
+from webapp.studies.rules.base import rules
+from webapp.studies.selectors import conversations_unseen, items_unseen
 from webapp.studies.values import StudyValues
 
 
@@ -46,13 +47,18 @@ class StudyDraw:
         """Return `n` different bots by the study's rule.
 
         Raises:
-            Refused: `no_bot` if there are fewer.
+            Refused: if there are fewer: as `bots_refusal`, or `no_bot` where those left cannot answer now.
         """
-        without = {*bots_met(self.participant), *self.exclude, *bots_beyond_cap(self.study)}
+        study, synthetic = self.study, self.participant.is_synthetic
+        met = bots_met(self.participant)
+        loads = bot_loads(study, [*study.bots, *self.available], synthetic=synthetic)
+        without = {*met, *self.exclude, *bots_beyond_cap(study)}
+        if not synthetic:
+            without |= bots_full(study, loads)
         candidates = [bot_id for bot_id in self.available if bot_id not in without]
         if len(candidates) < n:
-            raise Refused("no_bot", _("No chatbot is available at the moment."))
-        loads = bot_loads(self.study, candidates, synthetic=self.participant.is_synthetic)
+            refusal = bots_refusal(study, met=met, loads=loads, synthetic=synthetic)
+            raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
         candidates.sort(key=loads.__getitem__)
         return [candidates[i] for i in self._places([loads[bot_id] for bot_id in candidates], n)]
 

@@ -10,8 +10,10 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 from pydantic.fields import FieldInfo
 
+from chatbots.outside import Values
 from chatbots.registry import Registry
 from webapp.bots.selectors import bot_entry_list
+from webapp.studies.assignment import Assignment, by_bot_text
 from webapp.studies.checks import study_errors
 from webapp.studies.models import Rubric, Study
 from webapp.studies.protocols.base import protocols
@@ -64,6 +66,15 @@ PLATFORMS = [
     ("panel", _("Another panel")),
     ("links", _("One-time links")),
 ]
+
+
+def _of(section: type[Values], name: str, kind: Any, **more: Any) -> Any:
+    """Return the form's field for one of a section, with the title and the description it has there."""
+    field = section.model_fields[name]
+    return kind(label=field.title, help_text=field.description, **more)
+
+
+_LINES = AdminTextareaWidget(attrs={"rows": 4})
 
 
 class StudyForm(forms.ModelForm):
@@ -135,6 +146,11 @@ class StudyForm(forms.ModelForm):
 
     n_conversations_wanted = _count(_("Completed conversations aimed at; 0: no limit."))
     max_conversations_per_participant = _count(_("0: once with every bot."))
+    max_per_bot = _of(Assignment, "max_per_bot", forms.IntegerField, min_value=0)
+    bot_quotas = _of(Assignment, "bot_quotas", forms.CharField, required=False, widget=_LINES)
+    place_minutes = _of(Assignment, "place_minutes", forms.IntegerField, min_value=1)
+    idle_minutes = _of(Assignment, "idle_minutes", forms.IntegerField, min_value=0)
+    study_group = _of(Assignment, "study_group", forms.CharField, required=False, max_length=60)
     max_cost = forms.FloatField(
         min_value=0,
         required=False,
@@ -154,7 +170,8 @@ class StudyForm(forms.ModelForm):
         values = instance.values if stored and instance is not None else StudyValues()
         rubric = instance.rubric if stored and instance is not None else rubric_default()
         asked = questions_text(values.questions)
-        first = {**values.flat(), "questions": asked, "rubric": rubric.pk}
+        quotas = by_bot_text(values.assignment.bot_quotas)
+        first = {**values.flat(), "questions": asked, "bot_quotas": quotas, "rubric": rubric.pk}
         kwargs["initial"] = {**first, **(kwargs.get("initial") or {})}
         super().__init__(*args, **kwargs)
         # What has no field here stays as it is stored.

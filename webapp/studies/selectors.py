@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from django.core import signing
-from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Coalesce
-from django.utils import timezone
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
-from webapp.bots.models import Spending
-from webapp.bots.selectors import bots_least_cost, spending_spent
 from webapp.core.errors import Refused
 from webapp.studies.models import (
     AGREED_BY_PEOPLE,
@@ -26,15 +21,13 @@ from webapp.studies.models import (
     Study,
     StudyVersion,
     Task,
-    TaskCount,
 )
+from webapp.studies.places import bots_met, bots_refusal, n_tasks_taken
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
-# An open chat keeps its place this long; people who left do not hold a bot's places for ever.
-PLACE_HELD_FOR = timedelta(hours=2)
 
 
 def study_by_key(key: str) -> Study:
@@ -77,18 +70,18 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
             return None
         limit = study.values.quotas.max_conversations_per_participant
         n_done = participant.tasks.filter(state=Task.State.COMPLETED).count()
-        is_at_limit = bool(limit and n_done >= limit)
-        if judges_items(study):
-            if is_at_limit or not items_unseen(study, participant).exists():
-                return Refused("all_rated", _("You have already judged everything there is."))
-        elif is_at_limit or (study.bots and set(study.bots) <= bots_met(participant)):
-            return Refused("all_rated", _("You have already rated every chatbot."))
-    if study.values.quotas.n_conversations_wanted:
-        n_taken = _n_completed(study) + _open_tasks(study, synthetic=False).count()
-        synthetic = participant is not None and participant.is_synthetic
-        if n_taken >= study.values.quotas.n_conversations_wanted and not synthetic:
-            return Refused("full", _("This study has all the people it needs."))
-    return None
+        if limit and n_done >= limit:
+            return Refused("limit", _("You have taken part as often as one person can."))
+        if judges_items(study) and not items_unseen(study, participant).exists():
+            return Refused("all_rated", _("You have already judged everything there is."))
+    synthetic = participant is not None and participant.is_synthetic
+    wanted = study.values.quotas.n_conversations_wanted
+    if wanted and not synthetic and n_tasks_taken(study) >= wanted:
+        return Refused("full", _("This study has all the people it needs."))
+    if judges_items(study):
+        return None
+    met = bots_met(participant) if participant is not None else ()
+    return bots_refusal(study, met=met, synthetic=synthetic)
 
 
 def questions_answered(participant: Participant, version: StudyVersion) -> bool:
@@ -107,27 +100,6 @@ def questions_of_study(study: Study) -> list[Question]:
     return list(found.values())
 
 
-def bots_met(participant: Participant) -> set[str]:
-    """Return the bots this person has had, whether rated, failed or left."""
-    slots = Slot.objects.filter(task__participant=participant).exclude(bot_id="")
-    return set(slots.values_list("bot_id", flat=True))
-
-
-def bots_beyond_cap(study: Study) -> dict[str, str]:
-    """Return bots of the study for whose next reply its cap leaves too little, with the reason."""
-    if study.values.quotas.max_cost is None:
-        return {}
-    spent = spending_spent(Spending.Of.STUDY, str(study.pk))
-    reason = _("the study's cap of {cap} is reached: {spent} is spent").format(
-        cap=f"{study.values.quotas.max_cost:g}", spent=f"{spent:.6g}"
-    )
-    return {
-        bot_id: reason
-        for bot_id, least in bots_least_cost(study.bots).items()
-        if spent + least > study.values.quotas.max_cost
-    }
-
-
 def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:
     """Return the study's completed conversations that others had and this person was not shown."""
     shown = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
@@ -139,63 +111,6 @@ def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
     """Return the study's items that this person was not shown."""
     shown = Slot.objects.filter(task__participant=participant, item__isnull=False)
     return study.items.exclude(pk__in=shown.values("item")).order_by("pk")
-
-
-def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> dict[str, int]:
-    """Count the tasks of each bot, completed or holding a place, in one query however many there were.
-
-    Args:
-        synthetic: of scripted participants alone, who balance among themselves; else of people alone.
-    """
-    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, bot_id__in=bot_ids)
-    under_way = Slot.objects.filter(
-        task__in=_open_tasks(study, synthetic=synthetic), bot_id__in=bot_ids
-    )
-    counted = under_way.order_by().values("bot_id").annotate(n=Count("pk"))
-    rows = done.values_list("bot_id", "n_completed").union(
-        counted.values_list("bot_id", "n"), all=True
-    )
-    loads = dict.fromkeys(bot_ids, 0)
-    for bot_id, n in rows:
-        loads[bot_id] += n
-    return loads
-
-
-def with_loads(
-    candidates: QuerySet[Any],
-    what: Literal["conversation", "item"],
-    study: Study,
-    *,
-    synthetic: bool,
-) -> QuerySet[Any]:
-    """Annotate conversations or items with `n_tasks`, the tasks of the study that they are in, as `bot_loads`."""
-    own = {what: OuterRef("pk")}
-    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, **own)
-    under_way = Slot.objects.filter(task__in=_open_tasks(study, synthetic=synthetic), **own)
-    counted = under_way.order_by().values(what).annotate(n=Count("pk"))
-    return candidates.annotate(
-        n_tasks=Coalesce(Subquery(done.values("n_completed")[:1]), 0)
-        + Coalesce(Subquery(counted.values("n")), 0)
-    )
-
-
-def _n_completed(study: Study) -> int:
-    """Return how many tasks of people are completed."""
-    total = TaskCount.objects.filter(
-        study=study, is_synthetic=False, bot_id="", conversation=None, item=None
-    )
-    return total.values_list("n_completed", flat=True).first() or 0
-
-
-def _open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
-    """Return the open tasks that still hold their place."""
-    since = timezone.now() - PLACE_HELD_FOR
-    return Task.objects.filter(
-        state=Task.State.OPEN,
-        created_at__gte=since,
-        participant__study=study,
-        participant__is_synthetic=synthetic,
-    )
 
 
 def participant_token(participant: Participant) -> str:

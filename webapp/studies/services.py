@@ -29,6 +29,7 @@ from webapp.studies.models import (
     StudyVersion,
     Task,
 )
+from webapp.studies.places import study_group
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import study_refusal
@@ -288,16 +289,12 @@ def task_open(
         version: of the study, that the person agreed to; the study's newest if none is given.
 
     Raises:
-        Refused: `paused`, `ended`, `full`, `all_rated` or `no_bot`.
+        Refused: `paused`, `ended`, `limit`, `all_rated`, `full`, `bots_full`, `spent` or `no_bot`.
     """
     bots = version.values.bots if version else participant.study.bots
     bot_ids = bot_available_ids(list(bots))
     with transaction.atomic():
-        # One place at a time: who counts is done before the next one counts. SQLite has one writer
-        # anyway; `no_key` leaves PostgreSQL's checks of foreign keys to the study alone.
-        study = Study.objects.select_for_update(of=("self",), no_key=True).get(
-            pk=participant.study_id
-        )
+        study = _study_locked(participant)
         current = participant.tasks.filter(state=Task.State.OPEN).first()
         if current is not None:
             return current
@@ -331,6 +328,20 @@ def task_open(
             for order, slot in enumerate(plan.slots)
         )
     return task
+
+
+def _study_locked(participant: Participant) -> Study:
+    """Return the participant's study, locked with the others of its group.
+
+    One place at a time: who counts is done before the next one counts. SQLite has one writer anyway; `no_key`
+    leaves PostgreSQL's checks of foreign keys to the study alone.
+    """
+    rows = Study.objects.select_for_update(of=("self",), no_key=True)
+    group = study_group(participant.study) if participant.external_id else []
+    if len(group) > 1:
+        # In one order everywhere, so that nobody waits for one another.
+        list(rows.select_related(None).filter(pk__in=group).order_by("pk").only("pk"))
+    return rows.get(pk=participant.study_id)
 
 
 def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:

@@ -16,6 +16,7 @@ from django.db.models.fields.json import KeyTransform
 from pydantic import AfterValidator, Field, model_validator
 
 from chatbots.outside import Many, Number, Values
+from webapp.studies.assignment import Assignment
 from webapp.studies.questions import Question, keys_check
 from webapp.studies.recruitment import RecruitmentValues
 
@@ -193,6 +194,7 @@ class StudyValues(Values):
     judging: Judging = Judging()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
+    assignment: Assignment = Assignment()
 
     @model_validator(mode="after")
     def _keys_differ(self) -> StudyValues:
@@ -218,6 +220,7 @@ SECTIONS: dict[str, type[Values]] = {
     "judging": Judging,
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
+    "assignment": Assignment,
 }
 SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in kind.model_fields}
 NAMES = ("bots", "questions", *SECTION_OF)

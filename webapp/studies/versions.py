@@ -69,7 +69,7 @@ def values_made(known: dict[str, Any], changed: dict[str, Any]) -> StudyValues:
         return StudyValues.model_validate(values_nested({**known, **changed}))
     except WrongValues as error:
         wrong: dict[str, Any] = {
-            str(e["loc"][-1]): _said(e) for e in error.errors() if _is_of_section(e)
+            _field_of(e): _said(e) for e in error.errors() if _is_of_section(e)
         }
         if told := [m.message for m in mistakes_of(error, StudyValues) if _is_asked(m.path)]:
             wrong["questions"] = told
@@ -78,6 +78,12 @@ def values_made(known: dict[str, Any], changed: dict[str, Any]) -> StudyValues:
 
 def _is_of_section(error: Any) -> bool:
     return bool(error["loc"]) and error["loc"][0] != "questions"
+
+
+def _field_of(error: Any) -> str:
+    """Return the field of its section that the error is in, however deep."""
+    place = error["loc"]
+    return str(place[1] if len(place) > 1 else place[0])
 
 
 def _is_asked(path: str) -> bool:

@@ -1,0 +1,112 @@
+"""What a study says of who gets which bot: how long a place is held, and how many people a bot takes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from chatbots.outside import Values
+from chatbots.outside_types import Wanted
+
+T = TypeVar("T")
+
+
+def by_bot_text(found: dict[str, Any]) -> str:
+    """Return what is said of each bot as lines “bot: value”, for people to edit."""
+    return "\n".join(f"{bot_id}: {value}" for bot_id, value in found.items())
+
+
+def _numbers_by_bot(given: Any) -> Any:
+    """Read lines “bot: number”, as people write them in a form; whatever is no text stays as it is."""
+    if not isinstance(given, str):
+        return given
+    found: dict[str, Any] = {}
+    for line in given.splitlines():
+        if not line.strip():
+            continue
+        bot_id, _colon, value = (part.strip() for part in line.rpartition(":"))
+        if not bot_id or not value.isascii() or not value.isdigit():
+            raise ValueError(f"the line “{line.strip()}” must be a bot's id, a colon and a number")
+        if bot_id in found:
+            raise ValueError(f"{bot_id} stands there twice; each bot can have one number")
+        found[bot_id] = int(value)
+    return found
+
+
+Quota = Annotated[int, Field(ge=0, le=2_000_000_000)]
+QuotasByBot = Annotated[
+    dict[str, Quota], BeforeValidator(_numbers_by_bot), Wanted("a number for each bot's id")
+]
+
+
+def _name(text: str) -> str:
+    if text != " ".join(text.split()):
+        raise ValueError("it must be one line without blanks around it")
+    return text
+
+
+class Assignment(Values):
+    """Who gets which bot."""
+
+    place_minutes: int = Field(
+        default=120,
+        ge=1,
+        le=100_000,
+        title="Minutes that a place is held",
+        description=(
+            "Whoever starts holds a place with their chatbot. So long after the start the place is given to "
+            "somebody else; who comes back later may still finish and is counted too."
+        ),
+    )
+    idle_minutes: int = Field(
+        default=10,
+        ge=0,
+        le=100_000,
+        title="Minutes without a message until another visit may begin",
+        description=(
+            "While somebody writes, the same recruitment id cannot begin again in another browser. A chat in "
+            "which nothing happened for so long makes way."
+        ),
+    )
+    max_per_bot: Quota = Field(
+        default=0,
+        title="Conversations wanted of each chatbot",
+        description="A chatbot with so many rated conversations, or places held for them, takes nobody in. "
+        "0: no limit.",
+    )
+    bot_quotas: QuotasByBot = Field(
+        default={},
+        title="Chatbots with a number of their own",
+        description="One line for each: the chatbot's id, a colon, and how many conversations are wanted of it; "
+        "0 closes it.",
+    )
+    study_group: Annotated[str, AfterValidator(_name)] = Field(
+        default="",
+        max_length=60,
+        title="Group of studies",
+        description=(
+            "In all studies with this same name here, nobody gets a chatbot twice. People are known again by "
+            "their recruitment id."
+        ),
+    )
+
+    @property
+    def place_held_for(self) -> timedelta:
+        """How long a place is held."""
+        return timedelta(minutes=self.place_minutes)
+
+    @property
+    def idle_after(self) -> timedelta:
+        """How long a chat in which nothing happens keeps other visits out."""
+        return timedelta(minutes=self.idle_minutes)
+
+    def quota_of(self, bot_id: str) -> int | None:
+        """Return how many conversations are wanted of a bot; None without a limit."""
+        return self.bot_quotas.get(bot_id, self.max_per_bot or None)
+
+    @property
+    def has_quotas(self) -> bool:
+        """Whether any bot has a limit."""
+        return bool(self.max_per_bot or self.bot_quotas)

@@ -1,0 +1,176 @@
+"""Reads of who holds which place: what each bot, conversation or item has had, and what is left for somebody.
+
+Completed work is read from `TaskCount`, places that are held from the few tasks that are open, so that what a draw
+asks costs the same however much was done before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Literal
+
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from webapp.bots.models import Spending
+from webapp.bots.selectors import bots_least_cost, spending_spent
+from webapp.core.errors import Refused
+from webapp.studies.models import Participant, Slot, Study, Task, TaskCount
+
+
+def study_group(study: Study) -> list[int]:
+    """Return the ids of the studies in which nobody gets a bot twice together with this one, itself among them."""
+    name = study.values.assignment.study_group
+    if not name:
+        return [study.pk]
+    named = Study.objects.filter(version__values__assignment__study_group=name)
+    return sorted({study.pk, *named.values_list("pk", flat=True)})
+
+
+def same_person(participant: Participant) -> QuerySet[Participant]:
+    """Return the participant, and the same person in the study's group where a platform's id tells."""
+    group = study_group(participant.study)
+    if len(group) == 1 or not participant.external_id:
+        return Participant.objects.filter(pk=participant.pk)
+    return Participant.objects.filter(
+        study__in=group,
+        platform=participant.platform,
+        external_id=participant.external_id,
+        is_synthetic=participant.is_synthetic,
+    )
+
+
+def bots_met(participant: Participant) -> set[str]:
+    """Return the bots this person has had here or in the study's group, whether rated, failed or left."""
+    slots = Slot.objects.filter(task__participant__in=same_person(participant)).exclude(bot_id="")
+    return set(slots.values_list("bot_id", flat=True))
+
+
+def bots_beyond_cap(study: Study) -> dict[str, str]:
+    """Return bots of the study for whose next reply its cap leaves too little, with the reason."""
+    if study.values.quotas.max_cost is None:
+        return {}
+    spent = spending_spent(Spending.Of.STUDY, str(study.pk))
+    reason = _("the study's cap of {cap} is reached: {spent} is spent").format(
+        cap=f"{study.values.quotas.max_cost:g}", spent=f"{spent:.6g}"
+    )
+    return {
+        bot_id: reason
+        for bot_id, least in bots_least_cost(study.bots).items()
+        if spent + least > study.values.quotas.max_cost
+    }
+
+
+def bots_full(study: Study, loads: dict[str, int]) -> set[str]:
+    """Return the bots that have the conversations that are wanted of them, or places held for these.
+
+    Args:
+        loads: of people, as `bot_loads`.
+    """
+    quotas = {bot_id: study.values.assignment.quota_of(bot_id) for bot_id in loads}
+    return {
+        bot_id for bot_id, quota in quotas.items() if quota is not None and loads[bot_id] >= quota
+    }
+
+
+def bots_refusal(
+    study: Study,
+    *,
+    met: Collection[str],
+    loads: dict[str, int] | None = None,
+    synthetic: bool = False,
+) -> Refused | None:
+    """Return why the study has no bot left for somebody; None if it has one, be it out of order at the moment.
+
+    Args:
+        met: bots that they have had.
+        loads: of people, if they have been counted already.
+        synthetic: whether they are a scripted participant, who takes nobody's place.
+    """
+    left = [bot_id for bot_id in study.bots if bot_id not in met]
+    if not study.bots:
+        return None
+    if not left:
+        return Refused("all_rated", _("You have already rated every chatbot."))
+    if study.values.assignment.has_quotas and not synthetic:
+        if loads is None:
+            loads = bot_loads(study, study.bots, synthetic=False)
+        full = bots_full(study, loads)
+        if full.issuperset(study.bots):
+            return Refused("full", _("This study has all the people it needs."))
+        if full.issuperset(left):
+            return Refused(
+                "bots_full", _("The chatbots that you have not met have all the chats they need.")
+            )
+        left = [bot_id for bot_id in left if bot_id not in full]
+    if set(left) <= bots_beyond_cap(study).keys():
+        return Refused("spent", _("What this study may spend is used up."))
+    return None
+
+
+def bot_loads(study: Study, bot_ids: Collection[str], *, synthetic: bool) -> dict[str, int]:
+    """Count what each bot has had, rated or holding a place, in one query however much it was.
+
+    Args:
+        synthetic: of scripted participants alone, who balance among themselves; else of people alone.
+    """
+    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, bot_id__in=bot_ids)
+    counted = (
+        slots_held(study, synthetic=synthetic)
+        .filter(bot_id__in=bot_ids)
+        .order_by()
+        .values("bot_id")
+        .annotate(n=Count("pk"))
+    )
+    rows = done.values_list("bot_id", "n_completed").union(
+        counted.values_list("bot_id", "n"), all=True
+    )
+    loads = dict.fromkeys(bot_ids, 0)
+    for bot_id, n in rows:
+        loads[bot_id] += n
+    return loads
+
+
+def with_loads(
+    candidates: QuerySet[Any],
+    what: Literal["conversation", "item"],
+    study: Study,
+    *,
+    synthetic: bool,
+) -> QuerySet[Any]:
+    """Annotate conversations or items with `n_tasks`, the tasks of the study that they are in, as `bot_loads`."""
+    own = {what: OuterRef("pk")}
+    done = TaskCount.objects.filter(study=study, is_synthetic=synthetic, **own)
+    under_way = slots_held(study, synthetic=synthetic).filter(**own)
+    counted = under_way.order_by().values(what).annotate(n=Count("pk"))
+    return candidates.annotate(
+        n_tasks=Coalesce(Subquery(done.values("n_completed")[:1]), 0)
+        + Coalesce(Subquery(counted.values("n")), 0)
+    )
+
+
+def n_tasks_taken(study: Study) -> int:
+    """Return how many tasks of people are rated or hold a place."""
+    total = TaskCount.objects.filter(
+        study=study, is_synthetic=False, bot_id="", conversation=None, item=None
+    )
+    n_done = total.values_list("n_completed", flat=True).first() or 0
+    return n_done + open_tasks(study, synthetic=False).count()
+
+
+def open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
+    """Return the open tasks that still hold their place."""
+    return Task.objects.filter(
+        state=Task.State.OPEN,
+        created_at__gte=timezone.now() - study.values.assignment.place_held_for,
+        participant__study=study,
+        participant__is_synthetic=synthetic,
+    )
+
+
+def slots_held(study: Study, *, synthetic: bool) -> QuerySet[Slot]:
+    """Return the slots of open tasks that hold a place; a chat whose bot failed holds none."""
+    held = Slot.objects.filter(task__in=open_tasks(study, synthetic=synthetic))
+    return held.exclude(chat__state="failed")
