@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from webapp.conversations.models import Conversation
 from webapp.studies.models import Slot, Study, Task
-from webapp.studies.selectors import PLACE_HELD_FOR
 
 _LISTED = 100
 """People in the list; the counts are of all."""
@@ -57,7 +56,8 @@ class Places:
 
 def places_of(study: Study, *, include_synthetic: bool = False) -> Places:
     """Read who holds a place of the study."""
-    since = timezone.now() - PLACE_HELD_FOR
+    held_for = study.values.assignment.place_held_for
+    since = timezone.now() - held_for
     tasks = Task.objects.filter(state=Task.State.OPEN, participant__study=study)
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)
@@ -88,9 +88,7 @@ def places_of(study: Study, *, include_synthetic: bool = False) -> Places:
         n_held=counts["held"],
         n_lapsed=counts["all"] - counts["held"],
         holders=[
-            Holder(
-                task.bot_ids, chats.get(task.pk), task.created_at, task.created_at + PLACE_HELD_FOR
-            )
+            Holder(task.bot_ids, chats.get(task.pk), task.created_at, task.created_at + held_for)
             for task in listed
         ],
     )

@@ -9,14 +9,21 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from tests.builders import make_annotated, make_conversation, make_participant, make_staff
+from tests.builders import (
+    make_annotated,
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_staff,
+    make_study,
+)
 from webapp.core.rights import Right
 from webapp.dashboard.places import places_of
 from webapp.dashboard.tabs import TABS, pages_open_to
 from webapp.dashboard.urls import urlpatterns
 from webapp.studies.models import Study, Task
-from webapp.studies.selectors import PLACE_HELD_FOR
 from webapp.studies.services import task_open
+from webapp.studies.versions import study_edit
 
 ALL = [page for tab in TABS for page in tab.pages]
 
@@ -66,7 +73,7 @@ def test_a_place_is_held_until_its_time_is_over(staff: Client, rated: Study) -> 
     held, lapsed = make_conversation(rated), make_conversation(rated)
     make_conversation(rated, is_synthetic=True)
     Task.objects.filter(slots__chat=lapsed).update(
-        created_at=timezone.now() - PLACE_HELD_FOR - timedelta(minutes=1)
+        created_at=timezone.now() - timedelta(hours=2) - timedelta(minutes=1)
     )
     places = places_of(rated)
     assert (places.n_held, places.n_lapsed) == (1, 1)
@@ -78,6 +85,20 @@ def test_a_place_is_held_until_its_time_is_over(staff: Client, rated: Study) -> 
     assert "1 person holds a place now." in html
     assert reverse("dashboard:conversation", args=[held.pk]) in html
     assert reverse("dashboard:conversation", args=[lapsed.pk]) not in html
+
+
+def test_a_bot_with_a_quota_says_how_much_of_it_is_done(staff: Client) -> None:
+    study = make_study("quotas", bots=["eliza", "parrot", "generic"], place_minutes=45)
+    study_edit(study=study, bot_quotas={"eliza": 1, "parrot": 0})
+    while not (chat := make_conversation(study, n_exchanges=3)).bot.bot_id == "eliza":
+        pass
+    make_rating(chat)
+    html = staff.get(reverse("dashboard:study_places", args=["quotas"])).content.decode()
+    assert "1 of 1" in html
+    assert "Has all it needs" in html
+    assert "0 of 0" in html
+    assert "Closed" in html
+    assert "for 45 minutes" in html
 
 
 def test_who_judges_items_holds_a_place_without_a_chat(staff: Client) -> None:

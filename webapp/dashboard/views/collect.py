@@ -11,7 +11,7 @@ from webapp.dashboard.access import staff_only
 from webapp.dashboard.places import places_of
 from webapp.dashboard.tabs import COLLECT, pages_open_to
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
-from webapp.studies.selectors import PLACE_HELD_FOR, judges_items
+from webapp.studies.selectors import judges_items
 
 
 @require_safe
@@ -38,9 +38,14 @@ def places(request: HttpRequest, key: str) -> HttpResponse:
         study,
         "places",
         places=found,
-        held_hours=PLACE_HELD_FOR.total_seconds() / 3600,
+        held_minutes=study.values.assignment.place_minutes,
         rows=[
-            (bot, found.held.get(bot.bot_id, 0), found.lapsed.get(bot.bot_id, 0))
+            (
+                bot,
+                found.held.get(bot.bot_id, 0),
+                found.lapsed.get(bot.bot_id, 0),
+                study.values.assignment.quota_of(bot.bot_id),
+            )
             for bot in progress
         ],
         cards=selectors.study_cards(study, include_synthetic=synthetic),

@@ -24,6 +24,6 @@ def subtract(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("studies", "0023_question_answers")]
+    dependencies = [("studies", "0025_slot_is_flipped")]
 
     operations = [migrations.RunPython(subtract, migrations.RunPython.noop)]
