@@ -90,7 +90,7 @@ def test_a_place_is_held_until_its_time_is_over(staff: Client, rated: Study) -> 
 def test_a_bot_with_a_quota_says_how_much_of_it_is_done(staff: Client) -> None:
     study = make_study("quotas", bots=["eliza", "parrot", "generic"], place_minutes=45)
     study_edit(study=study, bot_quotas={"eliza": 1, "parrot": 0})
-    while not (chat := make_conversation(study, n_exchanges=3)).bot.bot_id == "eliza":
+    while (chat := make_conversation(study, n_exchanges=3)).bot.bot_id != "eliza":
         pass
     make_rating(chat)
     html = staff.get(reverse("dashboard:study_places", args=["quotas"])).content.decode()
