@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponseBase
-from django.shortcuts import render
-from django.urls import reverse
 
-from webapp.core.rights import Right, may
+from webapp.core.rights import Right
+from webapp.core.staff import refusal
 
 View = Callable[..., Any]
 
@@ -59,15 +57,3 @@ def needs(*rights: Right, to_post: Sequence[Right] = ()) -> Callable[[View], Vie
 def staff_only(view: View) -> View:
     """Let staff in who may read; for views that only show."""
     return needs()(view)
-
-
-def refusal(request: HttpRequest, *rights: Right) -> HttpResponseBase | None:
-    """Return the login, or a page that names the missing rights; None for staff who have them all."""
-    user = request.user
-    if not user.is_authenticated:
-        return redirect_to_login(request.get_full_path(), reverse("login"))
-    missing = [right.label for right in rights if not may(user, right)]
-    if not missing:
-        return None
-    context = {"missing": missing, "is_staff": user.is_staff}  # type: ignore[union-attr]
-    return render(request, "core/forbidden.html", context, status=403)

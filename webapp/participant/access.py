@@ -60,7 +60,10 @@ class Visit:
 
 
 def visit_of(request: HttpRequest) -> Visit:
-    """Return the visit with the token it came with, if that is one of ours."""
+    """Return the visit with the token it came with, if that is one of ours; a preview brings its own."""
+    given = getattr(request, "visit", None)
+    if isinstance(given, Visit):
+        return given
     token = request.POST.get("_t") or request.GET.get("t") or ""
     participant = participant_from_token(token) if token else None
     return Visit(token, participant) if participant else Visit()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from webapp.participant import views
+from webapp.participant.preview.views import preview
 from webapp.participant.steps import chat, consent, done, form, judge, questions
 
 app_name = "participant"
@@ -18,6 +19,7 @@ urlpatterns = [
     path("chat/<uuid:conversation_id>/swap/", views.swap, name="swap"),
     path("chat/<uuid:conversation_id>/finish/", views.finish, name="finish"),
     path("chat/<uuid:conversation_id>/withdraw/", views.withdraw, name="withdraw"),
+    path("preview/<slug:study_key>/<slug:step>/", preview, name="preview"),
     path("task/<uuid:task_id>/questions/", questions.questions, name="questions"),
     path("task/<uuid:task_id>/judge/", judge.judge, name="judge"),
     path("task/<uuid:task_id>/done/", done.task_done, name="task-done"),

@@ -142,6 +142,7 @@ CONTENT_SECURITY_POLICY = {
         "connect-src": [SELF],
         "font-src": [SELF],
         "form-action": [SELF],
+        "frame-src": [SELF],  # the builder shows the participant's pages in a frame
         "base-uri": [NONE],
         "frame-ancestors": [NONE],
     }

@@ -30,7 +30,7 @@ from webapp.studies.models import (
     Task,
 )
 from webapp.studies.places import study_group
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import TaskPlan, protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import study_refusal
 from webapp.studies.terms import consent_texts, consent_version
@@ -315,18 +315,7 @@ def task_open(
             },
             submission=participant.submission,
         )
-        Slot.objects.bulk_create(
-            Slot(
-                task=task,
-                order=order,
-                side=slot.side,
-                bot_id=slot.bot,
-                conversation_id=slot.conversation or None,
-                item_id=slot.item or None,
-                is_flipped=slot.is_flipped,
-            )
-            for order, slot in enumerate(plan.slots)
-        )
+        slots_add(task=task, plan=plan)
     return task
 
 
@@ -342,6 +331,22 @@ def _study_locked(participant: Participant) -> Study:
         # In one order everywhere, so that nobody waits for one another.
         list(rows.select_related(None).filter(pk__in=group).order_by("pk").only("pk"))
     return rows.get(pk=participant.study_id)
+
+
+def slots_add(*, task: Task, plan: TaskPlan) -> None:
+    """Store what a new task holds, as its protocol planned it."""
+    Slot.objects.bulk_create(
+        Slot(
+            task=task,
+            order=order,
+            side=slot.side,
+            bot_id=slot.bot,
+            conversation_id=slot.conversation or None,
+            item_id=slot.item or None,
+            is_flipped=slot.is_flipped,
+        )
+        for order, slot in enumerate(plan.slots)
+    )
 
 
 def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:

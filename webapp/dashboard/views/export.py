@@ -16,7 +16,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.core.rights import Right, may
-from webapp.dashboard.access import refusal, staff_only
+from webapp.core.staff import refusal
+from webapp.dashboard.access import staff_only
 from webapp.dashboard.forms import ExportForm
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page

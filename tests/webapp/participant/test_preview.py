@@ -1,0 +1,132 @@
+"""Previews for researchers: who may see them, what they follow, and what cannot happen in them."""
+
+from __future__ import annotations
+
+import html
+import json
+
+import pytest
+from django.test import Client
+
+from tests.builders import make_annotated, make_staff, make_study
+from tests.webapp.participant.conftest import begin, chat, policy
+from webapp.core.rights import Right
+from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.versions import study_edit
+
+STEPS = ("consent", "instructions", "chat", "form", "done")
+
+
+@pytest.fixture
+def staff(db: None) -> Client:
+    client = Client()
+    client.force_login(make_staff(Right.READ))
+    return client
+
+
+def told(page) -> dict:
+    content = page.content.decode().split('name="confab-preview" content="')[1].split('"')[0]
+    return json.loads(html.unescape(content))
+
+
+def test_staff_alone_see_previews(study: Study, browser: Client) -> None:
+    begin(browser)
+    assert browser.get("/preview/s/chat/").status_code == 302
+    stranger = Client()
+    stranger.force_login(make_staff(username="no-rights"))
+    assert stranger.get("/preview/s/chat/").status_code == 403
+
+
+@pytest.mark.parametrize("path", ["nobody/chat/", "s/judge/", "s/nonsense/", "s/questions/"])
+def test_what_the_study_does_not_have_is_not_found(study: Study, staff: Client, path: str) -> None:
+    assert staff.get(f"/preview/{path}").status_code == 404
+
+
+@pytest.mark.parametrize("state", Study.State.values)
+def test_a_study_is_shown_whatever_its_state(study: Study, staff: Client, state: str) -> None:
+    Study.objects.update(state=state)
+    for step in STEPS:
+        assert staff.get(f"/preview/s/{step}/").status_code == 200
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_nothing_can_leave_a_preview(study: Study, staff: Client, step: str) -> None:
+    page = staff.get(f"/preview/s/{step}/")
+    rules = policy(page)
+    assert rules["form-action"] == rules["connect-src"] == ["'none'"]
+    assert rules["frame-ancestors"] == ["'self'"]
+    assert page["X-Frame-Options"] == "SAMEORIGIN"
+    assert "no-store" in page["Cache-Control"]
+    assert staff.post(f"/preview/s/{step}/").status_code == 405
+
+
+def test_the_policy_stays_where_the_study_is_framed_elsewhere(staff: Client) -> None:
+    make_study(frame_ancestors="https://panel.example.org")
+    assert policy(staff.get("/preview/s/chat/"))["frame-ancestors"] == ["'self'"]
+
+
+def test_it_shows_the_newest_values_and_not_those_people_agreed_to(
+    study: Study, staff: Client, browser: Client
+) -> None:
+    begin(browser)
+    study.refresh_from_db()
+    study_edit(study=study, title="What is new")
+    assert b"What is new" in staff.get("/preview/s/consent/").content
+    assert b"What is new" in staff.get("/preview/s/done/").content
+
+
+def test_every_way_on_leads_to_a_preview(study: Study, staff: Client) -> None:
+    page = staff.get("/preview/s/chat/", {"theme": "dark"})
+    content = page.content.decode()
+    assert 'data-theme="dark"' in content
+    assert 'data-rate="/preview/s/form/?theme=dark' in content
+    assert told(page)["next"].startswith("/preview/s/form/?theme=dark")
+    assert told(staff.get("/preview/s/consent/"))["next"].startswith("/preview/s/instructions/")
+
+
+def test_questions_are_on_the_way_where_the_study_asks_some(study: Study, staff: Client) -> None:
+    assert told(staff.get("/preview/s/instructions/"))["next"].startswith("/preview/s/chat/")
+    study_edit(study=study, questions=[{"key": "age", "title": "How old?", "kind": "text"}])
+    assert told(staff.get("/preview/s/instructions/"))["next"].startswith("/preview/s/questions/")
+    assert b"How old?" in staff.get("/preview/s/questions/").content
+
+
+def test_each_outcome_has_its_page_with_its_own_code(staff: Client) -> None:
+    codes = {outcome: f"C{outcome.upper()}" for outcome in Outcome.values}
+    named = {f"code_{outcome}": code for outcome, code in codes.items()}
+    make_study(platform="prolific", **named)
+    for outcome, code in codes.items():
+        content = staff.get("/preview/s/done/", {"outcome": outcome}).content.decode()
+        assert f'data-outcome="{outcome}"' in content
+        assert code in content
+
+
+def test_the_studys_own_items_are_shown_first(staff: Client) -> None:
+    study = make_annotated(n_items=4)
+    assert b"reply 0" in staff.get("/preview/a/judge/").content
+    study.items.all().delete()
+    assert b"Fried rice is quick" in staff.get("/preview/a/judge/").content
+
+
+def test_a_researcher_who_takes_part_keeps_the_own_chat(study: Study, staff: Client) -> None:
+    conversation = begin(staff)
+    chat(conversation, 3)
+    before = dict(staff.cookies)
+    assert b"Continue it" not in staff.get("/preview/s/consent/").content
+    assert str(conversation.pk) not in staff.get("/preview/s/chat/").content.decode()
+    assert dict(staff.cookies) == before
+    assert staff.get(f"/chat/{conversation.pk}/").status_code == 200
+    assert Task.objects.count() == 1
+
+
+@pytest.mark.parametrize("focus", ["<script>", 'x"y', "title"])
+def test_what_is_edited_travels_as_text(study: Study, staff: Client, focus: str) -> None:
+    page = staff.get("/preview/s/consent/", {"focus": focus})
+    assert told(page)["focus"] == focus
+
+
+def test_it_takes_as_many_queries_as_the_page_and_a_few(
+    study: Study, staff: Client, django_assert_max_num_queries
+) -> None:
+    with django_assert_max_num_queries(40):
+        staff.get("/preview/s/form/")

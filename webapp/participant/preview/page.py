@@ -1,0 +1,168 @@
+"""The real page of a step, asked as its participant would ask for it, and made fit for a frame."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from csp.constants import NONE, SELF
+from django.contrib.auth.models import AnonymousUser
+from django.contrib.sessions.backends.signed_cookies import SessionStore
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.templatetags.static import static
+from django.urls import get_script_prefix, resolve, reverse
+from django.utils.html import format_html
+
+from webapp.participant.access import Visit, with_policy
+from webapp.participant.arrivals import Arrival
+from webapp.participant.preview.samples import chat_sample
+from webapp.participant.recruitment import Recruitment
+from webapp.participant.steps.base import Standing, steps
+from webapp.participant.steps.consent import entry_page
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import participant_token
+
+BEFORE_TASKS = ("consent", "instructions")
+"""Steps on the study's first page, which asks for no participant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a preview is to look: what its address asks for besides the step.
+
+    Attributes:
+        theme: `light`, `dark` or nothing.
+        language: a code of the installed languages.
+        focus: name of the value or key of the question that is being edited; it is outlined.
+        still: nothing begins to move by itself, as after every change in the builder.
+    """
+
+    theme: str = ""
+    language: str = ""
+    focus: str = ""
+    still: bool = False
+
+    def address(self, study_key: str, step: str, **more: Any) -> str:
+        """Return the address of the preview of a step that looks the same."""
+        query = {"theme": self.theme, "lang": self.language, **more}
+        given = urlencode({name: value for name, value in query.items() if value})
+        return f"{reverse('participant:preview', args=[study_key, step])}{given and '?'}{given}"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewVisit(Visit):
+    """The visit of somebody made for a preview: every way on leads to the preview of that step."""
+
+    standing: Standing | None = None
+    look: Look = Look()
+
+    def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
+        assert self.standing is not None
+        study = self.standing.study
+        way = [steps.get(step.name) for step in protocols.get(study.protocol).steps]
+        pages = {one.address(self.standing, _Names()): one.name for one in reversed(way)}
+        return self.look.address(study.key, pages.get(name, name))
+
+
+class _Names(Visit):
+    """Gives the name of a page in place of its address."""
+
+    def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
+        return name
+
+
+def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -> HttpResponse:
+    """Return the page of the step as this person gets it.
+
+    Raises:
+        Http404: their task has no such step: a study without questions, for example.
+    """
+    inner = _request(request, look)
+    if step in BEFORE_TASKS:
+        visit = PreviewVisit(standing=standing, look=look)
+        response = entry_page(Arrival(inner, standing.study, visit, Recruitment()))
+    else:
+        assert standing.participant is not None
+        token = participant_token(standing.participant)
+        view = steps.get(step)
+        if not view.is_applicable(standing):
+            raise Http404
+        parts = urlsplit(view.address(standing, Visit(token, standing.participant)))
+        inner.path = parts.path
+        inner.path_info = f"/{parts.path.removeprefix(get_script_prefix())}"
+        inner.visit = PreviewVisit(token, standing.participant, standing, look)  # type: ignore[attr-defined]
+        match = resolve(inner.path_info)
+        inner.resolver_match = match
+        response = match.func(inner, *match.args, **match.kwargs)
+    if response.status_code != 200:
+        raise Http404
+    return response
+
+
+def made_preview(
+    request: HttpRequest, response: HttpResponse, standing: Standing, step: str, look: Look
+) -> HttpResponse:
+    """Return the page with a script in front that makes it a preview, and a policy that holds without it.
+
+    Nothing can be sent from it and no socket be opened, whatever its scripts do, and this server's own pages
+    alone may frame it. It sets no cookies: those of the participant's page are of nobody.
+    """
+    response.content = response.content.replace(
+        b"<head>", b"<head>\n" + _front(standing, step, look).encode(), 1
+    )
+    response.cookies.clear()
+    response.xframe_options_exempt = False  # type: ignore[attr-defined]
+    response["X-Frame-Options"] = "SAMEORIGIN"
+    policy = {
+        **getattr(response, "_csp_replace", {}),
+        "frame-ancestors": [SELF],
+        "form-action": [NONE],
+        "connect-src": [NONE],
+    }
+    return with_policy(request, response, policy)
+
+
+def _front(standing: Standing, step: str, look: Look) -> str:
+    """Return the elements in front of all others."""
+    study = standing.study
+    names = [one.name for one in protocols.get(study.protocol).steps]
+    following = [name for name in names[names.index(step) + 1 :] if _is_asked(name, standing)]
+    talk = chat_sample()
+    told = {
+        "step": step,
+        "focus": look.focus,
+        "still": look.still,
+        "root": get_script_prefix(),
+        "next": look.address(study.key, following[0]) if following else "",
+        "done": look.address(study.key, "done", outcome="OUTCOME"),
+        "talk": talk,
+        "least": study.values.chat.min_exchanges,
+    }
+    return format_html(
+        '<meta name="confab-preview" content="{}">\n'
+        '<link rel="stylesheet" href="{}">\n'
+        '<script type="module" src="{}"></script>',
+        json.dumps(told),
+        static("participant/preview.css"),
+        static("participant/preview.js"),
+    )
+
+
+def _is_asked(name: str, standing: Standing) -> bool:
+    """Tell whether the study has the step at all."""
+    return name != "questions" or bool(standing.version.values.questions)
+
+
+def _request(request: HttpRequest, look: Look) -> HttpRequest:
+    """Return a request of somebody who has never been here."""
+    inner = HttpRequest()
+    inner.method = "GET"
+    inner.META = {name: value for name, value in request.META.items() if name != "HTTP_COOKIE"}
+    inner.META["QUERY_STRING"] = ""
+    inner.GET = QueryDict("")
+    inner.COOKIES = {"theme": look.theme} if look.theme else {}
+    inner.session = SessionStore()
+    inner.user = AnonymousUser()
+    return inner

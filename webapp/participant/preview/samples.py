@@ -1,0 +1,99 @@
+"""What people chat about and judge in a preview, where the study has nothing of its own yet."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation, Turn
+from webapp.studies.drawing import StudyDraw
+from webapp.studies.items import item_add
+from webapp.studies.models import Item, Study
+
+_MOST = 40  # of items and conversations: more are not looked at in a preview
+
+
+def chat_sample() -> list[str]:
+    """Return a short chat, the person's lines and the chatbot's in turn."""
+    return [
+        _("Hello! Any idea what I could cook with leftover rice?"),
+        _("Fried rice is quick. Do you have eggs or a few vegetables at home?"),
+        _("Two eggs and half a leek."),
+        _(
+            "That is plenty. Fry the leek first, push it aside, scramble the eggs, then add the rice."
+        ),
+        _("Does cold rice work?"),
+        _("Even better, because its grains do not stick. Break up the lumps with your fingers."),
+    ]
+
+
+def turns_add(conversation: Conversation, *, least: int) -> None:
+    """Give the chat the sample's turns, and count so many exchanges that it can be rated.
+
+    Args:
+        least: exchanges that are needed for a rating.
+    """
+    speakers = [Turn.Speaker.HUMAN, Turn.Speaker.BOT]
+    Turn.objects.bulk_create(
+        Turn(conversation=conversation, index=i, speaker=speakers[i % 2], text=text)
+        for i, text in enumerate(chat_sample())
+    )
+    conversation.n_exchanges = max(least, len(chat_sample()) // 2)
+    conversation.save(update_fields=["n_exchanges"])
+
+
+def bot_sample() -> BotVersion:
+    """Return a bot to chat with, which no page names; the study's own need not be loaded or even be here."""
+    name = uuid.uuid4().hex
+    return BotVersion.objects.create(key=name, bot_id=name, title="", kind="", version="")
+
+
+def items_ensure(study: Study, n: int) -> None:
+    """Make so many items, if the study has none."""
+    if study.items.exists():
+        return
+    talk = chat_sample()
+    for number in range(min(n, _MOST)):
+        item_add(
+            study=study,
+            key=f"{uuid.uuid4().hex}-{number}",
+            context=talk[:3],
+            responses=[{"model": "a", "text": talk[3]}],
+            reference=talk[5],
+        )
+
+
+def conversations_ensure(study: Study, n: int) -> None:
+    """Make so many completed conversations, if the study has none."""
+    if study.conversations.filter(state=Conversation.State.COMPLETED).exists():
+        return
+    bot = bot_sample()
+    for _number in range(min(n, _MOST)):
+        chat = Conversation.objects.create(
+            source=Conversation.Source.CHAT,
+            state=Conversation.State.COMPLETED,
+            study=study,
+            bot=bot,
+        )
+        turns_add(chat, least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewDraw(StudyDraw):
+    """Draws without counting: any bot, the first items and conversations, and samples where there are none."""
+
+    def bots(self, n: int = 1) -> list[str]:
+        return [f"preview-{number}" for number in range(n)]
+
+    def conversations(self, n: int = 1) -> list[str]:
+        conversations_ensure(self.study, n)
+        found = self.study.conversations.filter(state=Conversation.State.COMPLETED)
+        return [str(pk) for pk in found.order_by("pk").values_list("pk", flat=True)[:n]]
+
+    def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
+        items_ensure(self.study, n)
+        found = Item.objects.filter(study=self.study).order_by("pk")
+        return [str(pk) for pk in found.values_list("pk", flat=True)[: min(n, _MOST)]]

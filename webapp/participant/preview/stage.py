@@ -1,0 +1,96 @@
+"""Somebody who has come to a step of a study, made to be taken back at once.
+
+Whoever calls this is inside a transaction that is rolled back. It makes rows as they would be and leaves out
+what services do for real people: nothing is frozen, counted, published or asked of a bot.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from django.utils import timezone
+
+from webapp.conversations.models import Conversation
+from webapp.participant.preview.samples import PreviewDraw, bot_sample, turns_add
+from webapp.participant.steps.base import Standing, standing_of
+from webapp.studies.models import Outcome, Participant, QuestionAnswers, Study, Task
+from webapp.studies.protocols.base import protocols
+from webapp.studies.services import slots_add
+
+_TASK_STATES = {
+    Outcome.RATED: Task.State.COMPLETED,
+    Outcome.BOT_FAILED: Task.State.COMPLETED,
+    Outcome.WITHDRAWN: Task.State.WITHDRAWN,
+}
+_CHAT_STATES = {
+    Outcome.RATED: Conversation.State.COMPLETED,
+    Outcome.BOT_FAILED: Conversation.State.FAILED,
+    Outcome.WITHDRAWN: Conversation.State.WITHDRAWN,
+}
+# What a platform's link brings along; none of it is of anybody.
+_BROUGHT = {
+    "prolific": {"PROLIFIC_PID": "preview", "STUDY_ID": "preview", "SESSION_ID": "preview"},
+    "mturk": {
+        "workerId": "preview",
+        "assignmentId": "preview",
+        "hitId": "preview",
+        "turkSubmitTo": "https://workersandbox.mturk.com",
+    },
+}
+
+
+def standing_staged(study: Study, step: str, outcome: Outcome) -> Standing:
+    """Return the standing of a new person who has come to this step of the study's newest version.
+
+    Args:
+        step: one after consent and instructions.
+        outcome: how the task has ended, where the step is `done`.
+    """
+    platform = study.values.recruitment.platform
+    participant = Participant.objects.create(
+        study=study,
+        platform=platform if platform in _BROUGHT else "",
+        recruitment=_BROUGHT.get(platform, {}),
+        consented_at=timezone.now(),
+    )
+    task = _task(study, participant)
+    for slot in task.slots.exclude(bot_id=""):
+        chat = Conversation.objects.create(
+            source=Conversation.Source.CHAT,
+            bot=bot_sample(),
+            study=study,
+            participant=participant,
+            slot=slot,
+        )
+        turns_add(chat, least=study.values.chat.min_exchanges)
+    if step != "questions":
+        QuestionAnswers.objects.create(participant=participant, version=task.version, answers={})
+    if step == "done":
+        _end(task, outcome)
+    return standing_of(task)
+
+
+def _task(study: Study, participant: Participant) -> Task:
+    plan = protocols.get(study.protocol).next_task(
+        PreviewDraw(study, participant, study.values, available=())
+    )
+    task = Task.objects.create(
+        participant=participant,
+        version=study.version,
+        kind=plan.kind,
+        payload=dict(plan.payload),
+        submission=participant.submission,
+    )
+    slots_add(task=task, plan=plan)
+    return task
+
+
+def _end(task: Task, outcome: Outcome) -> None:
+    task.state = _TASK_STATES.get(outcome, Task.State.ENDED)
+    task.outcome, task.ended_at = outcome, timezone.now()
+    if outcome != Outcome.WITHDRAWN:
+        # Drawn, as real ones are: two previews at once must not wait for each other.
+        task.completion_code = f"AB{secrets.randbelow(10**6):06d}"
+    task.save()
+    state = _CHAT_STATES.get(outcome, Conversation.State.ENDED)
+    Conversation.objects.filter(slot__task=task).update(state=state)

@@ -1,0 +1,87 @@
+// In front of a participant's page that is only looked at: nothing is sent, kept or followed outside, the
+// focus stays where the researcher writes, and a chat talks to itself. The policy of the page forbids
+// forms and connections besides.
+
+import { SampleSocket } from "./preview_socket.js";
+
+const told = JSON.parse(document.querySelector("meta[name=confab-preview]").content);
+const isFramed = window.parent !== window;
+
+SampleSocket.told = told;
+window.WebSocket = SampleSocket;
+
+// Nothing that is typed here stays in the browser, and no step in here is one of the browser's Back button.
+Storage.prototype.setItem = () => {};
+History.prototype.pushState = () => {};
+
+// A page that is shown beside a form must not take the focus from it; one that is used may move it.
+let isUsed = !isFramed;
+for (const kind of ["pointerdown", "keydown"]) {
+  addEventListener(kind, (event) => { isUsed ||= event.isTrusted; }, { capture: true });
+}
+const focus = HTMLElement.prototype.focus;
+HTMLElement.prototype.focus = function focusIfUsed(options) {
+  if (isUsed) focus.call(this, options);
+};
+
+const go = (address) => location.replace(address);
+const isPreview = (address) =>
+  address.origin === location.origin && address.pathname.startsWith(`${told.root}preview/`);
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || link.getAttribute("href").startsWith("#")) return;
+  event.preventDefault();
+  if (isPreview(new URL(link.href))) go(link.href);
+});
+
+const ENDS = { finish: "bot_failed", withdraw: "withdrawn", decline: "no_consent" };
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.method === "dialog") return;
+  event.preventDefault();
+  const way = new URL(form.action).pathname.split("/").at(-2);
+  const next = ENDS[way] ? told.done.replace("OUTCOME", ENDS[way]) : told.next;
+  if (next) go(next);
+});
+
+// What is edited beside it: a value marked by `data-field`, or a question by its key.
+function found(name) {
+  const value = CSS.escape(name);
+  return (
+    document.querySelector(`[data-field~="${value}"]`) ??
+    document.getElementById(`q-${name}`) ??
+    document.querySelector(`[name="${value}"], [name="question_${value}"]`)?.closest("fieldset, .field")
+  );
+}
+
+function outline(name) {
+  document.querySelector(".preview-edited")?.classList.remove("preview-edited");
+  const element = name && found(name);
+  if (!element) return;
+  element.closest("details")?.setAttribute("open", "");
+  const section = element.closest("#about, #how");
+  if (section?.hidden) show(section.id);
+  element.classList.add("preview-edited");
+  // Not by scrollIntoView, which would move the page around the frame too.
+  const box = element.getBoundingClientRect();
+  const top = Math.max(0, scrollY + box.top - Math.max(16, (innerHeight - box.height) / 2));
+  scrollTo(0, top);
+}
+
+// The first page shows one of its two halves; it listens to this.
+function show(half) {
+  dispatchEvent(new PopStateEvent("popstate", { state: { step: half } }));
+}
+
+addEventListener("message", ({ origin, data }) => {
+  if (origin === location.origin && typeof data?.focus === "string") outline(data.focus);
+});
+
+addEventListener("DOMContentLoaded", () => {
+  document.documentElement.classList.add("preview");
+  document.getElementById("auto")?.remove(); // nobody is sent away
+  for (const link of document.querySelectorAll("a[target]")) link.removeAttribute("target");
+  if (told.step === "instructions" && document.getElementById("how")) show("how");
+  outline(told.focus);
+});

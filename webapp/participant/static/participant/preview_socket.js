@@ -1,0 +1,80 @@
+// A chat's socket in a preview: speaks the frames of the real one, from a short sample, and sends nothing.
+
+const PIECE_MS = 90;
+const THINKING_MS = 900;
+
+export class SampleSocket extends EventTarget {
+  static CONNECTING = 0;
+  static OPEN = 1;
+  static CLOSED = 3;
+  static told = { talk: [], least: 1, still: true };
+
+  constructor() {
+    super();
+    this.readyState = SampleSocket.CONNECTING;
+    this.turns = [];
+    setTimeout(() => this.begin(), 0);
+  }
+
+  get told() {
+    return SampleSocket.told;
+  }
+
+  begin() {
+    this.readyState = SampleSocket.OPEN;
+    this.dispatchEvent(new Event("open"));
+    const { talk, still } = this.told;
+    const nShown = still ? talk.length : talk.length - 1;
+    this.turns = talk.slice(0, nShown).map((text, turn) => ({
+      turn,
+      speaker: turn % 2 ? "bot" : "human",
+      text,
+      vote: 0,
+    }));
+    const pending = nShown % 2 ? { turn: nShown } : null;
+    this.tell({ type: "history", turns: this.turns, can_rate: this.canRate, pending });
+    if (pending) this.answer();
+  }
+
+  get canRate() {
+    return this.turns.filter(({ speaker }) => speaker === "bot").length >= this.told.least;
+  }
+
+  send(text) {
+    const frame = JSON.parse(text);
+    if (frame.type === "vote") this.tell(frame);
+    if (frame.type !== "message") return;
+    const turn = this.turns.length;
+    this.turns.push({ turn, speaker: "human", text: frame.text, vote: 0 });
+    this.tell({ type: "turn", turn, speaker: "human", text: frame.text, client_id: frame.client_id });
+    this.answer();
+  }
+
+  // The next reply of the sample comes word by word, as from a chatbot.
+  answer() {
+    const turn = this.turns.length;
+    const replies = this.told.talk.filter((_, i) => i % 2);
+    const text = replies[Math.floor(turn / 2) % replies.length];
+    this.turns.push({ turn, speaker: "bot", text, vote: 0 });
+    const pieces = text.match(/\S+\s*/gu) ?? [text];
+    let offset = 0;
+    pieces.forEach((piece, i) => {
+      const at = offset;
+      setTimeout(() => this.tell({ type: "token", turn, offset: at, text: piece }), THINKING_MS + i * PIECE_MS);
+      offset += [...piece].length;
+    });
+    setTimeout(
+      () => this.tell({ type: "reply", turn, speaker: "bot", text, can_rate: this.canRate }),
+      THINKING_MS + pieces.length * PIECE_MS,
+    );
+  }
+
+  tell(frame) {
+    if (this.readyState !== SampleSocket.OPEN) return;
+    this.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(frame) }));
+  }
+
+  close() {
+    this.readyState = SampleSocket.CLOSED;
+  }
+}
