@@ -314,9 +314,7 @@ def start_confab(
     server = ConfabServer(data_dir=tmp_path, env=env, port=free_port())
     try:
         if with_demo:
-            server.shell(
-                "from webapp.studies.services import demo_study_ensure; demo_study_ensure()"
-            )
+            server.shell("from webapp.studies.demo import demo_study_ensure; demo_study_ensure()")
         if with_processes:
             server.start_bot_host()
             server.start_web()

@@ -104,7 +104,7 @@ def test_a_production_web_process_loads_nothing_heavy(production: dict[str, str]
 import webapp.asgi
 from django.contrib.auth import get_user_model
 from django.test import Client
-from webapp.studies.services import demo_study_ensure
+from webapp.studies.demo import demo_study_ensure
 from webapp.bots.selectors import bot_entry_list
 
 demo_study_ensure()

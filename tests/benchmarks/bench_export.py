@@ -49,7 +49,7 @@ def make(n_ratings: int) -> None:
     now = timezone.now()
     for start in range(0, n_ratings, 5000):
         numbers = range(start, min(start + 5000, n_ratings))
-        people = [Participant(study=study, platform="import", external_id=f"w{n}") for n in numbers]
+        people = [Participant(study=study, platform="import") for _n in numbers]
         conversations = [
             Conversation(
                 source="import",

@@ -48,7 +48,7 @@ def make(key: str, n_ratings: int) -> Any:
     keys = [dimension.key for dimension in study.rubric.dimensions.all()]
     draw, now = random.Random(0), timezone.now()
     people = Participant.objects.bulk_create(
-        Participant(study=study, platform="import", external_id=f"w{n}") for n in range(N_RATERS)
+        Participant(study=study, platform="import") for _n in range(N_RATERS)
     )
     chats = Conversation.objects.bulk_create(
         Conversation(

@@ -36,7 +36,7 @@ def make(key: str, n_ratings: int) -> None:
     draw, now = random.Random(0), timezone.now()
     for start in range(0, n_ratings, 5000):
         numbers = range(start, min(start + 5000, n_ratings))
-        people = [Participant(study=study, platform="import", external_id=f"w{n}") for n in numbers]
+        people = [Participant(study=study, platform="import") for _n in numbers]
         chats = [
             Conversation(
                 source="import",

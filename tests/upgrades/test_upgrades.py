@@ -17,6 +17,8 @@ from tests.conftest import ROOT
 from tests.databases import own_database
 
 RELEASES = sorted(path.parent for path in Path(__file__).parent.glob("*/facts.json"))
+# The code that Prolific's people were shown, where there was one of ours that nobody saw.
+SAYS_MORE = {"collects.chat_ratings.csv": ("MTurk Code",)}
 
 
 @pytest.fixture
@@ -64,7 +66,8 @@ def test_an_upgrade_loses_nothing(
         before
     )
     for name, rows in before.items():
-        assert columns_of(rows_of(tables / name), rows[0]) == rows, name
+        same = [column for column in rows[0] if column not in SAYS_MORE.get(name, ())]
+        assert columns_of(rows_of(tables / name), same) == columns_of(rows, same), name
     facts = json.loads((kept / "facts.json").read_text())
     for what, fact in facts.items():
         assert found["facts"][what] == fact, what

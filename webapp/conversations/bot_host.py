@@ -28,8 +28,8 @@ from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
 from webapp.conversations import events, frames, heartbeats, selectors, services, trials
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
+from webapp.studies.demo import DEMO_PAPER_KEY
 from webapp.studies.models import Study
-from webapp.studies.services import DEMO_PAPER_KEY
 
 logger = logging.getLogger(__name__)
 

@@ -33,10 +33,11 @@ def participant_known(
 
 def participant_of_form(study: Study, recruitment: Recruitment) -> Participant | None:
     """Return whom the platform's id or an earlier arrival of the same form has made; None if nobody."""
-    participants = Participant.objects.filter(study=study)
+    participants = Participant.objects.filter(study=study).select_related("platform_ids")
     if recruitment.external_id:
         return participants.filter(
-            platform=recruitment.platform, external_id=recruitment.external_id
+            platform_ids__platform=recruitment.platform,
+            platform_ids__external_id=recruitment.external_id,
         ).first()
     if recruitment.nonce:
         return participants.filter(entry_nonce=recruitment.nonce).first()

@@ -21,7 +21,7 @@ class RatingAdmin(ReadOnly, admin.ModelAdmin):
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
         """Search also by the participant's id on a platform, for those who may see it."""
-        return private_search(request, self.search_fields, "participant__external_id")
+        return private_search(request, self.search_fields, "participant__platform_ids__external_id")
 
     @admin.display(description=_("study"))
     def study(self, rating: Rating) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery, UUIDField
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
@@ -16,7 +16,7 @@ from webapp.conversations.models import Conversation
 from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension as Question
-from webapp.studies.models import Outcome, Participant, Rubric, Study
+from webapp.studies.models import Outcome, Participant, PlatformIds, Rubric, Study
 from webapp.studies.selectors import judges_items
 
 
@@ -25,13 +25,14 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
 
     Of somebody who rates an imported conversation twice, the second rating knows the name alone.
     """
-    by_name = Participant.objects.filter(
+    by_name = PlatformIds.objects.filter(
         ~Q(external_id=""),
         platform="import",
         study=OuterRef("conversation__study"),
         external_id=OuterRef("rater"),
     )
-    return ratings.annotate(person=Coalesce("participant_id", Subquery(by_name.values("pk")[:1])))
+    named = Subquery(by_name.values("participant")[:1], output_field=UUIDField())
+    return ratings.annotate(person=Coalesce("participant_id", named))
 
 
 def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:

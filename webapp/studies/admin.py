@@ -31,6 +31,7 @@ from webapp.studies.models import (
     Study,
     Task,
 )
+from webapp.studies.outcomes import ending_of, tasks_with_endings
 from webapp.studies.questions import questions_text
 from webapp.studies.selectors import rubric_is_fixed
 from webapp.studies.services import rubric_new_version, study_copy
@@ -291,8 +292,8 @@ class ParticipantAdmin(ReadOnly, admin.ModelAdmin):
     right_to_view = Right.PRIVATE
     list_display = ("id", "study", "platform", "external_id", "is_synthetic", "consented_at")
     list_filter = ("study", "platform", "is_synthetic")
-    list_select_related = ("study",)
-    search_fields = ("id", "external_id")
+    list_select_related = ("study", "platform_ids")
+    search_fields = ("id", "platform_ids__external_id")
     readonly_fields = (
         "id",
         "study",
@@ -369,12 +370,11 @@ class TaskAdmin(ReadOnly, admin.ModelAdmin):
         "bots",
         "state",
         "outcome",
-        "completion_code",
+        "code_shown",
         "ended_at",
         "created_at",
     )
     list_filter = ("state", "outcome", "participant__study", "kind", "slots__bot_id")
-    list_select_related = ("participant__study",)
     search_fields = ("completion_code", "participant__id", "slots__bot_id")
     fields = readonly_fields = (
         "participant",
@@ -383,7 +383,7 @@ class TaskAdmin(ReadOnly, admin.ModelAdmin):
         "drawn_by",
         "state",
         "outcome",
-        "completion_code",
+        "code_shown",
         "ended_at",
         "created_at",
     )
@@ -391,11 +391,17 @@ class TaskAdmin(ReadOnly, admin.ModelAdmin):
     inlines = (SlotInline,)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        return super().get_queryset(request).prefetch_related("slots")
+        return tasks_with_endings(super().get_queryset(request)).prefetch_related("slots")
 
     def get_search_fields(self, request: HttpRequest) -> list[str]:
         """Search also by the participant's id on a platform, for those who may see it."""
-        return private_search(request, self.search_fields, "participant__external_id")
+        return private_search(request, self.search_fields, "participant__platform_ids__external_id")
+
+    @admin.display(description=_("code shown"))
+    def code_shown(self, task: Task) -> str:
+        """Return the code that the person is shown: the platform's own, where it has one."""
+        ending = ending_of(task)
+        return ending.code if ending else ""
 
     @admin.display(description=_("study"), ordering="participant__study")
     def study(self, task: Task) -> Study:

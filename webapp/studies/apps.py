@@ -12,13 +12,18 @@ class StudiesConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.studies.erasure import erasure_kind
-        from webapp.studies.models import QuestionAnswers, Task
+        from webapp.studies.models import PlatformIds, QuestionAnswers, Task
 
         erasure_kind(
             "participants",
-            _("participants, with their ids on recruitment platforms"),
+            _("participants"),
             lambda people: people,
             lock=True,
+        )
+        erasure_kind(
+            "platform_ids",
+            _("ids on recruitment platforms"),
+            lambda people: PlatformIds.objects.filter(participant__in=people),
         )
         erasure_kind(
             "tasks",

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
+from webapp.studies.recruitment_models import PlatformIds as PlatformIds
 from webapp.studies.values import StudyValues, ValuesField
 
 # Scripts agree to nothing, and the raters of imported data were not asked.
@@ -194,9 +195,9 @@ class Participant(TimeStamped):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="participants")
-    platform = models.CharField(max_length=20, blank=True, help_text=_("mturk, prolific, import."))
-    external_id = models.CharField(max_length=200, blank=True)
-    recruitment = models.JSONField(default=dict, blank=True)
+    platform = models.CharField(
+        max_length=20, blank=True, help_text=_("mturk, prolific, panel, links, import.")
+    )
     entry_nonce = models.CharField(
         max_length=32, blank=True, editable=False, help_text=_("Of the entry form they came by.")
     )
@@ -214,11 +215,6 @@ class Participant(TimeStamped):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["study", "platform", "external_id"],
-                condition=~Q(external_id=""),
-                name="participant_external_id_unique",
-            ),
             # However often one form is sent, one person has come.
             models.UniqueConstraint(
                 fields=["study", "entry_nonce"],
@@ -231,9 +227,20 @@ class Participant(TimeStamped):
         return str(self.id)
 
     @property
+    def external_id(self) -> str:
+        """What the platform that sent them calls them; empty where it gave no id."""
+        return self.platform_ids.external_id if hasattr(self, "platform_ids") else ""
+
+    @property
+    def recruitment(self) -> dict[str, str]:
+        """The parameters of the newest link they came by."""
+        return self.platform_ids.parameters if hasattr(self, "platform_ids") else {}
+
+    @property
     def submission(self) -> str:
-        """What the platform calls this visit: known to it and to this person alone."""
-        return self.recruitment.get("SESSION_ID") or self.recruitment.get("assignmentId") or ""
+        """What the platform calls the newest visit: known to it and to this person alone."""
+        names = ("SESSION_ID", "assignmentId", self.study.values.recruitment.session_parameter)
+        return next((self.recruitment[name] for name in names if self.recruitment.get(name)), "")
 
 
 class QuestionAnswers(models.Model):

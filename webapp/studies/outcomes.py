@@ -32,9 +32,13 @@ class Ending:
     ended_at: datetime | None
 
 
+ENDING_READS = ("participant__study__version", "participant__platform_ids", "version")
+"""What `ending_of` reads besides the task."""
+
+
 def tasks_with_endings(tasks: QuerySet[Task]) -> QuerySet[Task]:
     """Return the tasks with all that `ending_of` reads, in the same query."""
-    return tasks.select_related("participant__study__version", "version")
+    return tasks.select_related(*ENDING_READS)
 
 
 def ending_of(task: Task) -> Ending | None:

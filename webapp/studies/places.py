@@ -36,8 +36,8 @@ def same_person(participant: Participant) -> QuerySet[Participant]:
         return Participant.objects.filter(pk=participant.pk)
     return Participant.objects.filter(
         study__in=group,
-        platform=participant.platform,
-        external_id=participant.external_id,
+        platform_ids__platform=participant.platform,
+        platform_ids__external_id=participant.external_id,
         is_synthetic=participant.is_synthetic,
     )
 

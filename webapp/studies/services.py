@@ -22,6 +22,7 @@ from webapp.studies.models import (
     Dimension,
     Outcome,
     Participant,
+    PlatformIds,
     QuestionAnswers,
     Rubric,
     Slot,
@@ -175,54 +176,6 @@ def bot_columns_store(*, study: Study, columns: BotColumns) -> None:
     study.save(update_fields=["bot_columns", "updated_at"])
 
 
-_DEMO_BOTS = ["eliza", "retrieval", "parrot", "generic"]
-_DEMO_TALKER = "smollm2"
-
-
-def demo_study_ensure() -> Study:
-    """Make the study `demo` of the bots that every installation has, and of the pretrained talker if it is here.
-
-    A study that is there already stays as it is, whatever has been installed since.
-    """
-    study = Study.objects.filter(key="demo").first()
-    return study or study_create(
-        key="demo",
-        name="Demo: bots to compare",
-        title="Chat with a chatbot",
-        bots=_DEMO_BOTS + bot_available_ids([_DEMO_TALKER]),
-        state=Study.State.COLLECTING,
-        min_exchanges=3,
-        max_exchanges=15,
-        organisation="whoever installed Confab here",
-    )
-
-
-DEMO_PAPER_KEY = "demo-paper"
-_PAPER_BOTS = [f"{model}{ei}-demo" for model in ("hred", "vhred", "vhcr") for ei in ("", "-ei")]
-
-
-def demo_paper_study_ensure() -> Study:
-    """Make the study `demo-paper`: three architectures, each plain and with EI, as in the main paper.
-
-    A draft while none of its bots is here; it begins to collect when the first of them is. Whoever has
-    changed its state since finds it as they left it.
-    """
-    study = Study.objects.filter(key=DEMO_PAPER_KEY).first() or study_create(
-        key=DEMO_PAPER_KEY,
-        name="Demo: the paper's models, plain and with EI",
-        title="Chat with a chatbot",
-        bots=_PAPER_BOTS,
-        min_exchanges=3,
-        max_exchanges=15,
-        organisation="whoever installed Confab here",
-    )
-    if study.state == Study.State.DRAFT and bot_available_ids(study.bots):
-        # With those that are here: an edit would be refused for the others.
-        study.state = Study.State.COLLECTING
-        study.save(update_fields=["state", "updated_at"])
-    return study
-
-
 def participant_enter(
     *,
     study: Study,
@@ -237,23 +190,74 @@ def participant_enter(
     Args:
         entry_nonce: that of the form that was sent; a form sent again leads to the same participant.
     """
-    fields = {"recruitment": recruitment or {}, "is_synthetic": is_synthetic}
+    known_by: dict[str, str] = {}
     if external_id:
-        known_by = {"platform": platform, "external_id": external_id}
-        fields["entry_nonce"] = entry_nonce
+        known_by = {"platform_ids__platform": platform, "platform_ids__external_id": external_id}
     elif entry_nonce:
         known_by = {"entry_nonce": entry_nonce}
-        fields["platform"] = platform
-    else:
-        return Participant.objects.create(study=study, platform=platform, **fields)
-    participant, _created = Participant.objects.get_or_create(
-        study=study, **known_by, defaults=fields
-    )
-    if not _created and recruitment and participant.recruitment != recruitment:
+    known = Participant.objects.filter(study=study, **known_by).select_related("platform_ids")
+    participant = known.first() if known_by else None
+    if participant is None:
+        try:
+            with transaction.atomic():
+                return _participant_create(
+                    study, platform, external_id, recruitment or {}, entry_nonce, is_synthetic
+                )
+        except IntegrityError:
+            participant = known.get()  # the same person was faster in another request
+    if recruitment and participant.recruitment != recruitment:
         # The same worker came by another assignment: its parameters are what pays them now.
-        participant.recruitment = recruitment
-        participant.save(update_fields=["recruitment", "updated_at"])
+        PlatformIds.objects.filter(participant=participant).update(parameters=recruitment)
+        participant.refresh_from_db()
     return participant
+
+
+def _participant_create(
+    study: Study,
+    platform: str,
+    external_id: str,
+    parameters: dict[str, str],
+    entry_nonce: str,
+    is_synthetic: bool,
+) -> Participant:
+    participant = Participant.objects.create(
+        study=study, platform=platform, entry_nonce=entry_nonce, is_synthetic=is_synthetic
+    )
+    if external_id or parameters:
+        PlatformIds.objects.create(
+            participant=participant,
+            study=study,
+            platform=platform,
+            external_id=external_id,
+            parameters=parameters,
+        )
+    return participant
+
+
+def participants_named(
+    *, study: Study, platform: str, names: Collection[str]
+) -> dict[str, uuid.UUID]:
+    """Return the participants that a platform, or a file, calls by these names; those missing are made."""
+    rows = PlatformIds.objects.filter(study=study, platform=platform, external_id__in=names)
+    there: dict[str, uuid.UUID] = dict(rows.values_list("external_id", "participant"))
+    missing = sorted(set(names) - set(there))
+    if not missing:
+        return there
+    with transaction.atomic():
+        people = [Participant(study=study, platform=platform) for _name in missing]
+        Participant.objects.bulk_create(people)
+        PlatformIds.objects.bulk_create(
+            [
+                PlatformIds(participant=one, study=study, platform=platform, external_id=name)
+                for one, name in zip(people, missing, strict=True)
+            ],
+            ignore_conflicts=True,
+        )
+        found = dict(rows.all().values_list("external_id", "participant"))
+        # Whom another import has made at the same time, by the same name, stays.
+        if twice := {one.pk for one in people} - set(found.values()):
+            Participant.objects.filter(pk__in=twice).delete()
+    return found
 
 
 def consent_record(*, participant: Participant) -> Participant:

@@ -25,8 +25,8 @@ from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
-from webapp.studies.models import AGREED_BY_PEOPLE, Dimension, Participant, Rubric, Study
-from webapp.studies.services import rubric_create, rubric_freeze, study_create
+from webapp.studies.models import AGREED_BY_PEOPLE, Dimension, Rubric, Study
+from webapp.studies.services import participants_named, rubric_create, rubric_freeze, study_create
 from webapp.studies.versions import study_edit
 
 PLATFORM = "import"
@@ -239,14 +239,7 @@ def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUI
     }
     if not names:
         return {}
-    there = Participant.objects.filter(study=study, platform=PLATFORM, external_id__in=names)
-    missing = names - set(there.values_list("external_id", flat=True))
-    Participant.objects.bulk_create(
-        [Participant(study=study, platform=PLATFORM, external_id=name) for name in sorted(missing)],
-        ignore_conflicts=True,
-        batch_size=500,
-    )
-    return dict(there.all().values_list("external_id", "pk"))
+    return participants_named(study=study, platform=PLATFORM, names=names)
 
 
 def _stored_ids(study: Study, records: Collection[Record]) -> dict[str, uuid.UUID]:

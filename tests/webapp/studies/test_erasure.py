@@ -72,6 +72,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
     removed = participants_erase(participants=Participant.objects.filter(pk=person.pk))
     assert removed == {
         "participants": 1,
+        "platform_ids": 1,
         "tasks": 1,
         "question_answers": 1,
         "conversations": 1,

@@ -112,7 +112,7 @@ def test_a_panel_has_a_way_back_for_every_outcome_with_ids_filled_in() -> None:
     who = {"platform": "panel", "external_id": "a b", "recruitment": sent}
     ending = rated(study, **who)
     assert ending.code == "DONE7"
-    assert ending.link == "https://panel.example/rated?p=x%26y&id=a%20b&s=&c=DONE7"
+    assert ending.link == "https://panel.example/rated?p=x%26y&id=a%20b&s=v1&c=DONE7"
     gone = withdrawn(study, **{**who, "external_id": "c"})
     assert (gone.code, gone.link) == ("", "https://panel.example/gone")
 

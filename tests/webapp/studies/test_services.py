@@ -14,6 +14,7 @@ from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.core.errors import Refused
 from webapp.studies import services as studies_services
+from webapp.studies.demo import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Participant, Rubric, Slot, Study, Task
 from webapp.studies.selectors import (
     participant_from_token,
@@ -25,8 +26,6 @@ from webapp.studies.selectors import (
 )
 from webapp.studies.services import (
     consent_record,
-    demo_paper_study_ensure,
-    demo_study_ensure,
     participant_enter,
     rubric_default,
     rubric_new_version,

@@ -63,7 +63,7 @@ def test_a_study_is_made_with_a_rubric_of_the_dimensions_found(tmp_path: Path) -
         "fun": (1, 3),
     }
     assert Participant.objects.count() == 2
-    rating = Rating.objects.get(participant__external_id="bob")
+    rating = Rating.objects.get(participant__platform_ids__external_id="bob")
     assert rating.answers == {"overall": 4, "fun": 3}
     assert rating.conversation.external_id == "d2"
     assert rating.conversation.n_exchanges == 1
@@ -162,7 +162,7 @@ def test_one_transaction_per_batch_whatever_the_number_of_raters(
 ) -> None:
     records = [record(n, {"rater": f"w{n}", "quality": n % 7}) for n in range(400)]
     path = write(tmp_path / "x.jsonl", *records)
-    with django_assert_max_num_queries(60):
+    with django_assert_max_num_queries(70):
         assert import_conversations(path, study_key="k").conversations == 400
 
 

@@ -10,7 +10,8 @@ from django.db.models import Prefetch
 from evaluation.formats.layout2019 import RATING_DIMENSIONS, RATING_HEADER
 from webapp.conversations.models import Turn
 from webapp.ratings.models import Rating
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
+from webapp.studies.outcomes import ENDING_READS, ending_of
 from webapp.transfer.exporters.base import (
     ExportColumn,
     ExportOptions,
@@ -28,7 +29,7 @@ _DESCRIPTIONS = {
     "User Session Key": "Random id of the participant, or the rater's name in imported data.",
     "Comments": "The rater's free comment.",
     "Chat Length": "Exchanges of the conversation.",
-    "MTurk Code": "Completion code of the conversation; only where private ids are asked for.",
+    "MTurk Code": "The code the participant was shown; only where private ids are asked for.",
     "MTurk User ID": "The participant's worker id; only where private ids are asked for.",
     "Study Key": "Key of the study.",
 }
@@ -55,7 +56,11 @@ class ChatRatings:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         ratings = (
             Rating.objects.filter(included(study, options, prefix="conversation__"))
-            .select_related("conversation__bot", "conversation__slot__task", "participant")
+            .select_related(
+                "conversation__bot",
+                *(f"conversation__slot__task__{what}" for what in ENDING_READS),
+                "participant__platform_ids",
+            )
             .prefetch_related(
                 Prefetch(
                     "conversation__turns",
@@ -80,7 +85,13 @@ class ChatRatings:
                 *(rating.answers.get(name) for name in RATING_DIMENSIONS),
                 rating.comment,
                 n_records or None,
-                conversation.task.completion_code if private and conversation.task else "",
+                _code(conversation.task) if private and conversation.task else "",
                 participant.external_id if private and participant else "",
                 study.key,
             ]
+
+
+def _code(task: Task) -> str:
+    """Return the code that the person was shown."""
+    ending = ending_of(task)
+    return ending.code if ending else ""

@@ -75,7 +75,7 @@ class Participants:
         keys = [question.key for question in questions_of_study(study)]
         people = (
             participants_included(study, options)
-            .select_related("study__version")
+            .select_related("study__version", "platform_ids")
             .prefetch_related(Prefetch("tasks", tasks), Prefetch("question_answers", answers))
             .order_by("created_at", "pk")
         )

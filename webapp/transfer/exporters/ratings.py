@@ -56,7 +56,7 @@ _RELATED = (
     "conversation__slot__task",
     "turn__conversation__bot",
     "item",
-    "participant",
+    "participant__platform_ids",
     "task",
     *(
         f"{place}__{what}"

@@ -27,8 +27,8 @@ from chatbots.entries import EntriesError
 from webapp.bots.selectors import bot_available_ids, bots_discover
 from webapp.core.database import database_complaint, database_write_check
 from webapp.core.stopping import GRACE_S, WORKER_S, end_within
+from webapp.studies.demo import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Study
-from webapp.studies.services import demo_paper_study_ensure, demo_study_ensure
 
 
 class Command(BaseCommand):

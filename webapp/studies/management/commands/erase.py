@@ -35,7 +35,9 @@ class Command(ConfabCommand):
             found = Participant.objects.filter(study=study, pk=options["participant"])
         else:
             asked = f"whom a platform calls {options['external_id']!r}"
-            found = Participant.objects.filter(study=study, external_id=options["external_id"])
+            found = Participant.objects.filter(
+                study=study, platform_ids__external_id=options["external_id"]
+            )
         if not found.exists():
             raise LookupError(f"study {study.key!r} has no participant {asked}")
         return {"removed": participants_erase(participants=found)}

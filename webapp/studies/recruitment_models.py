@@ -1,0 +1,38 @@
+"""What is kept of how people came, apart from what they did; a part of `models.py`."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+
+class PlatformIds(models.Model):
+    """What the platform that sent a participant calls them; apart from all they did, for these ids name people."""
+
+    participant = models.OneToOneField(
+        "studies.Participant", on_delete=models.CASCADE, related_name="platform_ids"
+    )
+    # Both are the participant's own, here for the constraint.
+    study = models.ForeignKey(
+        "studies.Study", on_delete=models.CASCADE, related_name="platform_ids"
+    )
+    platform = models.CharField(max_length=20, blank=True)
+    external_id = models.CharField(max_length=200, blank=True)
+    parameters = models.JSONField(
+        default=dict, blank=True, help_text=_("Of the newest link they came by.")
+    )
+
+    class Meta:
+        verbose_name = _("ids on a recruitment platform")
+        verbose_name_plural = _("ids on recruitment platforms")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["study", "platform", "external_id"],
+                condition=~Q(external_id=""),
+                name="platform_ids_unique",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return str(self.participant_id)
