@@ -17,11 +17,15 @@ from webapp.dashboard.views import (
     studies,
     study,
 )
+from webapp.dashboard.views.build import new, step
 
 app_name = "dashboard"
 urlpatterns = [
     path("", studies.studies, name="studies"),
     path("theme/", studies.theme, name="theme"),
+    path("studies/new/", new.study_new, name="study_new"),
+    path("studies/<slug:key>/build/", step.build, name="study_build"),
+    path("studies/<slug:key>/build/<slug:step>/", step.build_step, name="study_build_step"),
     path("studies/<slug:key>/", study.overview, name="study"),
     path("studies/<slug:key>/collect/", collect.collect, name="study_collect"),
     path("studies/<slug:key>/collect/places/", collect.places, name="study_places"),

@@ -83,7 +83,12 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Study, form: Any, change: bool) -> None:
         """Store the study; where people have agreed to it, as a new version."""
-        study_store(study=obj, values=form.values, rubric=form.cleaned_data["rubric"])
+        study_store(
+            study=obj,
+            values=form.values,
+            rubric=form.cleaned_data["rubric"],
+            author=request.user.get_username(),
+        )
 
     fieldsets = (
         (None, {"fields": ("name", "key", "state", "bots", "rubric", "protocol", "rule", "seed")}),

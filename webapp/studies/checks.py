@@ -14,6 +14,8 @@ from webapp.studies.rules.base import rules
 from webapp.studies.values import ChatRules, Quotas, StudyValues
 
 Errors = dict[str, str]
+RESERVED_KEYS = ("new",)
+"""Below `/dashboard/studies/` these are pages."""
 
 
 def study_errors(
@@ -35,6 +37,7 @@ def study_errors(
         **opening_wrong(before, study, values),
         **questions_wrong(study, values),
         **names_wrong(before, study),
+        **key_wrong(before, study),
         **fixed_wrong(before, study, rubric),
     }
 
@@ -206,6 +209,13 @@ def names_wrong(before: Study | None, study: Study) -> Errors:
             known = ", ".join(registry.names())  # type: ignore[attr-defined]
             errors[field] = _("“%(name)s” is none of %(known)s.") % {"name": name, "known": known}
     return errors
+
+
+def key_wrong(before: Study | None, study: Study) -> Errors:
+    """Check that a new study's key is no word of the dashboard's addresses; an import brings its own."""
+    if before is not None or study.is_imported or study.key not in RESERVED_KEYS:
+        return {}
+    return {"key": _("“%(key)s” is taken by a page. Choose another key.") % {"key": study.key}}
 
 
 def fixed_wrong(before: Study | None, study: Study, rubric: Rubric) -> Errors:

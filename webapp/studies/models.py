@@ -95,6 +95,10 @@ class StudyVersion(models.Model):
     values: StudyValues = ValuesField()  # type: ignore[assignment]
     rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="study_versions")
     digest = models.CharField(max_length=32, help_text=_("Of all of the above."))
+    author = models.CharField(
+        max_length=150, blank=True, help_text=_("Who saved it; empty for a program.")
+    )
+    saved_at = models.DateTimeField(null=True, blank=True, editable=False)
     frozen_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

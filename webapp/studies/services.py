@@ -128,7 +128,13 @@ def rubric_freeze(*, rubric_id: int) -> None:
 
 
 def study_create(
-    *, key: str, name: str, bots: Sequence[str], rubric: Rubric | None = None, **fields: Any
+    *,
+    key: str,
+    name: str,
+    bots: Sequence[str],
+    rubric: Rubric | None = None,
+    author: str = "",
+    **fields: Any,
 ) -> Study:
     """Make a study with its first version.
 
@@ -141,7 +147,7 @@ def study_create(
     flat = {field: fields.pop(field) for field in list(fields) if field in NAMES}
     values = values_made({"bots": list(bots)}, flat)
     study = Study(key=key, name=name, **fields)
-    return study_store(study=study, values=values, rubric=rubric or rubric_default())
+    return study_store(study=study, values=values, rubric=rubric or rubric_default(), author=author)
 
 
 def study_copy(*, study: Study) -> Study:

@@ -14,6 +14,7 @@ from django.core.validators import validate_email
 from django.db import models
 from django.db.models.fields.json import KeyTransform
 from pydantic import AfterValidator, Field, model_validator
+from pydantic.fields import FieldInfo
 
 from chatbots.outside import Many, Number, Values
 from webapp.studies.assignment import Assignment
@@ -39,6 +40,7 @@ def _lines(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_lines)]
+"""A text of several lines."""
 
 
 class Texts(Values):
@@ -225,6 +227,11 @@ SECTIONS: dict[str, type[Values]] = {
 SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in kind.model_fields}
 NAMES = ("bots", "questions", *SECTION_OF)
 """Of all values; the first two stand in no section."""
+
+
+def is_of_lines(info: FieldInfo) -> bool:
+    """Tell whether a value is a text of several lines."""
+    return any(getattr(each, "func", None) is _lines for each in info.metadata)
 
 
 def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:

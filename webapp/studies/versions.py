@@ -1,13 +1,15 @@
 """Writes of studies: what people have agreed to is frozen, and an edit of it makes a new version.
 
 A version is frozen by the first person who agrees to it. New tasks carry the study's newest version; who is
-under way stays on theirs, and so the exact texts, rules and questions of everybody are kept.
+under way stays on theirs, and so the exact texts, rules and questions of everybody are kept. A version that
+nobody has agreed to changes in place while one person edits it; another person's save makes the next one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -21,10 +23,51 @@ from webapp.studies.models import Rubric, Study, StudyVersion
 from webapp.studies.values import NAMES, StudyValues, values_nested
 
 
-def study_edit(*, study: Study, rubric: Rubric | None = None, **fields: Any) -> Study:
+class EditedMeanwhile(Exception):
+    """Somebody else has changed the same fields since they were read; `study` is as it is stored now."""
+
+    def __init__(self, study: Study) -> None:
+        super().__init__(f"version {study.version.number} was saved meanwhile")
+        self.study = study
+
+
+def study_revise(
+    *, study: Study, changes: Mapping[str, Any], author: str, seen: str | None = None
+) -> Study:
+    """Change some fields of a study as it is stored now; what others change beside them stays.
+
+    Args:
+        changes: as the fields of `study_edit`.
+        author: the name of who saves.
+        seen: the `state_of` these fields when they were read; None to save whatever has become of them.
+
+    Raises:
+        ValidationError: as `study_edit`.
+        EditedMeanwhile: the fields are not what was seen.
+    """
+    with transaction.atomic():
+        Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
+        # Read once more: while it waited for the row, the version may have changed.
+        current = Study.objects.get(pk=study.pk)
+        if seen is not None and seen != state_of(current, changes):
+            raise EditedMeanwhile(current)
+        return study_edit(study=current, author=author, **changes)
+
+
+def state_of(study: Study, names: Collection[str]) -> str:
+    """Return a digest of some fields of a study, of the model's and of `StudyValues` alike."""
+    flat = study.values.flat()
+    found = {name: flat[name] if name in flat else getattr(study, name) for name in names}
+    return _digest_of({name: str(found[name]) for name in sorted(found)})
+
+
+def study_edit(
+    *, study: Study, rubric: Rubric | None = None, author: str = "", **fields: Any
+) -> Study:
     """Change some fields of a study; what people have agreed to gets a new version.
 
     Args:
+        author: the name of who saves; empty for a program.
         fields: of the model (`state`, `rule`, …) and of `StudyValues`, by their names alone.
 
     Raises:
@@ -34,10 +77,10 @@ def study_edit(*, study: Study, rubric: Rubric | None = None, **fields: Any) -> 
     for name, value in fields.items():
         setattr(study, name, value)
     values = values_made(study.values.flat(), of_values)
-    return study_store(study=study, values=values, rubric=rubric or study.rubric)
+    return study_store(study=study, values=values, rubric=rubric or study.rubric, author=author)
 
 
-def study_store(*, study: Study, values: StudyValues, rubric: Rubric) -> Study:
+def study_store(*, study: Study, values: StudyValues, rubric: Rubric, author: str = "") -> Study:
     """Store a new or changed study with these values. Returns it with its version.
 
     Raises:
@@ -52,7 +95,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric) -> Study:
             raise ValidationError(errors)  # type: ignore[arg-type]
         study.version_id = before.version_id if before else None
         study.save()
-        version = _version(study, values, rubric)
+        version = _version(study, values, rubric, author)
         if study.version_id != version.pk:
             Study.objects.filter(pk=study.pk).update(version=version)
         study.version = version
@@ -95,23 +138,34 @@ def _said(error: Any) -> str:
     return str(raised or error["msg"])
 
 
-def _version(study: Study, values: StudyValues, rubric: Rubric) -> StudyVersion:
+def _version(study: Study, values: StudyValues, rubric: Rubric, author: str) -> StudyVersion:
     """Return the study's version with these values: the one it has, that one changed, or a new one."""
     digest = _digest(values, rubric)
-    fields: dict[str, Any] = {"values": values, "rubric": rubric, "digest": digest}
+    fields: dict[str, Any] = {
+        "values": values,
+        "rubric": rubric,
+        "digest": digest,
+        "author": author,
+        "saved_at": timezone.now(),
+    }
     current = study.version
     if current is not None:
         # Not by the digest, which knows no values that came with a later release.
         if current.values == values and current.rubric_id == rubric.pk:
             return current
-        if StudyVersion.objects.filter(pk=current.pk, frozen_at=None).update(**fields):
+        in_place = StudyVersion.objects.filter(pk=current.pk, frozen_at=None)
+        is_own = author in (current.author, "") or not current.author
+        if is_own and in_place.update(**fields):
             return StudyVersion.objects.select_related("rubric").get(pk=current.pk)
     number = current.number + 1 if current else 1
     return StudyVersion.objects.create(study=study, number=number, **fields)
 
 
 def _digest(values: StudyValues, rubric: Rubric) -> str:
-    said = {"values": values.to_json(), "rubric": str(rubric)}
+    return _digest_of({"values": values.to_json(), "rubric": str(rubric)})
+
+
+def _digest_of(said: dict[str, Any]) -> str:
     text = json.dumps(said, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

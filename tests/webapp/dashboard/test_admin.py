@@ -28,10 +28,10 @@ def chief(db: Any) -> Client:
 
 def test_a_study_is_made_with_ticked_bots_and_the_usual_questions(chief: Client) -> None:
     address = reverse("admin:studies_study_add")
-    data = {**form_of(chief, address), "name": "New", "key": "new", "bots": ["parrot", "eliza"]}
+    data = {**form_of(chief, address), "name": "New", "key": "newer", "bots": ["parrot", "eliza"]}
     answer = chief.post(address, data)
     assert answer.status_code == 302, answer.context["adminform"].form.errors
-    study = Study.objects.get(key="new")
+    study = Study.objects.get(key="newer")
     assert set(study.bots) == {"eliza", "parrot"}
     assert study.rubric.dimensions.count() == 5
 

@@ -21,8 +21,10 @@ from webapp.transfer.exporters.base import exporter_list
 pytestmark = pytest.mark.django_db
 
 # Beside reading. An address that is not named here is read by all who may read, and takes no POST.
-TO_GET = {"imports": {Right.RUN}}
+TO_GET = {"study_new": {Right.ADMINISTER}, "imports": {Right.RUN}}
 TO_POST = {
+    "study_new": {Right.ADMINISTER},
+    "study_build_step": {Right.ADMINISTER},
     "theme": set(),
     "study_export": set(),
     "study_report": set(),
@@ -41,6 +43,7 @@ TO_POST = {
 VALUES = {
     "key": "no-such-study",
     "part": "models",
+    "step": "bots",
     "figure": "best-worst",
     "column": "words_user",
     "group": 0,

@@ -1,0 +1,105 @@
+"""The contract of a step of the builder, and what steps are told of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from django.http import HttpRequest
+
+from webapp.bots.selectors import BotEntry, bot_entry_list
+from webapp.conversations.selectors import heartbeat_bots
+from webapp.dashboard.bot_states import BotState, bot_state
+from webapp.dashboard.build.fields import SettingsForm
+from webapp.studies.models import Dimension, Study
+from webapp.studies.protocols.base import StudyProtocol, protocols
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """How far a step is, in a few words; `tone` is "good", "warn" or empty."""
+
+    words: str
+    tone: str = ""
+
+
+@dataclass
+class Plan:
+    """A study as the builder sees it; each fact is read once, and only where it is asked for."""
+
+    study: Study
+    findings: list[Any] | None = None
+
+    @cached_property
+    def protocol(self) -> StudyProtocol | None:
+        """The study's protocol; None while its plug-in is away."""
+        return protocols.get(self.study.protocol) if self.study.protocol in protocols else None
+
+    @property
+    def gives(self) -> str:
+        """What people are given."""
+        return self.protocol.gives if self.protocol else "bots"
+
+    @cached_property
+    def entries(self) -> dict[str, BotEntry]:
+        """Every bot that is registered here, by its id."""
+        return {entry.id: entry for entry in bot_entry_list()}
+
+    @cached_property
+    def states(self) -> dict[str, BotState]:
+        """Their states in words."""
+        reports = heartbeat_bots()
+        return {bot_id: bot_state(entry, reports) for bot_id, entry in self.entries.items()}
+
+    @cached_property
+    def not_offered(self) -> list[str]:
+        """Those of the study's bots that nobody would be given now."""
+        return [
+            bot_id
+            for bot_id in self.study.bots
+            if bot_id not in self.states or not self.states[bot_id].is_offered
+        ]
+
+    @cached_property
+    def n_items(self) -> int:
+        """How many items the study has."""
+        return self.study.items.count()
+
+    @cached_property
+    def dimensions(self) -> list[Dimension]:
+        """The scale questions that are asked after the task."""
+        return list(self.study.rubric.dimensions.all())
+
+
+class BuildStep:
+    """One step of the builder. Made by a class in a module of its own and listed in `steps.py`.
+
+    Attributes:
+        name: in its address.
+        title: in the row of steps.
+        heading: of its form, as a question to the researcher.
+        template: of its form, below `dashboard/build/`.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[Any]
+    heading: ClassVar[Any]
+    template: ClassVar[str] = "settings.html"
+
+    def title_in(self, plan: Plan) -> str:
+        """Return what the step is called in this study."""
+        return str(self.title)
+
+    def state(self, plan: Plan) -> StepState:
+        """Return how far it is."""
+        raise NotImplementedError
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm | None:
+        """Return the form of its fields, by their names in `StudyValues` or in the study's row; None without."""
+        return None
+
+    def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
+        """Return what else its template shows."""
+        return {}

@@ -1,0 +1,119 @@
+"""The step that says what people are given: the bots they talk to, or what they judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from webapp.bots.selectors import BotEntry
+from webapp.core.rights import Right, may
+from webapp.dashboard.bot_states import BotState
+from webapp.dashboard.build.base import BuildStep, Plan, StepState
+from webapp.dashboard.build.fields import SettingsForm, section_fields, section_title
+
+USUAL_LINE = "I had a rough day at work."
+"""Asked of every bot, so that their answers can be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class BotCard:
+    """One bot to choose.
+
+    Attributes:
+        entry: none for a bot that was chosen once and is registered here no more.
+        slot: which mark it has in this study; None for a bot that is not chosen.
+    """
+
+    bot_id: str
+    name: str
+    entry: BotEntry | None
+    state: BotState | None
+    slot: int | None
+
+    @property
+    def is_closed(self) -> bool:
+        """It can be neither chosen nor tried now."""
+        return self.entry is None or not self.entry.available
+
+
+class BotsStep(BuildStep):
+    name = "bots"
+    title = _("Bots")
+    template = "bots.html"
+    heading = _("Which bots should people talk to?")
+
+    def title_in(self, plan: Plan) -> str:
+        names = {"items": __("Items"), "conversations": __("Conversations")}
+        return names.get(plan.gives) or str(self.title)
+
+    def state(self, plan: Plan) -> StepState:
+        n = len(plan.study.bots)
+        if plan.gives == "items":
+            if not plan.n_items:
+                return StepState(__("none yet"), "warn")
+            words = ngettext("%(n)d item", "%(n)d items", plan.n_items) % {"n": plan.n_items}
+            return StepState(words, "good")
+        if plan.gives != "bots":
+            return StepState(__("as they are stored"), "good")
+        if not n:
+            return StepState(__("none chosen"), "warn")
+        if plan.not_offered:
+            away = len(plan.not_offered)
+            words = ngettext("%(n)d cannot load", "%(n)d cannot load", away) % {"n": away}
+            return StepState(words, "warn")
+        return StepState(ngettext("%(n)d chosen", "%(n)d chosen", n) % {"n": n}, "good")
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
+        groups = []
+        if plan.gives == "bots":
+            groups.append(("", {"bots": _BotsField(plan)}))
+        for section in plan.protocol.settings if plan.protocol else ():
+            groups.append((section_title(section), section_fields(section)))
+        return SettingsForm(data, groups=groups, initial=plan.study.values.flat())
+
+    def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
+        """Return the cards of the bots, or the items there are."""
+        if plan.gives != "bots":
+            return {"items": plan.study.items.order_by("pk")[:5], "n_items": plan.n_items}
+        return {
+            "cards": bot_cards(plan),
+            "line": USUAL_LINE,
+            "may_ask": may(request.user, Right.RUN),
+        }
+
+
+class _BotsField(forms.MultipleChoiceField):
+    """Bots to tick; those chosen before keep their places, which give their marks in plots."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def __init__(self, plan: Plan) -> None:
+        self._before = plan.study.bots
+        known = dict.fromkeys([*self._before, *plan.entries])
+        super().__init__(
+            label=_("Bots"), required=False, choices=[(bot_id, bot_id) for bot_id in known]
+        )
+
+    def clean(self, value: Any) -> list[str]:
+        """Return the chosen bots: those that were there in their order, then the new ones."""
+        chosen = super().clean(value)
+        kept = [bot_id for bot_id in self._before if bot_id in chosen]
+        return kept + [bot_id for bot_id in chosen if bot_id not in kept]
+
+
+def bot_cards(plan: Plan) -> list[BotCard]:
+    """Return a card for every bot: the chosen ones, then those that can load, then the rest."""
+    chosen = plan.study.bots
+    cards = []
+    for bot_id in dict.fromkeys([*chosen, *plan.entries]):
+        entry, state = plan.entries.get(bot_id), plan.states.get(bot_id)
+        slot = chosen.index(bot_id) if bot_id in chosen else None
+        cards.append(BotCard(bot_id, entry.name if entry else bot_id, entry, state, slot))
+    return sorted(cards, key=lambda card: (card.slot is None, card.is_closed))

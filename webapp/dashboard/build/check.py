@@ -1,0 +1,48 @@
+"""The last step: the checklist, and opening the study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from webapp.dashboard.build.base import BuildStep, Plan, StepState
+from webapp.dashboard.build.checklist import findings_of, stops
+from webapp.studies.models import Study
+
+
+class CheckStep(BuildStep):
+    name = "check"
+    title = _("Check and open")
+    template = "check.html"
+    heading = _("Is everything there?")
+
+    def state(self, plan: Plan) -> StepState:
+        if plan.study.state == Study.State.COLLECTING:
+            return StepState(__("open"), "good")
+        n = len(stops(findings_of(plan)))
+        if n:
+            return StepState(
+                ngettext("%(n)d thing left", "%(n)d things left", n) % {"n": n}, "warn"
+            )
+        return StepState(__("ready"), "good")
+
+    def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
+        """Return the list, and what keeps the study closed."""
+        found = findings_of(plan)
+        missing = stops(found)
+        n = len(missing)
+        left = ngettext(
+            "%(n)d thing is left before you can open",
+            "%(n)d things are left before you can open",
+            n,
+        )
+        return {
+            "findings": found,
+            "n_left": n,
+            "left": left % {"n": n},
+            "is_open": plan.study.state == Study.State.COLLECTING,
+        }

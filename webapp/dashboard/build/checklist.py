@@ -1,0 +1,202 @@
+"""What stands between a study and its opening, in words; the refusals are those of the one validator."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.dashboard.build.base import Plan
+from webapp.dashboard.build.texts import texts_missing
+from webapp.studies.checks import study_errors
+from webapp.studies.models import Study, Task
+from webapp.studies.prolific import link_code
+from webapp.studies.values import SECTION_OF
+
+_STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay"}
+_STEP_OF_FIELD = {"questions": "questions", "rubric": "questions"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the checklist.
+
+    Attributes:
+        tone: "stop" keeps the study closed; "warn" is unwise; "info" is worth knowing; "good" is well.
+        lead: the first words, in bold; rest: what follows; hint: a second line.
+        step: of the builder where it is mended; empty if nowhere there.
+        field: that is to be mended, in that step.
+    """
+
+    tone: str
+    lead: str
+    rest: str = ""
+    hint: str = ""
+    step: str = ""
+    field: str = ""
+
+
+def findings_of(plan: Plan) -> list[Finding]:
+    """Return the whole list, what is missing first; it is made once for a page."""
+    if plan.findings is None:
+        plan.findings = _findings(plan)
+    return plan.findings
+
+
+def _findings(plan: Plan) -> list[Finding]:
+    found = [
+        *_refusals(plan),
+        *_given(plan),
+        *_texts(plan),
+        *_questions(plan),
+        *_walked(plan),
+        *_ends(plan),
+        *_wanted(plan),
+    ]
+    order = ["stop", "warn", "good", "info"]
+    return sorted(found, key=lambda one: order.index(one.tone))
+
+
+def stops(found: Sequence[Finding]) -> list[Finding]:
+    """Return what keeps a study closed."""
+    return [one for one in found if one.tone == "stop"]
+
+
+def _refusals(plan: Plan) -> list[Finding]:
+    """Return what the validator would refuse, were the study opened now."""
+    study = copy.copy(plan.study)
+    study.state = Study.State.COLLECTING
+    errors = study_errors(
+        before=plan.study, study=study, values=plan.study.values, rubric=plan.study.rubric
+    )
+    return [
+        Finding("stop", sentence, step=_step_of(field, plan), field=field)
+        for field, sentence in errors.items()
+    ]
+
+
+def _step_of(field: str, plan: Plan) -> str:
+    if field in _STEP_OF_FIELD:
+        return _STEP_OF_FIELD[field]
+    section = SECTION_OF.get(field, "")
+    return _STEP_OF_SECTION.get(section, "bots")
+
+
+def _given(plan: Plan) -> list[Finding]:
+    study = plan.study
+    if plan.gives != "bots" or not study.bots:
+        return []
+    n, away = len(study.bots), plan.not_offered
+    if len(away) == n:
+        return [
+            Finding("stop", _("None of its bots can answer."), " ".join(_why(plan)), step="bots")
+        ]
+    if away:
+        lead = ngettext(
+            "%(away)d of %(n)d bots cannot answer.", "%(away)d of %(n)d bots cannot answer.", n
+        )
+        rest = _("People are given the others.")
+        return [
+            Finding(
+                "warn",
+                lead % {"away": len(away), "n": n},
+                rest,
+                " ".join(_why(plan)),
+                step="bots",
+            )
+        ]
+    lead = ngettext("%(n)d bot", "%(n)d bots", n) % {"n": n}
+    loaded = [bot_id for bot_id in study.bots if plan.states[bot_id].words == _("Loaded")]
+    hint = ngettext("%(n)d is loaded now.", "%(n)d are loaded now.", len(loaded))
+    return [Finding("good", lead, _("can load."), hint % {"n": len(loaded)})]
+
+
+def _why(plan: Plan) -> list[str]:
+    told = []
+    for bot_id in plan.not_offered:
+        state = plan.states.get(bot_id)
+        why = state.reason if state and state.reason else _("is not registered here")
+        told.append(f"{bot_id}: {why}.")
+    return told
+
+
+def _texts(plan: Plan) -> list[Finding]:
+    missing = texts_missing(plan)
+    if missing:
+        lead = _("A text is empty:") if len(missing) == 1 else _("Texts are empty:")
+        return [Finding("stop", lead, ", ".join(missing) + ".", step="texts")]
+    found = [Finding("good", _("Every text is there:"), _("title, consent, instructions, thanks."))]
+    texts = plan.study.values.texts
+    if not texts.organisation or not texts.contact:
+        rest = _("People read neither who runs the study nor whom to write to.")
+        if texts.organisation:
+            rest = _("People are not told whom to write to.")
+        elif texts.contact:
+            rest = _("People are not told who runs the study.")
+        found.append(Finding("warn", _("Who asks?"), rest, step="texts", field="organisation"))
+    return found
+
+
+def _questions(plan: Plan) -> list[Finding]:
+    n = len(plan.dimensions)
+    if not n:
+        rest = _("People would have nothing to rate.")
+        return [Finding("stop", _("No question is asked."), rest, step="questions")]
+    bare = [one for one in plan.dimensions if not (one.low_label and one.high_label)]
+    lead = ngettext("%(n)d scale", "%(n)d scales", n) % {"n": n}
+    if bare:
+        rest = ngettext(
+            "asked after the task; %(n)d has no words at its ends.",
+            "asked after the task; %(n)d have no words at their ends.",
+            len(bare),
+        )
+        return [Finding("warn", lead, rest % {"n": len(bare)}, step="questions")]
+    return [Finding("good", lead, _("asked after the task, each with words at both ends."))]
+
+
+def _walked(plan: Plan) -> list[Finding]:
+    last = last_walk(plan.study)
+    if last is None:
+        return [
+            Finding(
+                "stop",
+                _("Nobody has gone through the link as a participant yet."),
+                hint=_(
+                    "Take the whole way once, on a phone if you can, or rehearse. It counts nowhere."
+                ),
+                step="walk",
+            )
+        ]
+    when = _("The whole way was gone through.")
+    if last.version_id != plan.study.version_id:
+        rest = _("That was version %(old)d; this is version %(new)d.")
+        numbers = {"old": last.version.number, "new": plan.study.version.number}
+        return [Finding("warn", when, rest % numbers, step="walk")]
+    return [Finding("good", when, _("As it stands now."))]
+
+
+def last_walk(study: Study) -> Task | None:
+    """Return the newest task that a rehearsal, or a researcher by the link of one, has gone through to the end."""
+    done = Task.objects.filter(
+        participant__study=study, participant__is_synthetic=True, state=Task.State.COMPLETED
+    )
+    return done.select_related("version").order_by("-ended_at", "-pk").first()
+
+
+def _ends(plan: Plan) -> list[Finding]:
+    recruitment = plan.study.values.recruitment
+    if recruitment.prolific_rated or link_code(recruitment.completion_url):
+        return [Finding("good", _("People from Prolific"), _("are shown Prolific’s code."))]
+    rest = _("People are shown a code of Confab’s, which a platform does not know.")
+    return [Finding("info", _("No platform’s code is set."), rest, step="pay")]
+
+
+def _wanted(plan: Plan) -> list[Finding]:
+    n = plan.study.values.quotas.n_conversations_wanted
+    if not n:
+        rest = _("It stays open until you close it.")
+        return [Finding("info", _("No number is aimed at."), rest, step="pay")]
+    return [Finding("good", _("%(n)d are wanted in all.") % {"n": n})]

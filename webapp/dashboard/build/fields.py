@@ -1,0 +1,166 @@
+"""Form fields made of the fields of a study's values: any section is shown without a line written for it."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from django import forms
+from pydantic.fields import FieldInfo
+
+from chatbots.outside import Values
+from webapp.studies.values import SECTION_OF, SECTIONS, is_of_lines
+
+_ROWS = {"consent_text": 9}
+"""Of boxes for long texts; 4 where nothing is said."""
+
+
+def field_made(name: str, info: FieldInfo) -> forms.Field | None:
+    """Return the form field of a value; None for one that needs a form of its own."""
+    kind, extra = _unwrapped(info.annotation)
+    bounds = _Bounds([*info.metadata, *extra])
+    told: dict[str, Any] = {
+        "label": info.title or name.replace("_", " ").capitalize(),
+        "help_text": info.description or "",
+        "required": False,
+    }
+    is_optional, kind = _optional(kind)
+    if get_origin(kind) is Literal:
+        choices = [(value, _words(info, str(value))) for value in get_args(kind)]
+        return forms.TypedChoiceField(choices=choices, **{**told, "required": True})
+    if kind is bool:
+        return forms.BooleanField(**told)
+    if kind in (int, float):
+        made = forms.IntegerField if kind is int else forms.FloatField
+        # A number of people or messages that is missing is no number.
+        more = {"min_value": bounds.low, "max_value": bounds.high, "required": not is_optional}
+        field: forms.Field = made(**{**told, **more})
+        if kind is float:
+            field.widget.attrs["step"] = "any"
+        return field
+    if kind is str:
+        is_long = is_of_lines(info)
+        attributes = {"rows": _ROWS.get(name, 4)} if is_long else {}
+        widget: forms.Widget = forms.Textarea(attrs=attributes) if is_long else forms.TextInput()
+        return forms.CharField(max_length=bounds.longest, widget=widget, **told)
+    if get_origin(kind) is tuple and get_args(kind)[0] is str:
+        return LinesField(**told)
+    return None
+
+
+class LinesField(forms.CharField):
+    """Several texts, one a line."""
+
+    widget = forms.Textarea(attrs={"rows": 4})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the lines as one text."""
+        return value if isinstance(value, str) else "\n".join(value or ())
+
+    def clean(self, value: Any) -> Any:
+        """Return the lines that are not blank."""
+        text = super().clean(value)
+        return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+class _Bounds:
+    """What a value's metadata says of its size."""
+
+    def __init__(self, metadata: Sequence[Any]) -> None:
+        found: dict[str, Any] = {}
+        for each in metadata:
+            for name in ("ge", "le", "max_length"):
+                if getattr(each, name, None) is not None:
+                    found[name] = getattr(each, name)
+            if isinstance(each, FieldInfo):
+                inner = _Bounds(each.metadata)
+                found |= {"ge": inner.low, "le": inner.high, "max_length": inner.longest}
+        self.low, self.high = found.get("ge"), found.get("le")
+        self.longest: int | None = found.get("max_length")
+
+
+def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
+    extra: list[Any] = []
+    while get_origin(annotation) is Annotated:
+        annotation, *more = get_args(annotation)
+        extra += more
+    return annotation, extra
+
+
+def _optional(kind: Any) -> tuple[bool, Any]:
+    if get_origin(kind) in (Union, types.UnionType):
+        [inner] = [one for one in get_args(kind) if one is not type(None)]
+        return True, _unwrapped(inner)[0]
+    return False, kind
+
+
+def _words(info: FieldInfo, value: str) -> str:
+    extra = info.json_schema_extra
+    named: Any = extra.get("choices", {}) if isinstance(extra, dict) else {}
+    return str(named.get(value) or value.replace("_", " ").capitalize())
+
+
+def section_fields(section: str, leave_out: Sequence[str] = ()) -> dict[str, forms.Field]:
+    """Return the form fields of a section, by name, in its order."""
+    kind: type[Values] = SECTIONS[section]
+    made = {
+        name: field_made(name, info)
+        for name, info in kind.model_fields.items()
+        if name not in leave_out
+    }
+    return {name: field for name, field in made.items() if field is not None}
+
+
+def title_of_value(name: str) -> str:
+    """Return what pages call a value of a study."""
+    if name not in SECTION_OF:
+        return name.replace("_", " ").capitalize()
+    info = SECTIONS[SECTION_OF[name]].model_fields[name]
+    return info.title or name.replace("_", " ").capitalize()
+
+
+def section_title(section: str) -> str:
+    """Return what pages call a section: the first sentence of its docstring."""
+    return (SECTIONS[section].__doc__ or section).partition("\n")[0].rstrip(".")
+
+
+class SettingsForm(forms.Form):
+    """Fields of a study that are edited together.
+
+    Attributes:
+        groups: headings, each with the names of the fields below it.
+    """
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        groups: Sequence[tuple[str, Mapping[str, forms.Field]]],
+        initial: Mapping[str, Any],
+    ) -> None:
+        super().__init__(data, initial=dict(initial))
+        self.label_suffix = ""
+        self.groups = [(heading, list(found)) for heading, found in groups]
+        for _heading, found in groups:
+            self.fields.update(found)
+        for field in self.fields.values():
+            if not isinstance(field.widget, forms.CheckboxInput | forms.CheckboxSelectMultiple):
+                field.widget.attrs.setdefault("class", "input")
+
+    def grouped(self) -> list[tuple[str, list[forms.BoundField]]]:
+        """Return the bound fields below their headings."""
+        return [(heading, [self[name] for name in names]) for heading, names in self.groups]
+
+    def changes(self) -> dict[str, Any]:
+        """Return the values by their names, once the form is valid."""
+        return {name: self.cleaned_data[name] for name in self.fields}
+
+
+def value_words(value: Any) -> str:
+    """Return a value as the page that compares two of them shows it."""
+    if isinstance(value, bool):
+        return "✓" if value else "–"
+    if isinstance(value, list | tuple):
+        return "\n".join(str(one) for one in value) or "–"
+    return "–" if value in (None, "") else str(value)

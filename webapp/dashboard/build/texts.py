@@ -1,0 +1,49 @@
+"""The step of what people read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from webapp.dashboard.build.base import BuildStep, Plan, StepState
+from webapp.dashboard.build.fields import SettingsForm, section_fields, title_of_value
+
+NEEDED = ("title", "consent_points", "instructions_text", "thanks_text")
+"""A page without one of these would have a hole."""
+_LATER = {
+    "instructions_text": _("Instructions"),
+    "thanks_text": _("Words of thanks, and whom to write to"),
+}
+
+
+def texts_missing(plan: Plan) -> list[str]:
+    """Return what the needed texts that are empty are called."""
+    texts = plan.study.values.texts
+    return [title_of_value(name) for name in NEEDED if not getattr(texts, name).strip()]
+
+
+class TextsStep(BuildStep):
+    name = "texts"
+    title = _("Texts")
+    heading = _("What do people read?")
+
+    def state(self, plan: Plan) -> StepState:
+        n = len(texts_missing(plan))
+        if not n:
+            return StepState(__("complete"), "good")
+        return StepState(ngettext("%(n)d is empty", "%(n)d are empty", n) % {"n": n}, "warn")
+
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
+        fields = section_fields("texts")
+        instructions = {"instructions_text": fields.pop("instructions_text")}
+        thanks = {name: fields.pop(name) for name in ("thanks_text", "organisation", "contact")}
+        groups = [
+            ("", fields),
+            (str(_LATER["instructions_text"]), instructions),
+            (str(_LATER["thanks_text"]), thanks),
+        ]
+        return SettingsForm(data, groups=groups, initial=plan.study.values.flat())

@@ -1,0 +1,54 @@
+// One line asked of every bot that can answer; two at a time, so that a host is not flooded.
+const AT_ONCE = 2;
+
+export function askStart() {
+  const bar = document.querySelector("[data-ask]");
+  if (!bar) return;
+  bar.hidden = false;
+  const line = bar.querySelector("[data-line]");
+  const button = bar.querySelector("[data-ask-all]");
+  let round = 0;
+
+  const askAll = async () => {
+    round += 1;
+    const mine = round;
+    const waiting = [...document.querySelectorAll("[data-bot]:not([data-closed])")];
+    const work = async () => {
+      while (waiting.length && mine === round) await ask(waiting.shift(), line.value.trim(), bar.dataset.token);
+    };
+    button.setAttribute("aria-busy", "true");
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    if (mine === round) button.removeAttribute("aria-busy");
+  };
+
+  button.addEventListener("click", () => line.value.trim() && askAll());
+  line.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    if (line.value.trim()) askAll();
+  });
+}
+
+async function ask(card, text, token) {
+  const said = card.querySelector("[data-said]");
+  said.hidden = false;
+  said.className = "build-said is-waiting";
+  said.textContent = "…";
+  const began = performance.now();
+  try {
+    const answer = await fetch(card.querySelector("a").href + "reply/", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-CSRFToken": token },
+      body: JSON.stringify({ turns: [{ speaker: "human", text }], seed: 1 }),
+    });
+    const found = await answer.json();
+    if (!answer.ok) throw new Error(found.error);
+    said.className = "build-said";
+    said.textContent = found.text;
+    const time = card.querySelector("[data-time] span");
+    if (time) time.textContent = `${((performance.now() - began) / 1000).toFixed(1)} s`;
+  } catch (error) {
+    said.className = "build-said is-bad";
+    said.textContent = error.message;
+  }
+}

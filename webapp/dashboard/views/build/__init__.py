@@ -1,0 +1,3 @@
+"""Doors of the study builder."""
+
+from __future__ import annotations

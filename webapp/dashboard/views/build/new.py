@@ -1,0 +1,98 @@
+"""A new study: what people do, its name, and the key in their link."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.text import slugify
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_http_methods
+
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs
+from webapp.dashboard.context import page
+from webapp.studies.checks import RESERVED_KEYS
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.services import study_create
+
+
+class NewStudyForm(forms.Form):
+    """Protocol, name and key; without a key one is made of the name."""
+
+    protocol = forms.ChoiceField(label=_("What do people do?"), widget=forms.RadioSelect)
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=200,
+        help_text=_("For you and your colleagues; people who take part never see it."),
+        widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
+    )
+    key = forms.SlugField(
+        label=_("Key"),
+        max_length=60,
+        required=False,
+        help_text=_("Stands in the link that people get: letters, digits, - and _."),
+        widget=forms.TextInput(
+            attrs={"class": "input", "autocomplete": "off", "autocapitalize": "none"}
+        ),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+        self.fields["protocol"].choices = [(one.name, one.title) for one in protocols]  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any]:
+        """Make a key of the name where none was written; one that is taken is said."""
+        cleaned = super().clean() or self.cleaned_data
+        if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
+            cleaned["key"] = _free_key(cleaned["name"])
+        elif cleaned.get("key") and Study.objects.filter(key=cleaned["key"]).exists():
+            self.add_error("key", __("“%(key)s” is another study’s. Choose another key.") % cleaned)
+        return cleaned
+
+
+def _free_key(name: str) -> str:
+    """Return a key like the name that no study has."""
+    wanted = slugify(name)[:54] or "study"
+    taken = set(Study.objects.filter(key__startswith=wanted).values_list("key", flat=True))
+    taken.update(RESERVED_KEYS)
+    if wanted not in taken:
+        return wanted
+    return next(f"{wanted}-{n}" for n in count(2) if f"{wanted}-{n}" not in taken)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(Right.ADMINISTER)
+def study_new(request: HttpRequest) -> HttpResponse:
+    """Ask what a new study is, and make its draft."""
+    form = NewStudyForm(request.POST or None, initial={"protocol": "chat"})
+    if request.method == "POST" and form.is_valid():
+        given = form.cleaned_data
+        try:
+            study = study_create(
+                key=given["key"],
+                name=given["name"],
+                bots=[],
+                protocol=given["protocol"],
+                author=request.user.get_username(),
+            )
+        except ValidationError as error:
+            for field, sentences in error.message_dict.items():
+                for sentence in sentences:
+                    form.add_error(field if field in form.fields else None, sentence)
+        else:
+            return redirect("dashboard:study_build_step", study.key, "bots")
+    return page(
+        request,
+        "build/new.html",
+        "studies",
+        form=form,
+        choices=[(one, one.name == form["protocol"].value()) for one in protocols],
+    )

@@ -1,0 +1,192 @@
+"""The steps of the builder: each shows its form beside the participant's page and saves at every change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from chatbots.registry import title_of
+from webapp.core.rights import Right, may
+from webapp.dashboard import selectors
+from webapp.dashboard.access import needs, staff_only
+from webapp.dashboard.build.base import BuildStep, Plan
+from webapp.dashboard.build.fields import SettingsForm, title_of_value, value_words
+from webapp.dashboard.build.steps import STEPS, step_after, step_before, step_of
+from webapp.dashboard.context import page
+from webapp.dashboard.views.build.opening import opening
+from webapp.dashboard.views.study import participant_link, study_of
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import rehearsal_token
+from webapp.studies.versions import EditedMeanwhile, state_of, study_revise
+
+
+@require_safe
+@staff_only
+def build(request: HttpRequest, key: str) -> HttpResponse:
+    """Lead to the first step."""
+    return redirect("dashboard:study_build_step", study_of(key).key, STEPS[0].name)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(to_post=[Right.ADMINISTER])
+def build_step(request: HttpRequest, key: str, step: str) -> HttpResponse:
+    """Show a step, or save it.
+
+    A POST by script (`Accept: application/json`) is answered with what became of it, any other by a page.
+    """
+    study = study_of(key)
+    shown = step_of(step)
+    if shown is None or study.is_imported:
+        raise Http404(f"no step {step} of {key}")
+    if request.method != "POST":
+        return _page(request, Plan(study), shown)
+    if "_state" in request.POST:
+        return opening(request, study) or _page(request, Plan(study_of(key)), shown)
+    return _save(request, Plan(study), shown)
+
+
+def _save(request: HttpRequest, plan: Plan, step: BuildStep) -> HttpResponse:
+    form = step.form(plan, request.POST)
+    if form is None:
+        return _onward(request, plan.study, step)
+    conflict: dict[str, Any] | None = None
+    if form.is_valid():
+        changes = form.changes()
+        # Whoever keeps their own says which stored state they have been shown.
+        seen = request.POST.get("_keep") or request.POST.get("_seen")
+        try:
+            saved = study_revise(
+                study=plan.study,
+                changes=changes,
+                author=request.user.get_username(),
+                seen=seen,
+            )
+        except EditedMeanwhile as error:
+            plan = Plan(error.study)
+            conflict = _conflict(request, plan.study, changes)
+        except ValidationError as error:
+            _told(form, error)
+        else:
+            plan = Plan(saved)
+            if not _by_script(request):
+                return _onward(request, saved, step)
+    if _by_script(request):
+        return JsonResponse(_outcome(request, plan, step, form, conflict))
+    return _page(request, plan, step, form=form, conflict=conflict)
+
+
+def _by_script(request: HttpRequest) -> bool:
+    return request.headers.get("Accept") == "application/json"
+
+
+def _told(form: SettingsForm, error: ValidationError) -> None:
+    """Put what the validator says beside the fields; what is about others stands above them."""
+    for field, sentences in error.message_dict.items():
+        for sentence in sentences:
+            if field in form.fields:
+                form.add_error(field, sentence)
+            else:
+                form.add_error(None, f"{title_of_value(field)}: {sentence}")
+
+
+def _onward(request: HttpRequest, study: Study, step: BuildStep) -> HttpResponse:
+    after = step_after(step)
+    to = after if "_next" in request.POST and after else step
+    return redirect("dashboard:study_build_step", study.key, to.name)
+
+
+def _conflict(request: HttpRequest, stored: Study, mine: dict[str, Any]) -> dict[str, Any]:
+    """Return who saved what meanwhile, beside what was written here."""
+    flat = stored.values.flat()
+    rows = [
+        (title_of_value(name), value_words(flat.get(name)), value_words(value))
+        for name, value in mine.items()
+        if value_words(flat.get(name)) != value_words(value)
+    ]
+    version = stored.version
+    own = version.author == request.user.get_username()
+    return {
+        "author": _("You") if own else version.author or _("A program"),
+        "elsewhere": own,
+        "number": version.number,
+        "next": version.number if own and version.frozen_at is None else version.number + 1,
+        "rows": rows,
+        "seen": state_of(stored, mine),
+    }
+
+
+def _outcome(
+    request: HttpRequest,
+    plan: Plan,
+    step: BuildStep,
+    form: SettingsForm,
+    conflict: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what the script shows after it has sent the form."""
+    version = plan.study.version
+    found: dict[str, Any] = {
+        "saved": not form.errors and conflict is None,
+        "errors": {name: list(sentences) for name, sentences in form.errors.items()},
+        "version": version.number,
+        "at": (version.saved_at or version.created_at).isoformat(),
+        "seen": state_of(plan.study, form.fields),
+        "steps": {
+            one.name: {"words": state.words, "tone": state.tone}
+            for one in STEPS
+            for state in [one.state(plan)]
+        },
+    }
+    if conflict:
+        context = {"conflict": conflict}
+        found["conflict"] = render_to_string("dashboard/build/_conflict.html", context, request)
+    return found
+
+
+def _page(
+    request: HttpRequest,
+    plan: Plan,
+    step: BuildStep,
+    *,
+    form: SettingsForm | None = None,
+    conflict: dict[str, Any] | None = None,
+) -> HttpResponse:
+    study = plan.study
+    form = form or step.form(plan)
+    state, pill = selectors.study_state(study)
+    may_edit = may(request.user, Right.ADMINISTER)
+    link = participant_link(request, study)
+    seen = state_of(study, form.fields) if form else ""
+    if conflict is None and form is not None and form.is_bound:
+        seen = request.POST.get("_seen", seen)
+    return page(
+        request,
+        "build/step.html",
+        "studies",
+        study=study,
+        step=step,
+        step_template=f"dashboard/build/{step.template}",
+        form=form,
+        seen=conflict["seen"] if conflict else seen,
+        conflict=conflict,
+        may_edit=may_edit,
+        steps=[
+            (one, one.title_in(plan), one.state(plan), number)
+            for number, one in enumerate(STEPS, start=1)
+        ],
+        next_step=step_after(step),
+        previous_step=step_before(step),
+        protocol=title_of(protocols, study.protocol),
+        state_title=state,
+        state_pill=pill,
+        participant_link=link,
+        walk_link=f"{link}?rehearsal={rehearsal_token(study)}" if may_edit else "",
+        saved_at=study.version.saved_at or study.version.created_at,
+        **step.context(request, plan),
+    )
