@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import count
 from typing import Any
 from uuid import UUID
 
 from django.core import signing
 from django.db.models import QuerySet
+from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from webapp.core.errors import Refused
@@ -37,6 +39,21 @@ def study_by_key(key: str) -> Study:
         Study.DoesNotExist
     """
     return Study.objects.get(key=key)
+
+
+def study_key_taken(key: str) -> bool:
+    """Tell whether a study has this key."""
+    return Study.objects.filter(key=key).exists()
+
+
+def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
+    """Return a key like the name that no study has, and that is none of the reserved ones."""
+    wanted = slugify(name)[:54] or "study"
+    taken = set(Study.objects.filter(key__startswith=wanted).values_list("key", flat=True))
+    taken.update(reserved)
+    if wanted not in taken:
+        return wanted
+    return next(key for key in (f"{wanted}-{n}" for n in count(2)) if key not in taken)
 
 
 def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:

@@ -74,7 +74,7 @@ class Plan:
 
 
 class BuildStep:
-    """One step of the builder. Made by a class in a module of its own and listed in `steps.py`.
+    """One step of the builder. Made by a class in a module of its own and listed in `registry.py`.
 
     Attributes:
         name: in its address.

@@ -11,9 +11,8 @@ from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.texts import texts_missing
-from webapp.studies.checks import study_errors
+from webapp.studies.checks import outcomes_possible, study_errors
 from webapp.studies.models import Study, Task
-from webapp.studies.prolific import link_code
 from webapp.studies.values import SECTION_OF
 
 _STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay"}
@@ -160,9 +159,10 @@ def _questions(plan: Plan) -> list[Finding]:
 def _walked(plan: Plan) -> list[Finding]:
     last = last_walk(plan.study)
     if last is None:
+        is_open = plan.study.state == Study.State.COLLECTING
         return [
             Finding(
-                "stop",
+                "warn" if is_open else "stop",
                 _("Nobody has gone through the link as a participant yet."),
                 hint=_(
                     "Take the whole way once, on a phone if you can, or rehearse. It counts nowhere."
@@ -188,10 +188,23 @@ def last_walk(study: Study) -> Task | None:
 
 def _ends(plan: Plan) -> list[Finding]:
     recruitment = plan.study.values.recruitment
-    if recruitment.prolific_rated or link_code(recruitment.completion_url):
-        return [Finding("good", _("People from Prolific"), _("are shown Prolific’s code."))]
-    rest = _("People are shown a code of Confab’s, which a platform does not know.")
-    return [Finding("info", _("No platform’s code is set."), rest, step="pay")]
+    outcomes = outcomes_possible(plan.study)
+    n = len([one for one in outcomes if recruitment.code(one) or recruitment.link(one)])
+    if recruitment.platform in ("prolific", "panel"):
+        if n < len(outcomes):  # the validator says which
+            return []
+        lead = ngettext(
+            "The one outcome has its code or way back,",
+            "All %(n)d outcomes have their code or way back,",
+            n,
+        )
+        return [Finding("good", lead % {"n": n}, _("and no code stands for two of them."))]
+    if recruitment.platform == "mturk":
+        return [Finding("good", _("People from Mechanical Turk"), _("go back by its own form."))]
+    if n:
+        return []
+    rest = _("People are shown a code of Confab’s at the end, which no platform knows.")
+    return [Finding("info", _("No platform is set."), rest, step="pay", field="platform")]
 
 
 def _wanted(plan: Plan) -> list[Finding]:

@@ -10,6 +10,7 @@ from django import forms
 from pydantic.fields import FieldInfo
 
 from chatbots.outside import Values
+from webapp.studies.assignment import by_bot_text
 from webapp.studies.values import SECTION_OF, SECTIONS, is_of_lines
 
 _ROWS = {"consent_text": 9}
@@ -44,6 +45,8 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
         attributes = {"rows": _ROWS.get(name, 4)} if is_long else {}
         widget: forms.Widget = forms.Textarea(attrs=attributes) if is_long else forms.TextInput()
         return forms.CharField(max_length=bounds.longest, widget=widget, **told)
+    if get_origin(kind) is dict:
+        return ByNameField(**told)
     if get_origin(kind) is tuple and get_args(kind)[0] is str:
         return LinesField(**told)
     return None
@@ -62,6 +65,16 @@ class LinesField(forms.CharField):
         """Return the lines that are not blank."""
         text = super().clean(value)
         return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+class ByNameField(forms.CharField):
+    """Values by name, one a line: “name: value”. What cannot be read is said by the values themselves."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the values as lines."""
+        return value if isinstance(value, str) else by_bot_text(value or {})
 
 
 class _Bounds:
@@ -161,6 +174,8 @@ def value_words(value: Any) -> str:
     """Return a value as the page that compares two of them shows it."""
     if isinstance(value, bool):
         return "✓" if value else "–"
+    if isinstance(value, dict):
+        return by_bot_text(value) or "–"
     if isinstance(value, list | tuple):
         return "\n".join(str(one) for one in value) or "–"
     return "–" if value in (None, "") else str(value)

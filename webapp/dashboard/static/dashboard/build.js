@@ -27,6 +27,7 @@ function clockShow() {
   const shown = at.toLocaleString([], {
     hour: "2-digit",
     minute: "2-digit",
+    hourCycle: "h23",
     ...(today ? {} : { day: "numeric", month: "short" }),
   });
   words.textContent = words.dataset.template.replace("{at}", shown).replace("{n}", time.dataset.version);

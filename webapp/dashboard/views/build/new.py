@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.text import slugify
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
@@ -18,8 +16,8 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.studies.checks import RESERVED_KEYS
-from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import study_key_free, study_key_taken
 from webapp.studies.services import study_create
 
 
@@ -52,20 +50,10 @@ class NewStudyForm(forms.Form):
         """Make a key of the name where none was written; one that is taken is said."""
         cleaned = super().clean() or self.cleaned_data
         if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
-            cleaned["key"] = _free_key(cleaned["name"])
-        elif cleaned.get("key") and Study.objects.filter(key=cleaned["key"]).exists():
+            cleaned["key"] = study_key_free(cleaned["name"], RESERVED_KEYS)
+        elif cleaned.get("key") and study_key_taken(cleaned["key"]):
             self.add_error("key", __("“%(key)s” is another study’s. Choose another key.") % cleaned)
         return cleaned
-
-
-def _free_key(name: str) -> str:
-    """Return a key like the name that no study has."""
-    wanted = slugify(name)[:54] or "study"
-    taken = set(Study.objects.filter(key__startswith=wanted).values_list("key", flat=True))
-    taken.update(RESERVED_KEYS)
-    if wanted not in taken:
-        return wanted
-    return next(f"{wanted}-{n}" for n in count(2) if f"{wanted}-{n}" not in taken)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -94,5 +82,9 @@ def study_new(request: HttpRequest) -> HttpResponse:
         "build/new.html",
         "studies",
         form=form,
-        choices=[(one, one.name == form["protocol"].value()) for one in protocols],
+        # The usual one stands first.
+        choices=[
+            (one, one.name == form["protocol"].value())
+            for one in sorted(protocols, key=lambda one: one.name != "chat")
+        ],
     )

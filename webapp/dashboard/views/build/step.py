@@ -17,7 +17,7 @@ from webapp.dashboard import selectors
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.build.base import BuildStep, Plan
 from webapp.dashboard.build.fields import SettingsForm, title_of_value, value_words
-from webapp.dashboard.build.steps import STEPS, step_after, step_before, step_of
+from webapp.dashboard.build.registry import STEPS, step_after, step_before, step_of
 from webapp.dashboard.context import page
 from webapp.dashboard.views.build.opening import opening
 from webapp.dashboard.views.study import participant_link, study_of
@@ -105,11 +105,11 @@ def _onward(request: HttpRequest, study: Study, step: BuildStep) -> HttpResponse
 def _conflict(request: HttpRequest, stored: Study, mine: dict[str, Any]) -> dict[str, Any]:
     """Return who saved what meanwhile, beside what was written here."""
     flat = stored.values.flat()
-    rows = [
-        (title_of_value(name), value_words(flat.get(name)), value_words(value))
+    beside = [
+        (name, value_words(flat.get(name, getattr(stored, name, None))), value_words(value))
         for name, value in mine.items()
-        if value_words(flat.get(name)) != value_words(value)
     ]
+    rows = [(title_of_value(name), theirs, own) for name, theirs, own in beside if theirs != own]
     version = stored.version
     own = version.author == request.user.get_username()
     return {

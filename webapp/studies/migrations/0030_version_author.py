@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('studies', '0023_question_answers'),
+        ("studies", "0029_ids_gone_from_participants"),
     ]
 
     operations = [

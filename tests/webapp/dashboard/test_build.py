@@ -1,0 +1,312 @@
+"""The builder: a draft, its steps, saving by script and without, conflicts, the checklist and opening."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from chatbots.registry import bot_get
+from tests.builders import force_bots, make_participant, make_staff, make_study
+from webapp.core.rights import Right
+from webapp.dashboard.build.base import Plan
+from webapp.dashboard.build.checklist import findings_of, stops
+from webapp.dashboard.build.fields import section_fields
+from webapp.dashboard.build.registry import STEPS
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.services import task_complete, task_open
+from webapp.studies.values import SECTIONS, StudyValues
+from webapp.studies.versions import study_edit
+
+pytestmark = pytest.mark.django_db
+JSON = {"HTTP_ACCEPT": "application/json"}
+
+
+def address(study: Study | str, step: str) -> str:
+    key = study if isinstance(study, str) else study.key
+    return reverse("dashboard:study_build_step", args=[key, step])
+
+
+def form_of(client: Client, where: str) -> dict[str, Any]:
+    """Return what a browser would send of the step's form as it stands."""
+    context = client.get(where).context
+    form = context["form"]
+    data: dict[str, Any] = {"_seen": context["seen"]}
+    for name in form.fields:
+        value = form[name].value()
+        if value is None or value is False:
+            continue
+        data[name] = "on" if value is True else value
+    return data
+
+
+def draft(key: str = "d", **fields: Any) -> Study:
+    return make_study(key, state=Study.State.DRAFT, **fields)
+
+
+def walk(study: Study) -> None:
+    """Go the whole way once, as a rehearsal does."""
+    task_complete(task=task_open(participant=make_participant(study, is_synthetic=True)))
+
+
+def test_a_new_study_is_a_draft_with_a_key_of_its_name(staff: Client) -> None:
+    where = reverse("dashboard:study_new")
+    page = staff.get(where).content.decode()
+    for protocol in protocols:
+        assert f'value="{protocol.name}"' in page
+    answer = staff.post(where, {"protocol": "chat", "name": "Everyday talk, winter"})
+    assert answer["Location"] == address("everyday-talk-winter", "bots")
+    study = Study.objects.get()
+    assert (study.state, study.protocol, study.version.author) == ("draft", "chat", "r")
+    again = staff.post(where, {"protocol": "chat", "name": "Everyday talk, winter"})
+    assert again["Location"] == address("everyday-talk-winter-2", "bots")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": ""}, "This field is required"),
+        ({"name": "x", "key": "s"}, "“s” is another study’s"),
+        ({"name": "x", "key": "new"}, "“new” is taken by a page"),
+        ({"name": "x", "key": "a b"}, "Enter a valid “slug”"),
+        ({"name": "x", "protocol": "nothing"}, "nothing is not one of the available choices"),
+    ],
+)
+def test_what_is_no_new_study_is_said_at_its_field(
+    staff: Client, given: dict[str, str], said: str
+) -> None:
+    make_study("s")
+    answer = staff.post(reverse("dashboard:study_new"), {"protocol": "chat", **given})
+    assert said in answer.content.decode()
+    assert Study.objects.count() == 1
+
+
+@pytest.mark.parametrize("protocol", protocols.names())
+@pytest.mark.parametrize("step", [step.name for step in STEPS])
+def test_every_step_of_every_protocol_is_shown(staff: Client, protocol: str, step: str) -> None:
+    study = draft(
+        protocol=protocol, bots=["eliza"] if protocols.get(protocol).gives == "bots" else []
+    )
+    html = staff.get(address(study, step)).content.decode()
+    assert html.count('aria-current="step"') == 1
+    assert html.count("data-step-state") == len(STEPS)
+
+
+def test_other_addresses_are_none(staff: Client) -> None:
+    study = draft()
+    assert staff.get(address(study, "nothing")).status_code == 404
+    assert staff.get(address("nobody", "bots")).status_code == 404
+    assert staff.get(reverse("dashboard:study_build", args=["d"]))["Location"] == address(
+        "d", "bots"
+    )
+
+
+def test_every_setting_of_every_section_has_a_field() -> None:
+    missing = [
+        name
+        for section, kind in SECTIONS.items()
+        for name in kind.model_fields
+        if name not in section_fields(section)
+    ]
+    assert not missing, "no form shows these; say in build/fields.py how"
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_form_of_a_section_gives_back_what_it_was_given(section: str) -> None:
+    from webapp.dashboard.build.fields import SettingsForm
+
+    flat = StudyValues().flat()
+    blank = SettingsForm(groups=[("", section_fields(section))], initial=flat)
+    sent = {
+        name: "on" if blank[name].value() is True else blank[name].value()
+        for name in blank.fields
+        if blank[name].value() is not None and blank[name].value() is not False
+    }
+    form = SettingsForm(sent, groups=[("", section_fields(section))], initial=flat)
+    assert form.is_valid(), form.errors
+    assert {name: form.changes()[name] or None for name in form.fields} == {
+        name: flat[name] or None for name in form.fields
+    }
+
+
+def test_a_change_is_saved_by_script_and_without(staff: Client) -> None:
+    study = draft()
+    where = address(study, "texts")
+    data = {**form_of(staff, where), "title": "Talk to it", "consent_points": "One.\r\nTwo."}
+    answer = staff.post(where, data, **JSON).json()
+    assert answer["saved"]
+    assert answer["errors"] == {}
+    assert set(answer["steps"]) == {step.name for step in STEPS}
+    study.refresh_from_db()
+    assert study.values.texts.title == "Talk to it"
+    assert study.values.texts.consent_points == "One.\nTwo."
+    assert study.bots == ["eliza", "parrot"]
+    # The next change says what it has seen, which the answer told.
+    again = {**data, "_seen": answer["seen"], "title": "Talk with it"}
+    assert staff.post(where, again, **JSON).json()["saved"]
+    plain = staff.post(where, {**form_of(staff, where), "title": "Plain", "_next": "1"})
+    assert plain["Location"] == address(study, "questions")
+    study.refresh_from_db()
+    assert study.values.texts.title == "Plain"
+
+
+def test_a_mistake_is_said_at_its_field_and_nothing_is_saved(staff: Client) -> None:
+    study = draft()
+    where = address(study, "bots")
+    data = {**form_of(staff, where), "min_exchanges": "9", "max_exchanges": "4"}
+    told = staff.post(where, data, **JSON).json()
+    assert not told["saved"]
+    assert "At least 9 and at most 4" in told["errors"]["min_exchanges"][0]
+    html = staff.post(where, data).content.decode()
+    assert re.search(r'id="id_min_exchanges_error"><p class="field-error">At least 9', html)
+    assert 'value="9"' in html
+    study.refresh_from_db()
+    assert study.values.chat.min_exchanges == 3
+    pay = address(study, "pay")
+    wrong = {**form_of(staff, pay), "frame_ancestors": "nonsense, really"}
+    assert "is no origin" in staff.post(pay, wrong, **JSON).json()["errors"]["frame_ancestors"][0]
+
+
+def test_two_who_edit_at_once_see_the_difference(staff: Client) -> None:
+    study = draft()
+    other = Client()
+    other.force_login(make_staff(*Right, username="r.lee"))
+    where = address(study, "texts")
+    mine = {**form_of(staff, where), "title": "Mine"}
+    theirs = {**form_of(other, where), "title": "Theirs", "thanks_text": "Thanks a lot."}
+    assert staff.post(where, {**mine, "title": "First"}, **JSON).json()["version"] == 1
+    stale = staff.get(where).context["seen"]
+    assert "Your" not in stale
+    assert other.post(where, {**theirs, "_seen": stale}, **JSON).json()["version"] == 2
+    answer = staff.post(where, {**mine, "_seen": stale}, **JSON).json()
+    assert not answer["saved"]
+    assert "r.lee saved version 2 while you wrote." in answer["conflict"]
+    assert "Theirs" in answer["conflict"]
+    assert "Mine" in answer["conflict"]
+    page = staff.post(where, {**mine, "_seen": stale})
+    html = page.content.decode()
+    assert "Keep mine as version 3" in html
+    assert Study.objects.get().values.texts.title == "Theirs"
+    keep = re.search(r'name="_keep" value="(\w+)"', html)
+    assert keep
+    staff.post(where, {**mine, "_seen": stale, "_keep": keep[1]})
+    kept = Study.objects.get()
+    assert (kept.version.number, kept.version.author) == (3, "r")
+    assert kept.values.texts.title == "Mine"
+
+
+def test_changes_of_other_steps_are_no_conflict(staff: Client) -> None:
+    study = draft()
+    where = address(study, "texts")
+    mine = {**form_of(staff, where), "title": "Mine"}
+    study_edit(study=study, author="r.lee", min_exchanges=4)
+    assert staff.post(where, mine, **JSON).json()["saved"]
+    found = Study.objects.get()
+    assert (found.values.texts.title, found.values.chat.min_exchanges) == ("Mine", 4)
+
+
+def test_one_person_edits_one_version_until_somebody_agrees(staff: Client) -> None:
+    study = draft()
+    where = address(study, "texts")
+    for title in ("A", "B"):
+        assert staff.post(where, {**form_of(staff, where), "title": title}, **JSON).json()["saved"]
+    assert study.versions.count() == 1
+    make_participant(study)
+    assert staff.post(where, {**form_of(staff, where), "title": "C"}, **JSON).json()["version"] == 2
+
+
+def test_a_bot_keeps_its_place(staff: Client) -> None:
+    study = draft(bots=["parrot", "eliza"])
+    where = address(study, "bots")
+    data = {**form_of(staff, where), "bots": ["eliza", "generic", "parrot"]}
+    assert staff.post(where, data, **JSON).json()["saved"]
+    study.refresh_from_db()
+    assert study.bots == ["parrot", "eliza", "generic"]
+
+
+def test_a_bot_that_cannot_load_keeps_its_card_closed(
+    staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "has no checkpoint in its folder"
+    monkeypatch.setattr(type(bot_get("parrot")), "unavailable_reason", lambda _self: why)
+    study = draft(bots=["eliza"])
+    force_bots(study, ["eliza", "gone"])
+    html = staff.get(address(study, "bots")).content.decode()
+    cards = {
+        bot_id: re.split("data-bot=", html.split(f'data-bot="{bot_id}"', 1)[1], maxsplit=1)[0]
+        for bot_id in ("eliza", "parrot", "gone")
+    }
+    assert "data-closed" not in cards["eliza"]
+    assert "/dashboard/bots/eliza/" in cards["eliza"]
+    assert why in cards["parrot"]
+    assert 'value="parrot" disabled' in cards["parrot"]
+    assert "/dashboard/bots/parrot/" not in cards["parrot"]
+    # One that was chosen can be taken out.
+    assert "not registered here any more" in cards["gone"]
+    assert 'value="gone" checked>' in cards["gone"]
+    assert leads(study)["1 of 2 bots cannot answer."] == "warn"
+
+
+def test_who_may_only_read_sees_a_closed_form() -> None:
+    study = draft()
+    reader = Client()
+    reader.force_login(make_staff(Right.READ, username="reader"))
+    html = reader.get(address(study, "texts")).content.decode()
+    assert '<fieldset class="build-fields" disabled>' in html
+    assert "data-build" not in html
+    assert "rehearsal=" not in html
+    assert reader.post(address(study, "texts"), {"title": "x"}).status_code == 403
+
+
+def leads(study: Study) -> dict[str, str]:
+    return {one.lead: one.tone for one in findings_of(Plan(study))}
+
+
+def test_the_checklist_says_what_is_missing_and_opening_is_refused(staff: Client) -> None:
+    study = draft(bots=[], thanks_text="", platform="prolific")
+    missing = stops(findings_of(Plan(study)))
+    told = " ".join(one.lead + one.rest for one in missing)
+    assert "A study needs a bot" in told
+    assert "Words of thanks" in told
+    assert "has no code. Make one in Prolific" in told
+    assert "Nobody has gone through the link" in told
+    steps = {one.step for one in missing}
+    assert steps == {"bots", "texts", "pay", "walk"}
+    answer = staff.post(address(study, "check"), {"_state": "collecting"})
+    html = answer.content.decode()
+    assert "The study stays closed" in html
+    assert 'aria-disabled="true" aria-describedby="open-reason"' in html
+    assert Study.objects.get().state == "draft"
+
+
+def test_a_study_opens_once_somebody_has_gone_the_whole_way(staff: Client) -> None:
+    study = draft()
+    assert [one.step for one in stops(findings_of(Plan(study)))] == ["walk"]
+    study_edit(study=study, state=Study.State.COLLECTING)
+    walk(study)
+    study_edit(study=study, state=Study.State.DRAFT)
+    assert not stops(findings_of(Plan(study)))
+    assert staff.get(address(study, "check")).context["n_left"] == 0
+    answer = staff.post(address(study, "check"), {"_state": "collecting"})
+    assert answer["Location"] == reverse("dashboard:study", args=["d"])
+    assert Study.objects.get().state == "collecting"
+    for state in ("paused", "collecting", "ended"):
+        staff.post(address(study, "check"), {"_state": state})
+        assert Study.objects.get().state == state
+    assert (
+        "cannot become that"
+        in staff.post(address(study, "check"), {"_state": "paused"}).content.decode()
+    )
+
+
+def test_a_way_gone_through_before_an_edit_is_said() -> None:
+    study = make_study()
+    walk(study)
+    assert leads(study)["The whole way was gone through."] == "good"
+    make_participant(study)
+    changed = study_edit(study=study, title="Other")
+    assert leads(changed)["The whole way was gone through."] == "warn"
