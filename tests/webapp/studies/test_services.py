@@ -13,7 +13,7 @@ from tests.builders import force_bots, make_conversation, make_participant, make
 from tests.fakes import FakeStepBot
 from webapp.conversations.bot_host import bots_of_running_studies
 from webapp.core.errors import Refused
-from webapp.studies import services as studies_services
+from webapp.studies import demo as studies_demo
 from webapp.studies.demo import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Participant, Rubric, Slot, Study, Task
 from webapp.studies.selectors import (
@@ -170,10 +170,10 @@ def test_the_demo_study_has_the_pretrained_talker_where_it_is_at_hand_when_the_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     everywhere = ["eliza", "retrieval", "parrot", "generic"]
-    monkeypatch.setattr(studies_services, "bot_available_ids", lambda ids: [])
+    monkeypatch.setattr(studies_demo, "bot_available_ids", lambda ids: [])
     first = demo_study_ensure()
     assert first.bots == everywhere
-    monkeypatch.setattr(studies_services, "bot_available_ids", lambda ids: list(ids))
+    monkeypatch.setattr(studies_demo, "bot_available_ids", lambda ids: list(ids))
     assert demo_study_ensure().bots == everywhere
     first.delete()
     assert demo_study_ensure().bots == [*everywhere, "smollm2"]
