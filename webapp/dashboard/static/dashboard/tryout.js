@@ -1,5 +1,6 @@
 // The try-it chat: turns live in this page only, every reply is asked for with the whole context.
 const log = document.querySelector("[data-try]");
+const list = log?.querySelector("ol");
 if (log) {
   const form = document.querySelector("[data-try-form]");
   const text = form.querySelector("textarea");
@@ -16,7 +17,7 @@ if (log) {
     speaker.className = "visually-hidden";
     speaker.textContent = `${who}: `;
     item.append(speaker, words);
-    log.append(item);
+    list.append(item);
     log.scrollTop = log.scrollHeight;
   };
 
@@ -68,7 +69,7 @@ if (log) {
     seed = Math.floor(Math.random() * 2 ** 31);
     round += 1;
     status.textContent = "";
-    log.replaceChildren();
+    list.replaceChildren();
     text.focus();
   });
 }

@@ -303,4 +303,6 @@ function hintShow(isDue) {
 }
 
 update();
-byId("text").focus({ preventScroll: true }); // whoever has come here is here to write
+// Whoever has come here is here to write; on touch the keyboard would cover the page before it is read.
+if (composer.byTouch.matches) byId("title").focus();
+else byId("text").focus({ preventScroll: true });

@@ -10,8 +10,10 @@ const NEAR_BOTTOM_PX = 60;
 const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
 
 export class Log {
-  constructor(list, { pill, onVote, onRetry }) {
-    this.list = list;
+  // `box` scrolls and is announced; the list in it keeps the meaning of a list.
+  constructor(box, { pill, onVote, onRetry }) {
+    this.box = box;
+    this.list = box.querySelector("ol");
     this.pill = pill;
     this.onVote = onVote;
     this.onRetry = onRetry;
@@ -20,26 +22,26 @@ export class Log {
     this.coming = null; // the reply on its way: {turn, node, text, n, drawn, broken}
     this.failed = null;
     this.atBottom = true;
-    list.addEventListener("scroll", () => {
-      this.atBottom = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_BOTTOM_PX;
+    box.addEventListener("scroll", () => {
+      this.atBottom = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_BOTTOM_PX;
       if (this.atBottom) pill.hidden = true;
     });
     pill.addEventListener("click", () => {
       this.toBottom();
-      list.focus();
+      box.focus();
     });
     // The keyboard of a phone opens, the window shrinks: the newest message stays in sight.
-    new ResizeObserver(() => this.follow()).observe(list);
+    new ResizeObserver(() => this.follow()).observe(box);
   }
 
   toBottom() {
     this.atBottom = true;
     this.pill.hidden = true;
-    this.list.scrollTop = this.list.scrollHeight;
+    this.box.scrollTop = this.box.scrollHeight;
   }
 
   follow() {
-    if (this.atBottom) this.list.scrollTop = this.list.scrollHeight;
+    if (this.atBottom) this.box.scrollTop = this.box.scrollHeight;
   }
 
   get nReplies() {
@@ -119,7 +121,7 @@ export class Log {
     node.querySelector(".bubble").append(dots);
     node.classList.add("msg-new");
     this.list.append(node);
-    this.list.setAttribute("aria-busy", "true");
+    this.box.setAttribute("aria-busy", "true");
     const slow = setTimeout(() => {
       dots.classList.add("slow");
       dots.querySelector(".typing-words").textContent = this.slowWords;
@@ -188,7 +190,7 @@ export class Log {
     node.append(group);
     const votes = new Votes(group, turn, vote, this.onVote);
     this.turns.set(turn, { speaker: "bot", text, node, votes });
-    this.list.removeAttribute("aria-busy");
+    this.box.removeAttribute("aria-busy");
     if (this.atBottom) this.follow();
     else this.pill.hidden = false;
     return true;
@@ -218,7 +220,7 @@ export class Log {
     clearTimeout(this.coming?.slow);
     clearTimeout(this.coming?.paint);
     this.coming = null;
-    this.list.removeAttribute("aria-busy");
+    this.box.removeAttribute("aria-busy");
   }
 
   comingEnd() {
