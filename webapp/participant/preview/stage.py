@@ -13,7 +13,7 @@ from django.utils import timezone
 from webapp.conversations.models import Conversation
 from webapp.participant.preview.samples import PreviewDraw, bot_sample, turns_add
 from webapp.participant.steps.base import Standing, standing_of
-from webapp.studies.models import Outcome, Participant, QuestionAnswers, Study, Task
+from webapp.studies.models import Outcome, Participant, PlatformIds, QuestionAnswers, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.services import slots_add
 
@@ -50,8 +50,10 @@ def standing_staged(study: Study, step: str, outcome: Outcome) -> Standing:
     participant = Participant.objects.create(
         study=study,
         platform=platform if platform in _BROUGHT else "",
-        recruitment=_BROUGHT.get(platform, {}),
         consented_at=timezone.now(),
+    )
+    PlatformIds.objects.create(
+        participant=participant, study=study, parameters=_BROUGHT.get(platform, {})
     )
     task = _task(study, participant)
     for slot in task.slots.exclude(bot_id=""):
