@@ -1,8 +1,9 @@
 """Items that people or metrics judge: a context, a reply to it and maybe a reference.
 
-    {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…"}
+    {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…",
+     "reference_score": 4, "task": "persona", "persona": ["…", …], "emotion": "…", "topic": "…"}
 
-One JSON object per line (`.jsonl`, `.jsonl.gz`). Other keys, such as `ratings` and `scale`, are passed over.
+The second line may be missing. One JSON object per line (`.jsonl`, `.jsonl.gz`). Other keys, such as `ratings` and `scale`, are passed over.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from chatbots.outside import Many, Values, ValuesError, values_read
+from chatbots.outside import Many, Number, Values, ValuesError, values_read
 from evaluation.formats.base import MAX_BOT_CHARS, MAX_ID_CHARS, Skipped, text_problem
 from evaluation.formats.lines import text_lines
 
@@ -56,6 +57,9 @@ class Item(Values, extra="ignore"):
         response: the reply that is judged.
         reference: a reply that a person wrote; None where there is none.
         model: what gave the reply.
+        reference_score: how the reference was rated before.
+        task: what kind of talk it is from.
+        persona, emotion, topic: what is shown beside it, where it is known.
     """
 
     id: Annotated[Said, BeforeValidator(_numbered), Field(max_length=MAX_ID_CHARS)]
@@ -64,11 +68,22 @@ class Item(Values, extra="ignore"):
     response: Said
     reference: Text | None = None
     model: Annotated[Text, BeforeValidator(_nothing), Field(max_length=MAX_BOT_CHARS)] = ""
+    reference_score: Number | None = None
+    task: Annotated[Text, BeforeValidator(_nothing), Field(max_length=50)] = ""
+    persona: Many[Text] = ()
+    emotion: Annotated[Text, BeforeValidator(_nothing), Field(max_length=200)] = ""
+    topic: Annotated[Text, BeforeValidator(_nothing), Field(max_length=200)] = ""
 
     @property
     def key(self) -> str:
         """Its name beside items of other sources, which may be numbered alike."""
         return f"{self.source}/{self.id}" if self.source else self.id
+
+    @property
+    def panel(self) -> dict[str, Any]:
+        """What is known of what is shown beside it, as JSON has it."""
+        known = {"persona": list(self.persona), "emotion": self.emotion, "topic": self.topic}
+        return {name: value for name, value in known.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,9 @@ class FirstOnes:
     def items(self, n: int = 1, *, least: int | None = None) -> Sequence[str]:
         return [str(number) for number in range(n)]
 
+    def with_checks(self, items: Sequence[str]) -> Sequence[str]:
+        return [*items, "check"]
+
 
 @pytest.fixture(params=protocols.names())
 def protocol(request: pytest.FixtureRequest) -> StudyProtocol:

@@ -16,7 +16,7 @@ from webapp.conversations.models import Conversation
 from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension as Question
-from webapp.studies.models import Outcome, Participant, PlatformIds, Rubric, Study
+from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
 from webapp.studies.selectors import judges_items
 
 
@@ -58,8 +58,11 @@ def ratings_counted(
 ) -> QuerySet[Rating]:
     """Return the ratings that count for the study's numbers: of its conversations, or of its items.
 
-    Of a task that was left half-way what was judged counts; what was withdrawn does not. Pairs are
-    comparisons and rate no bot by itself; nor does an item with several replies.
+    Of a task that was left half-way what was judged counts; what was withdrawn does not, nor an attention check.
+    Pairs are comparisons and rate no bot by itself; nor does an item with several replies.
+
+    Args:
+        include_failed: also those of chats whose bot failed, and of people who missed an attention check.
     """
     if not judges_items(study):
         conversations = study_conversations(
@@ -67,7 +70,10 @@ def ratings_counted(
         )
         return Rating.objects.filter(conversation__in=conversations)
     found = Rating.objects.filter(item__study=study, item__responses__1__isnull=True)
-    found = found.exclude(task__outcome=Outcome.WITHDRAWN)
+    found = found.filter(item__purpose=Item.Purpose.JUDGED)
+    set_apart = [Outcome.WITHDRAWN] if include_failed else [Outcome.WITHDRAWN, Outcome.FAILED_CHECK]
+    # Imported ratings belong to no task.
+    found = found.filter(Q(task=None) | ~Q(task__outcome__in=set_apart))
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
 
 

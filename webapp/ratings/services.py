@@ -17,11 +17,12 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
+from webapp.ratings.checks import checks_of
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.targets import Target, slots_rated, target_fields, task_progress
-from webapp.studies.models import Participant, Rubric, Task
+from webapp.studies.models import Outcome, Participant, Rubric, Task
 from webapp.studies.protocols.base import protocols
-from webapp.studies.services import rubric_freeze, task_complete
+from webapp.studies.services import rubric_freeze, task_complete, task_end
 
 COMMENT_MAX_CHARS = 5000
 WAITS_FOR_REPLY = gettext_lazy(
@@ -179,8 +180,15 @@ def rating_add(
         rating = _rating_store(task, participant, rubric, answers, comment, target)
         task.save(update_fields=["updated_at"])  # somebody is at work on it
         if protocol.is_complete(task_progress(task)):
-            task = task_complete(task=task)
+            task = _task_judged(task)
     return RatingOutcome(rating, task, created=True)
+
+
+def _task_judged(task: Task) -> Task:
+    """Complete a task in which everything is judged; or end it, where an attention check in it was missed."""
+    if all(checked.passed for checked in checks_of(Rating.objects.filter(task=task))):
+        return task_complete(task=task)
+    return task_end(task=task, outcome=Outcome.FAILED_CHECK)
 
 
 def _rating_revise(rating: Rating, answers: Mapping[str, float], comment: str) -> None:

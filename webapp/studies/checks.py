@@ -36,6 +36,7 @@ def study_errors(
         **codes_wrong(values.recruitment),
         **opening_wrong(before, study, values),
         **questions_wrong(study, values),
+        **attention_wrong(before, study, values, rubric),
         **names_wrong(before, study),
         **key_wrong(before, study),
         **fixed_wrong(before, study, rubric),
@@ -180,13 +181,32 @@ def _items_missing(study: Study) -> Errors:
     gives = protocols.get(study.protocol).gives
     if study.state != Study.State.COLLECTING or gives != "items":
         return {}
-    if study.pk is not None and study.items.exists():
+    if study.pk is not None and study.items.filter(purpose="").exists():
         return {}
     sentence = _(
         "The study has no items yet. Leave it a draft, import some (import_items FILE --study %(key)s), and "
         "open it then."
     )
     return {"state": sentence % {"key": study.key}}
+
+
+def attention_wrong(
+    before: Study | None, study: Study, values: StudyValues, rubric: Rubric
+) -> Errors:
+    """Check that attention checks can be passed, and that a study has some whose protocol wants them."""
+    told = values.attention.errors(scales_of(rubric))
+    if told:
+        return {"attention_checks": " ".join(told)}
+    was_open = before is not None and before.state == Study.State.COLLECTING
+    if study.state != Study.State.COLLECTING or was_open or study.protocol not in protocols:
+        return {}
+    has_one = values.attention.attention_checks and values.attention.n_checks
+    if not protocols.get(study.protocol).needs_checks or has_one:
+        return {}
+    sentence = _(
+        "This protocol needs an attention check: a reply that says which answer to choose."
+    )
+    return {"attention_checks": sentence}
 
 
 def questions_wrong(study: Study, values: StudyValues) -> Errors:

@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 
 from chatbots import derive_seed
 from webapp.core.errors import Refused
-from webapp.studies.models import Participant, Study
+from webapp.studies.items import checks_ensure
+from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.places import (
     bot_loads,
     bots_beyond_cap,
@@ -79,6 +80,28 @@ class StudyDraw:
         """
         unseen = items_unseen(self.study, self.participant)
         return self._stored("item", unseen, n, n if least is None else least)
+
+    def with_checks(self, items: Sequence[str]) -> list[str]:
+        """Return the items with attention checks of the version at drawn places among them.
+
+        A person gets those first that they have not had.
+        """
+        attention = self.values.attention
+        checks = checks_ensure(study=self.study, checks=attention.attention_checks)
+        had = set(
+            Slot.objects.filter(
+                task__participant=self.participant, item__purpose=Item.Purpose.CHECK
+            ).values_list("item", flat=True)
+        )
+        rng = random.Random(
+            derive_seed(self.study.seed, "checks", len(had), str(self.participant.pk))
+        )
+        rng.shuffle(checks)
+        checks.sort(key=lambda check: check.pk in had)
+        found = list(items)
+        for check in checks[: attention.n_checks]:
+            found.insert(rng.randint(0, len(found)), str(check.pk))
+        return found
 
     def _stored(
         self, what: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int

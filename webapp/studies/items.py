@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from evaluation.formats.base import Skipped
 from evaluation.items import ItemLine
+from webapp.studies.attention import AttentionCheck
 from webapp.studies.models import Item, Study
 
 _BATCH = 500
@@ -25,6 +26,9 @@ def item_add(
     context: Sequence[str],
     responses: Sequence[Mapping[str, str]],
     reference: str | None = None,
+    reference_score: float | None = None,
+    task: str = "",
+    panel: Mapping[str, Any] | None = None,
 ) -> Item:
     """Store an item for people to judge.
 
@@ -33,6 +37,9 @@ def item_add(
         context: utterances, oldest first.
         responses: the replies to judge, each with its `text` and the `model` it is from.
         reference: a reply written by a person; None if there is none.
+        reference_score: how that one was rated before.
+        task: what kind of talk it is from.
+        panel: what is shown beside it: `persona` (lines), `emotion`, `topic`.
 
     Raises:
         ValidationError: for a name used twice in the study, or a response without text.
@@ -47,6 +54,9 @@ def item_add(
         context=list(context),
         responses=[dict(response) for response in responses],
         reference=reference,
+        reference_score=reference_score,
+        task=task,
+        panel=dict(panel or {}),
     )
     item.full_clean(exclude=["context", "responses"])
     item.save()
@@ -118,8 +128,35 @@ def _item(study: Study, line: ItemLine) -> Item:
         context=list(read.context),
         responses=[{"model": read.model, "text": read.response}],
         reference=read.reference,
+        reference_score=read.reference_score,
+        task=read.task,
+        panel=read.panel,
     )
 
 
 def _content(item: Item) -> tuple[Any, ...]:
-    return item.context, item.responses, item.reference
+    beside = (item.reference_score, item.task, item.panel)
+    return item.context, item.responses, item.reference, *beside
+
+
+def checks_ensure(*, study: Study, checks: Sequence[AttentionCheck]) -> list[Item]:
+    """Return the items that stand for the checks, in their order; those that are missing are stored."""
+    keys = [check.key for check in checks]
+    of_study = Item.objects.filter(study=study, purpose=Item.Purpose.CHECK, key__in=keys)
+    there = {item.key: item for item in of_study}
+    missing = [_of_check(study, check) for check in checks if check.key not in there]
+    if missing:
+        Item.objects.bulk_create(missing, ignore_conflicts=True)
+        there = {item.key: item for item in of_study.all()}
+    return [there[key] for key in keys]
+
+
+def _of_check(study: Study, check: AttentionCheck) -> Item:
+    return Item(
+        study=study,
+        key=check.key,
+        purpose=Item.Purpose.CHECK,
+        context=list(check.context),
+        responses=[{"text": check.response}],
+        expected={key: list(passing) for key, passing in check.expected.items()},
+    )

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
+from webapp.studies.item_model import Item as Item
 from webapp.studies.recruitment_models import PlatformIds as PlatformIds
 from webapp.studies.values import StudyValues, ValuesField
 
@@ -356,22 +357,6 @@ class Task(TimeStamped):
     def bot_ids(self) -> list[str]:
         """Ids of the bots that conversations are made with in this task, in their order."""
         return [slot.bot_id for slot in self.slots.all() if slot.bot_id]
-
-
-class Item(TimeStamped):
-    """Something stored that people judge: replies to a context, with or without a reference."""
-
-    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="items")
-    key = models.CharField(max_length=200, help_text=_("Its name in the study."))
-    context = models.JSONField(default=list, help_text=_("Utterances, oldest first."))
-    responses = models.JSONField(help_text=_("[{model, text}]"))
-    reference = models.TextField(null=True, blank=True, help_text=_("A reply written by a person."))  # noqa: DJ001  none is not the same as an empty one
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["study", "key"], name="item_key_unique")]
-
-    def __str__(self) -> str:
-        return self.key
 
 
 class Slot(models.Model):

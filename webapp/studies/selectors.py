@@ -124,10 +124,15 @@ def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any
     return found.exclude(pk__in=shown.values("conversation")).order_by("created_at", "pk")
 
 
+def items_judged(study: Study) -> QuerySet[Item]:
+    """Return the study's items without its attention checks."""
+    return study.items.filter(purpose=Item.Purpose.JUDGED)
+
+
 def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
     """Return the study's items that this person was not shown."""
     shown = Slot.objects.filter(task__participant=participant, item__isnull=False)
-    return study.items.exclude(pk__in=shown.values("item")).order_by("pk")
+    return items_judged(study).exclude(pk__in=shown.values("item")).order_by("pk")
 
 
 def participant_token(participant: Participant) -> str:

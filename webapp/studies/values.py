@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from chatbots.outside import Many, Number, Values
 from webapp.studies.assignment import Assignment
+from webapp.studies.attention import Attention
 from webapp.studies.questions import Question, keys_check
 from webapp.studies.recruitment import RecruitmentValues
 
@@ -194,6 +195,7 @@ class StudyValues(Values):
     texts: Texts = Texts()
     chat: ChatRules = ChatRules()
     judging: Judging = Judging()
+    attention: Attention = Attention()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
     assignment: Assignment = Assignment()
@@ -220,6 +222,7 @@ SECTIONS: dict[str, type[Values]] = {
     "texts": Texts,
     "chat": ChatRules,
     "judging": Judging,
+    "attention": Attention,
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
     "assignment": Assignment,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Awaitable, Callable
 
 from websockets.asyncio.client import ClientConnection
@@ -13,6 +14,9 @@ from webapp.participant.rehearsal.opinions import Impression
 from webapp.participant.rehearsal.person import Person
 
 _COMMENT = "Written by a scripted participant."
+_CHECK = re.compile(r"\bchoose (\d+)\b")
+"""How an attention check tells which answer to give; in another language the script may miss it, as people do."""
+_ATTENTIVE = 0.95
 
 
 def _by_chance(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
@@ -85,6 +89,9 @@ async def judge(person: Person) -> None:
         name: person.choose(impression, name, choices) for name, choices in asked.choices.items()
     }
     answers |= {name: f"{(low + high) // 2:g}" for name, (low, high) in asked.numbers.items()}
+    told = _CHECK.search(" ".join(heard))
+    if told and person.rng.random() < _ATTENTIVE:
+        answers |= {n: told[1] for n, choices in asked.choices.items() if told[1] in choices}
     after = await doors.send(asked, answers)
     if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == asked.hidden["_n"]:
         raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")

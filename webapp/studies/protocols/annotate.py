@@ -1,4 +1,7 @@
-"""Annotate: judge a number of stored replies on the rubric, one after another."""
+"""Annotate: judge a number of stored replies on the rubric, one after another.
+
+The plain form of the protocols that give items one by one; those of the papers are made from it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Annotate(StudyProtocol):
         "Each person rates some of the study's items, as an import brought them, one by one."
     )
     gives: Gives = "items"
-    settings = ("judging",)
+    settings = ("judging", "attention")
     identity = Identity("annotate", "1")
     steps = (
         Step("consent", _("About")),
@@ -39,5 +42,5 @@ class Annotate(StudyProtocol):
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
 
     def next_task(self, draw: Draw) -> TaskPlan:
-        items = draw.items(draw.values.judging.n_items, least=1)
+        items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))
         return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))

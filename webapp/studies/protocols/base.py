@@ -19,6 +19,7 @@ Services ask it and store the answers; the participant's pages ask it which step
   reads the answers (`webapp/participant/sheets/<name>.py`). Progress, missing answers, Back and Next, storing and
   changing answers are the step's own and the same for all. A scripted participant answers every sheet of radio
   buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/rehearsal/`.
+- `needs_checks`: whether a study must have attention checks before it opens.
 - `more_answers` and `answers_wrong`: what is answered beside the rubric's questions, and rules between answers.
 - `is_complete`: whether a task has earned its completion code.
 - `identity`: name, version and parameters. Raise the version whenever people would be led differently.
@@ -161,6 +162,10 @@ class Draw(Protocol):
         """
         ...
 
+    def with_checks(self, items: Sequence[str]) -> Sequence[str]:
+        """Return these items with the study's attention checks at drawn places among them."""
+        ...
+
 
 class StudyProtocol(Protocol):
     """Leads people through a study. The module's docstring says what each part is for.
@@ -175,6 +180,7 @@ class StudyProtocol(Protocol):
     settings: tuple[str, ...]
     steps: tuple[Step, ...]
     page: JudgePage | None = None
+    needs_checks: bool = False
 
     @property
     def identity(self) -> Identity: ...

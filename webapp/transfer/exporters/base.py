@@ -38,7 +38,7 @@ class ExportOptions:
 
     Attributes:
         include_synthetic: chats of scripted participants.
-        include_failed: chats that ended because the bot failed.
+        include_failed: chats that ended because the bot failed, and work of people who missed an attention check.
         include_private: ids that recruitment platforms gave to people, and completion codes.
     """
 

@@ -144,7 +144,9 @@ def _dimensions_of(study: Study) -> list[Dimension]:
 def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
     """Return the ratings of the table; of conversations and turns those whose conversation is included."""
     judged = Q(task__participant__study=study) & ~Q(task__outcome=Outcome.WITHDRAWN)
-    judged &= Q(item__isnull=False) | Q(first__isnull=False)
+    judged &= Q(item__purpose=Item.Purpose.JUDGED) | Q(first__isnull=False)
+    if not options.include_failed:
+        judged &= ~Q(task__outcome=Outcome.FAILED_CHECK)
     if not options.include_synthetic:
         judged &= Q(participant__is_synthetic=False)
     return Rating.objects.filter(

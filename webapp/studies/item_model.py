@@ -1,0 +1,50 @@
+"""The table of what people judge; other modules know it from `webapp.studies.models`."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from webapp.core.models import TimeStamped
+
+
+class Item(TimeStamped):
+    """Something stored that people judge: replies to a context, with or without a reference.
+
+    Attention checks are items too, so that nothing tells them from the others; no result counts them.
+    """
+
+    class Purpose(models.TextChoices):
+        JUDGED = "", _("Judged")
+        CHECK = "check", _("Attention check")
+
+    study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="items")
+    key = models.CharField(max_length=200, help_text=_("Its name in the study."))
+    context = models.JSONField(default=list, help_text=_("Utterances, oldest first."))
+    responses = models.JSONField(help_text=_("[{model, text}]"))
+    reference = models.TextField(null=True, blank=True, help_text=_("A reply written by a person."))  # noqa: DJ001  none is not the same as an empty one
+    reference_score = models.FloatField(
+        null=True, blank=True, help_text=_("How the reference was rated before.")
+    )
+    task = models.CharField(
+        max_length=50,
+        blank=True,
+        help_text=_(
+            "What kind of talk it is from (chitchat, persona); some questions are for one kind alone."
+        ),
+    )
+    panel = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("What is shown beside: {persona: [lines], emotion, topic}"),
+    )
+    purpose = models.CharField(max_length=10, choices=Purpose, blank=True, default="")
+    expected = models.JSONField(
+        default=dict, blank=True, help_text=_("Of a check: {question: [answers that pass]}")
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["study", "key"], name="item_key_unique")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,22 @@
+"""Aspects: several qualities of a reply, each on its own scale (Lan et al. 2020)."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots import Identity
+from webapp.studies.protocols.annotate import Annotate
+from webapp.studies.protocols.base import JudgePage, register_protocol
+
+
+@register_protocol
+class Aspects(Annotate):
+    """Fluency, coherence, engagement and the reply as a whole, all of every item."""
+
+    name = "aspects"
+    title = "Several aspects"
+    description = (
+        "Each person rates replies on several aspects: fluency, coherence, engagement, overall."
+    )
+    identity = Identity("aspects", "1")
+    page = JudgePage(_("Rate this reply"), _("Reply %(n)s of %(of)s"))

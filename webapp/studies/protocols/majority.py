@@ -1,0 +1,20 @@
+"""Majority: one of four ordered grades a reply, and the one that most raters give counts (Dziri et al. 2019)."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots import Identity
+from webapp.studies.protocols.annotate import Annotate
+from webapp.studies.protocols.base import JudgePage, register_protocol
+
+
+@register_protocol
+class Majority(Annotate):
+    """Bad, poor, good or excellent, stored as 0 to 3."""
+
+    name = "majority"
+    title = "Four grades, majority"
+    description = "Each person grades replies from bad to excellent; what most say counts."
+    identity = Identity("majority", "1")
+    page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
