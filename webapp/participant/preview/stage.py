@@ -13,9 +13,9 @@ from django.utils import timezone
 from webapp.conversations.models import Conversation
 from webapp.participant.preview.samples import PreviewDraw, bot_sample, turns_add
 from webapp.participant.steps.base import Standing, standing_of
-from webapp.studies.models import Outcome, Participant, PlatformIds, QuestionAnswers, Study, Task
+from webapp.studies.models import Outcome, Participant, QuestionAnswers, Study, Task
 from webapp.studies.protocols.base import protocols
-from webapp.studies.services import slots_add
+from webapp.studies.services import participant_enter, slots_add
 
 _TASK_STATES = {
     Outcome.RATED: Task.State.COMPLETED,
@@ -47,14 +47,13 @@ def standing_staged(study: Study, step: str, outcome: Outcome) -> Standing:
         outcome: how the task has ended, where the step is `done`.
     """
     platform = study.values.recruitment.platform
-    participant = Participant.objects.create(
+    participant = participant_enter(
         study=study,
         platform=platform if platform in _BROUGHT else "",
-        consented_at=timezone.now(),
+        recruitment=_BROUGHT.get(platform, {}),
     )
-    PlatformIds.objects.create(
-        participant=participant, study=study, parameters=_BROUGHT.get(platform, {})
-    )
+    participant.consented_at = timezone.now()
+    participant.save(update_fields=["consented_at"])
     task = _task(study, participant)
     for slot in task.slots.exclude(bot_id=""):
         chat = Conversation.objects.create(

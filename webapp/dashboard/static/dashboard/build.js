@@ -125,13 +125,6 @@ function follow(form) {
   form.addEventListener("change", (event) => {
     if (event.target.name) changed(true);
   });
-  // What is focused is shown in the preview.
-  form.addEventListener("focusin", (event) => {
-    const name = event.target.name;
-    if (name && !name.startsWith("_")) {
-      document.dispatchEvent(new CustomEvent("build:focus", { detail: { field: name } }));
-    }
-  });
   form.addEventListener("submit", () => {
     clearTimeout(timer);
     held = true;

@@ -17,6 +17,7 @@ from webapp.dashboard import selectors
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.build.base import BuildStep, Plan
 from webapp.dashboard.build.fields import SettingsForm, title_of_value, value_words
+from webapp.dashboard.build.preview import preview_of
 from webapp.dashboard.build.registry import STEPS, step_after, step_before, step_of
 from webapp.dashboard.context import page
 from webapp.dashboard.views.build.opening import opening
@@ -186,6 +187,7 @@ def _page(
         state_title=state,
         state_pill=pill,
         participant_link=link,
+        preview=preview_of(study, request.GET, beside=step.name) if plan.protocol else None,
         walk_link=f"{link}?rehearsal={rehearsal_token(study)}" if may_edit else "",
         saved_at=study.version.saved_at or study.version.created_at,
         **step.context(request, plan),

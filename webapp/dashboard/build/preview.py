@@ -1,0 +1,136 @@
+"""The phone beside the builder: which participant's page it shows, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import gettext as _
+
+from webapp.studies.models import Outcome, Study
+from webapp.studies.protocols.base import places, protocols
+
+THEMES = {"light": gettext_lazy("Light"), "dark": gettext_lazy("Dark")}
+# Steps that stand for several pages below one heading, by what those are called.
+_TITLES: dict[str, str | Promise] = {
+    "consent": gettext_lazy("Agreeing"),
+    "instructions": gettext_lazy("How it works"),
+    "questions": gettext_lazy("Questions before"),
+}
+# Where a participant reads what is edited; a field that stands nowhere alone leaves the phone as it is.
+FIELD_STEPS = {
+    **dict.fromkeys(
+        ("title", "minutes", "payment", "organisation", "consent_points", "consent_text"), "consent"
+    ),
+    "instructions_text": "instructions",
+    "min_exchanges": "chat",
+    "max_exchanges": "chat",
+    "max_message_chars": "chat",
+    "thanks_text": "done",
+    **{f"{kind}_{outcome}": "done" for kind in ("code", "link") for outcome in Outcome.values},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One page that can be shown: `step` of the protocol, `outcome` where that is how a task ended."""
+
+    title: str | Promise
+    step: str
+    outcome: str = ""
+    is_now: bool = False
+    address: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What stands in the phone.
+
+    Attributes:
+        tabs: one for each place of the participant's header.
+        pages: those of the place that is shown, where it has several.
+        address: of the page that is shown.
+        title: for the frame.
+    """
+
+    tabs: list[Choice]
+    pages: list[Choice]
+    address: str
+    title: str
+    theme: str
+    themes: dict[str, str | Promise]
+    language: str
+    languages: dict[str, str]
+    field_steps: dict[str, str]
+    step: str
+    outcome: str
+
+
+def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Preview:
+    """Return the phone for a page of the builder.
+
+    Args:
+        asked: the query of that page's address: `preview`, `outcome`, `theme` and `lang` choose what is shown.
+        beside: name of the builder's step, which says what is shown where the address does not.
+    """
+    found = places(protocols.get(study.protocol).steps)
+    has = [name for place in found for name in place.steps if _is_asked(name, study)]
+    work = [name for place in found[1:-1] for name in place.steps]
+    first = {"bots": work[:1], "questions": work[-1:], "pay": has[-1:]}.get(beside) or has
+    now = asked.get("preview", "")
+    now = now if now in has else first[0]
+    outcome = asked.get("outcome", "")
+    outcome = outcome if now == "done" and outcome in Outcome.values else ""
+    languages = dict(settings.LANGUAGES)
+    language = asked.get("lang", "")
+    look = {
+        "theme": asked["theme"] if asked.get("theme") in THEMES else "light",
+        "lang": language if language in languages else get_language() or settings.LANGUAGE_CODE,
+    }
+
+    def choice(title: str | Promise, name: str, ended: str = "", *, is_now: bool) -> Choice:
+        page = reverse("participant:preview", args=[study.key, name])
+        more = {"outcome": ended} if ended else {}
+        href = "?" + urlencode({"preview": name, **more, **look})
+        address = f"{page}?{urlencode({**look, **more})}"
+        return Choice(title, name, ended, is_now, address, href)
+
+    tabs, pages = [], []
+    for place in found:
+        here = [name for name in place.steps if name in has]
+        if not here:
+            continue
+        tabs.append(choice(place.heading, here[0], is_now=now in here))
+        if now in here and len(here) > 1:
+            pages = [choice(_TITLES.get(n, n), n, is_now=n == now) for n in here]
+    if now == "done":
+        ways = Outcome.choices
+        first = outcome or Outcome.RATED
+        pages = [choice(title, now, value, is_now=value == first) for value, title in ways]
+    more = {"outcome": outcome} if outcome else {}
+    page = reverse("participant:preview", args=[study.key, now])
+    heading = next(place.heading for place in found if now in place.steps)
+    return Preview(
+        tabs=tabs,
+        pages=pages,
+        address=f"{page}?{urlencode({**look, **more})}",
+        title=_("The participant's page: %(step)s") % {"step": heading},
+        theme=look["theme"],
+        themes=dict(THEMES),
+        language=look["lang"],
+        languages=languages,
+        field_steps={name: where for name, where in FIELD_STEPS.items() if where in has},
+        step=now,
+        outcome=outcome,
+    )
+
+
+def _is_asked(name: str, study: Study) -> bool:
+    """Tell whether people come to the step in this study."""
+    return name != "questions" or bool(study.values.questions)

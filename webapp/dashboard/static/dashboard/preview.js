@@ -1,0 +1,139 @@
+// The phone beside the builder: another page, theme or language in it, always what was saved last, and an
+// outline around what is being edited. A new page comes in behind the old one, so that nothing flickers.
+
+const panel = document.querySelector("[data-preview]");
+const full = document.querySelector("[data-preview-full]");
+const screen = panel.querySelector(".phone-screen");
+const fields = JSON.parse(document.getElementById("preview-fields").textContent);
+let address = new URL(panel.dataset.address, location.href);
+let focused = address.searchParams.get("focus") ?? "";
+let frame = screen.querySelector("iframe");
+let coming = null;
+
+const stepOf = (url) => url.pathname.split("/").at(-2);
+
+function load(next, { still = false } = {}) {
+  const isSame = next.pathname === address.pathname;
+  address = next;
+  const shown = new URL(next);
+  if (focused) shown.searchParams.set("focus", focused);
+  else shown.searchParams.delete("focus");
+  if (still) shown.searchParams.set("still", "1");
+  coming?.remove();
+  coming = frame.cloneNode();
+  coming.removeAttribute("loading");
+  coming.className = "coming";
+  coming.setAttribute("aria-hidden", "true");
+  coming.src = shown.href;
+  const next_ = coming;
+  next_.addEventListener("load", () => swap(next_, isSame && !focused), { once: true });
+  screen.append(next_);
+}
+
+function swap(next, keepsPlace) {
+  if (next !== coming) return;
+  const top = frame.contentWindow?.scrollY ?? 0;
+  if (keepsPlace) next.contentWindow.scrollTo(0, top);
+  next.className = "";
+  next.removeAttribute("aria-hidden");
+  frame.remove();
+  frame = next;
+  coming = null;
+  watch();
+}
+
+// Whoever goes on inside the phone goes on in its tabs.
+function watch() {
+  frame.addEventListener("load", () => {
+    const inside = new URL(frame.contentWindow.location.href);
+    if (inside.pathname === address.pathname || !inside.pathname.includes("/preview/")) return;
+    address = inside;
+    tabsFollow();
+  });
+}
+
+// The tabs of the step that is shown are the server's: they say which pages it has.
+async function tabsFollow() {
+  const page = new URL(location.href);
+  page.searchParams.set("preview", stepOf(address));
+  for (const name of ["outcome", "theme", "lang"]) {
+    const value = address.searchParams.get(name);
+    if (value) page.searchParams.set(name, value);
+    else page.searchParams.delete(name);
+  }
+  const answer = await fetch(page, { headers: { Accept: "text/html" } });
+  if (!answer.ok) return;
+  const made = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const tabs = made.querySelector("[data-preview-tabs]");
+  if (!tabs) return;
+  const old = panel.querySelector("[data-preview-tabs]");
+  const had = old.contains(document.activeElement) ? document.activeElement.textContent : null;
+  old.replaceWith(tabs);
+  frame.title = made.querySelector("[data-preview] iframe").title;
+  if (had !== null) [...tabs.querySelectorAll("a")].find((a) => a.textContent === had)?.focus();
+}
+
+panel.addEventListener("click", (event) => {
+  const link = event.target.closest("[data-preview-tabs] a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  load(new URL(link.dataset.address, location.href));
+  tabsFollow();
+});
+
+const look = panel.querySelector("[data-preview-look]");
+look.addEventListener("submit", (event) => event.preventDefault());
+look.addEventListener("change", () => {
+  const next = new URL(address);
+  for (const name of ["theme", "lang"]) {
+    const field = look.elements.namedItem(name);
+    if (field) next.searchParams.set(name, field.value);
+  }
+  load(next, { still: true });
+  tabsFollow();
+});
+
+function outline(name) {
+  focused = name;
+  panel.querySelector("[data-preview-dashed]").hidden = !name;
+  frame.contentWindow?.postMessage({ focus: name }, location.origin);
+}
+
+// A field says by `data-preview-field` and `data-preview-step`, on itself or around it, what it changes where;
+// else its name does.
+document.addEventListener("focusin", ({ target }) => {
+  if (panel.contains(target) || !target.closest("main")) return;
+  const name = target.closest("[data-preview-field]")?.dataset.previewField ?? target.name ?? "";
+  const step = target.closest("[data-preview-step]")?.dataset.previewStep ?? fields[name];
+  if (!step) return;
+  outline(name);
+  const next = new URL(address);
+  next.pathname = next.pathname.replace(/[^/]+\/$/, `${step}/`);
+  // The codes and ways back of each outcome stand on its own page.
+  const outcome = /^(?:code|link)_(.+)$/.exec(name)?.[1];
+  if (outcome) next.searchParams.set("outcome", outcome);
+  else if (step !== stepOf(address)) next.searchParams.delete("outcome");
+  if (next.href === address.href) return;
+  load(next, { still: true });
+  tabsFollow();
+});
+
+// The builder says when something was saved.
+document.addEventListener("build:saved", () => load(address, { still: true }));
+
+// Phones: the whole window, until it is closed.
+const opener = document.querySelector("[data-preview-open]");
+const place = document.createComment("preview");
+opener.addEventListener("click", (event) => {
+  event.preventDefault();
+  panel.before(place);
+  full.append(panel);
+  full.showModal();
+});
+full.addEventListener("close", () => {
+  place.replaceWith(panel);
+  opener.focus();
+});
+panel.querySelector("[data-preview-close]").addEventListener("click", () => full.close());
+
+watch();
