@@ -176,14 +176,20 @@ def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
     )
 
 
-def _spread(ratings: Ratings) -> tuple[float | None, float]:
-    """Return the standard deviation of the ratings of one bot, and the raters' share of its square."""
+def pooled_sd(ratings: Ratings) -> float | None:
+    """Return the standard deviation of the ratings of one bot, over all bots; None where they do not vary."""
     values = ratings.values()
     apart = [values[ratings.bot == bot] - values[ratings.bot == bot].mean() for bot in ratings.bots]
     free = len(values) - len(apart)
     sd = float(np.sqrt((np.concatenate(apart) ** 2).sum() / free)) if free > 0 else 0.0
+    return sd if sd > 0 else None
+
+
+def _spread(ratings: Ratings) -> tuple[float | None, float]:
+    """Return the pooled standard deviation, and the raters' share of its square."""
+    values = ratings.values()
     rater_share = 0.0
     units = ratings.unit.tolist()
     if len(set(units)) < len(units):
         rater_share = mixed_model(values, ratings.bot.tolist(), units).rater_share or 0.0
-    return (sd if sd > 0 else None), min(rater_share, 0.99)
+    return pooled_sd(ratings), min(rater_share, 0.99)

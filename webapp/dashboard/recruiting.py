@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.conf import settings
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from webapp.studies.models import Study
@@ -18,6 +20,37 @@ class RecruitingLink:
     address: str
     hint: str = ""
     missing: str = ""
+
+
+def participant_link(request: HttpRequest, study: Study) -> str:
+    """Return the link that participants get. Their pages are another front end, so it is written out."""
+    return request.build_absolute_uri(f"{settings.CONFAB_PATH_PREFIX}/s/{study.key}/")
+
+
+def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
+    """Return what is pasted where people are recruited.
+
+    Args:
+        platform: a value of `RecruitmentValues.platform`.
+        address: the participants' link.
+    """
+    if platform == "prolific":
+        hint = _("Whole, with its placeholders: Prolific fills them in for each person.")
+        return RecruitingLink(
+            _("Paste this as the study URL in Prolific"), recruiting_link(address), hint
+        )
+    if platform == "mturk":
+        hint = _(
+            "By https. Mechanical Turk adds its own parameters and may show the study in its frame."
+        )
+        return RecruitingLink(_("Paste this as the ExternalURL of the task"), address, hint)
+    if platform == "panel":
+        names = study.values.recruitment
+        shown = [name for name in (names.id_parameter, names.session_parameter) if name]
+        query = "&".join(f"{name}=[{name.upper()}]" for name in shown)
+        hint = _("Put your panel’s own placeholders where brackets stand.")
+        return RecruitingLink(_("Give this link to the panel"), f"{address}?{query}", hint)
+    return RecruitingLink(_("The link of the study"), address)
 
 
 def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:

@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from statsmodels.stats.power import TTestIndPower
 
 from chatbots.registry import bot_get
 from tests.builders import force_bots, make_participant, make_staff, make_study
+from tests.webapp.dashboard.conftest import rate_some
 from webapp.core.rights import Right
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.checklist import findings_of, stops
+from webapp.dashboard.build.cost import amount, cost_of
 from webapp.dashboard.build.fields import section_fields
+from webapp.dashboard.build.power import reach_of, spread_for
 from webapp.dashboard.build.registry import STEPS
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
@@ -310,3 +314,62 @@ def test_a_way_gone_through_before_an_edit_is_said() -> None:
     make_participant(study)
     changed = study_edit(study=study, title="Other")
     assert leads(changed)["The whole way was gone through."] == "warn"
+
+
+def test_cost_and_what_the_plan_can_show() -> None:
+    study = draft(pay_each=1.6, fee_share=1 / 3, minutes=8, max_per_bot=40)
+    cost = cost_of(study)
+    assert cost.n == 80
+    assert amount(cost.an_hour or 0, "GBP") == "£12.00"
+    assert cost.people == pytest.approx(128)
+    assert cost.in_all == pytest.approx(128 * 4 / 3)
+    reach = reach_of(study, 6)
+    assert reach is not None
+    assert (reach.n, reach.n_pairs, reach.spread.study) == (40, 1, "")
+    # By another program: the power of the t-test with n ratings a bot.
+    test = TTestIndPower()
+    assert reach.difference is not None
+    reached = test.power(reach.difference / reach.spread.sd, 40, 0.05)
+    assert reached == pytest.approx(0.8, abs=1e-4)
+    assert reach.for_half is not None
+    enough = [test.power(0.5 / reach.spread.sd, reach.for_half + less, 0.05) for less in (0, -1)]
+    assert enough[0] >= 0.8 > enough[1]
+    told = leads(study)
+    assert "80 are wanted in all" in told
+    assert told["£12.00 an hour"] == "good"
+    few = study_edit(study=study, platform="prolific", pay_each=0.5)
+    assert leads(few)["£3.75 an hour is little."] == "warn"
+
+
+def test_the_spread_is_that_of_ratings_here() -> None:
+    rated = make_study("rated")
+    rate_some(rated, 24)
+    spread = spread_for(draft(), 6)
+    assert spread.study == "rated"
+    # quality is 1 to 7 in turn, over two bots.
+    assert 1.5 < spread.sd < 2.5
+    assert spread_for(draft("other"), 4).study == ""
+
+
+def test_what_follows_from_the_numbers_comes_with_every_save(staff: Client) -> None:
+    study = draft()
+    where = address(study, "pay")
+    data = {**form_of(staff, where), "pay_each": "2", "n_conversations_wanted": "10"}
+    answer = staff.post(where, data, **JSON).json()
+    assert answer["saved"], answer["errors"]
+    assert "£15.00 an hour, £20.00 in all" in answer["live"]
+    assert answer["steps"]["pay"]["words"] == "10 wanted"
+
+
+def test_two_equal_codes_are_said_at_the_field(staff: Client) -> None:
+    where = address(draft(), "pay")
+    data = {
+        **form_of(staff, where),
+        "platform": "prolific",
+        "code_rated": "C1",
+        "code_withdrawn": "C1",
+    }
+    answer = staff.post(where, data, **JSON).json()
+    assert "code of another outcome already" in answer["errors"]["code_withdrawn"][0]
+    html = staff.get(where).content.decode()
+    assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in html

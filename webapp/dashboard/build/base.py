@@ -13,6 +13,7 @@ from webapp.bots.selectors import BotEntry, bot_entry_list
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import BotState, bot_state
 from webapp.dashboard.build.fields import SettingsForm
+from webapp.ratings.selectors import study_dimensions
 from webapp.studies.models import Dimension, Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
 
@@ -68,6 +69,12 @@ class Plan:
         return self.study.items.count()
 
     @cached_property
+    def width(self) -> float:
+        """How wide the scale is that bots are ranked by, in points; 0 without one."""
+        leading = next(iter(study_dimensions(self.study)), None)
+        return leading.high - leading.low if leading else 0.0
+
+    @cached_property
     def dimensions(self) -> list[Dimension]:
         """The scale questions that are asked after the task."""
         return list(self.study.rubric.dimensions.all())
@@ -81,12 +88,14 @@ class BuildStep:
         title: in the row of steps.
         heading: of its form, as a question to the researcher.
         template: of its form, below `dashboard/build/`.
+        live_template: of what follows from the values and is shown anew after every save; empty without.
     """
 
     name: ClassVar[str]
     title: ClassVar[Any]
     heading: ClassVar[Any]
     template: ClassVar[str] = "settings.html"
+    live_template: ClassVar[str] = ""
 
     def title_in(self, plan: Plan) -> str:
         """Return what the step is called in this study."""
@@ -99,6 +108,14 @@ class BuildStep:
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm | None:
         """Return the form of its fields, by their names in `StudyValues` or in the study's row; None without."""
         return None
+
+    def rows(self, plan: Plan, form: SettingsForm) -> list[Any]:
+        """Return the fields that its template shows as a table."""
+        return []
+
+    def live(self, plan: Plan) -> dict[str, Any]:
+        """Return what its live template shows."""
+        return {}
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return what else its template shows."""

@@ -10,6 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import Plan
+from webapp.dashboard.build.cost import PROLIFIC_LEAST, amount, cost_of, n_wanted
+from webapp.dashboard.build.power import reach_of
 from webapp.dashboard.build.texts import texts_missing
 from webapp.studies.checks import outcomes_possible, study_errors
 from webapp.studies.models import Study, Task
@@ -53,6 +55,8 @@ def _findings(plan: Plan) -> list[Finding]:
         *_questions(plan),
         *_walked(plan),
         *_ends(plan),
+        *_chat(plan),
+        *_pay(plan),
         *_wanted(plan),
     ]
     order = ["stop", "warn", "good", "info"]
@@ -207,9 +211,57 @@ def _ends(plan: Plan) -> list[Finding]:
     return [Finding("info", _("No platform is set."), rest, step="pay", field="platform")]
 
 
+def _chat(plan: Plan) -> list[Finding]:
+    if "chat" not in (plan.protocol.settings if plan.protocol else ()):
+        return []
+    chat = plan.study.values.chat
+    lead = _("Shortest chat %(low)d messages, longest %(high)d.")
+    return [Finding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges})]
+
+
 def _wanted(plan: Plan) -> list[Finding]:
-    n = plan.study.values.quotas.n_conversations_wanted
+    n, found = n_wanted(plan.study), []
     if not n:
         rest = _("It stays open until you close it.")
-        return [Finding("info", _("No number is aimed at."), rest, step="pay")]
-    return [Finding("good", _("%(n)d are wanted in all.") % {"n": n})]
+        found = [
+            Finding("info", _("No number is aimed at."), rest, _half(plan), "pay", "max_per_bot")
+        ]
+    else:
+        lead = ngettext("%(n)d is wanted in all", "%(n)d are wanted in all", n) % {"n": n}
+        reach = reach_of(plan.study, plan.width)
+        if reach is not None and reach.difference is not None:
+            told = _("and tell %(points).1f points apart in 8 studies out of 10.")
+            rest = told % {"points": reach.difference}
+            found = [Finding("info", lead, rest, _half(plan), "pay", "max_per_bot")]
+        else:
+            found = [Finding("good", f"{lead}.")]
+    return found
+
+
+def _half(plan: Plan) -> str:
+    """Say how many ratings a bot tell half a point apart, and by which spread."""
+    reach = reach_of(plan.study, plan.width)
+    if reach is None or reach.for_half is None:
+        return ""
+    half = _("Half a point needs about %(n)d ratings a bot") % {"n": reach.for_half}
+    sd = {"sd": f"{reach.spread.sd:g}", "study": reach.spread.study}
+    if reach.spread.study:
+        return half + _(", by the spread of the ratings in %(study)s (%(sd)s).") % sd
+    return half + _(", if ratings of one bot spread by %(sd)s points.") % sd
+
+
+def _pay(plan: Plan) -> list[Finding]:
+    cost = cost_of(plan.study)
+    if cost.an_hour is None:
+        return []
+    an_hour = amount(cost.an_hour, cost.currency)
+    least = PROLIFIC_LEAST.get(cost.currency, 0.0)
+    if plan.study.values.recruitment.platform == "prolific" and cost.an_hour < least:
+        rest = _("Prolific asks for at least %(least)s.") % {"least": amount(least, cost.currency)}
+        lead = _("%(pay)s an hour is little.") % {"pay": an_hour}
+        return [Finding("warn", lead, rest, step="pay", field="pay_each")]
+    lead = _("%(pay)s an hour") % {"pay": an_hour}
+    if cost.in_all is None:
+        return [Finding("good", f"{lead}.")]
+    rest = _("and %(sum)s in all.") % {"sum": amount(cost.in_all, cost.currency)}
+    return [Finding("good", lead, rest)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -15,7 +14,7 @@ from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
-from webapp.dashboard.recruiting import recruiting_links
+from webapp.dashboard.recruiting import participant_link, recruiting_links
 from webapp.dashboard.spending import study_spent
 from webapp.dashboard.tabs import page_title, tab_links
 from webapp.studies.models import Study
@@ -64,11 +63,6 @@ def study_page(
         **context,
     }
     return page(request, template, "studies", **context)
-
-
-def participant_link(request: HttpRequest, study: Study) -> str:
-    """Return the link that participants get. Their pages are another front end, so it is written out."""
-    return request.build_absolute_uri(f"{settings.CONFAB_PATH_PREFIX}/s/{study.key}/")
 
 
 def conversations_link(

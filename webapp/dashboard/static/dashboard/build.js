@@ -77,6 +77,10 @@ function follow(form) {
 
   function show(found) {
     errorsShow(found.errors);
+    if (found.live) {
+      const page = new DOMParser().parseFromString(found.live, "text/html");
+      document.querySelector("[data-live-part]")?.replaceChildren(...page.body.childNodes);
+    }
     for (const [name, state] of Object.entries(found.steps)) {
       const link = document.querySelector(`[data-step="${name}"]`);
       if (!link) continue;

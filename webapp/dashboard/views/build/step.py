@@ -20,8 +20,9 @@ from webapp.dashboard.build.fields import SettingsForm, title_of_value, value_wo
 from webapp.dashboard.build.preview import preview_of
 from webapp.dashboard.build.registry import STEPS, step_after, step_before, step_of
 from webapp.dashboard.context import page
+from webapp.dashboard.recruiting import participant_link
 from webapp.dashboard.views.build.opening import opening
-from webapp.dashboard.views.study import participant_link, study_of
+from webapp.dashboard.views.study import study_of
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import rehearsal_token
@@ -144,6 +145,9 @@ def _outcome(
             for state in [one.state(plan)]
         },
     }
+    if step.live_template:
+        context = {"study": plan.study, **step.live(plan)}
+        found["live"] = render_to_string(f"dashboard/build/{step.live_template}", context, request)
     if conflict:
         context = {"conflict": conflict}
         found["conflict"] = render_to_string("dashboard/build/_conflict.html", context, request)
@@ -190,5 +194,7 @@ def _page(
         preview=preview_of(study, request.GET, beside=step.name) if plan.protocol else None,
         walk_link=f"{link}?rehearsal={rehearsal_token(study)}" if may_edit else "",
         saved_at=study.version.saved_at or study.version.created_at,
+        rows=step.rows(plan, form) if form else [],
+        live_template=f"dashboard/build/{step.live_template}",
         **step.context(request, plan),
     )
