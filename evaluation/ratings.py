@@ -94,6 +94,8 @@ class Ratings:
         dimensions: the questions, in order.
         headline: keys of the questions whose mean bots are ranked by.
         controls: bots made to be bad; rankings, models and agreement leave them out.
+        is_collecting: whether more are still coming and people look at them meanwhile: comparisons of bots then are
+            right at all looks together.
     """
 
     conversation: np.ndarray
@@ -103,6 +105,7 @@ class Ratings:
     dimensions: tuple[Dimension, ...]
     headline: tuple[str, ...] = ()
     controls: frozenset[str] = field(default_factory=frozenset)
+    is_collecting: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__

@@ -1,14 +1,16 @@
 """What people thought of each bot, and which bots they can tell apart.
 
 `told_apart` is the one place that says so: on the pages of bots, comparisons and the hybrid metric, in the report and
-in a notebook, two bots are told apart where the difference of their means passes the test of
-`evaluation.stats.compare.pairwise` after Holm's correction for all pairs, at `ORDER_ALPHA`.
+in a notebook, two bots are told apart where the difference of their means passes a test after Holm's correction for
+all pairs, at `ORDER_ALPHA`. While a study collects (`Ratings.is_collecting`) the test is the always-valid one of
+`evaluation.stats.sequential`, for people look at it as it grows; once its planned size is reached or it is closed, the
+one of `evaluation.stats.compare`. `Comparisons.test` says which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise as neighbours
 from typing import Annotated, Any, Literal
 
@@ -22,6 +24,7 @@ from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise
 from evaluation.stats.sample_size import PairPlan, plan_from_ratings
+from evaluation.stats.sequential import Means, means_of, more_raters, pairwise_always
 from evaluation.storing import BY_TUPLE
 from evaluation.wording import counted
 
@@ -32,7 +35,9 @@ TOO_MANY = 5000
 """From so many raters per bot on a difference counts as none that a study could show."""
 
 Verdict = Literal["higher", "lower", "not_told_apart", "undefined"]
-Need = Literal["enough", "unknown", "too_many", "at_border", "raters"]
+Need = Literal["enough", "unknown", "too_many", "at_border", "raters", "more"]
+Test = Literal["fixed", "always"]
+"""Which test tells bots apart: for one look at a finished study, or for looks at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,9 @@ class Comparisons:
         pairs: of all bots with a rating, controls too, sorted by name.
         plans: what it would take to tell each pair apart; empty where not asked for.
         power: of the plans.
+        test: which test tells two bots apart.
+        more: while a study collects, further raters per bot until a pair that is not told apart would be, if its
+            difference stayed as it is; None where no number would do.
         n_raters: people who gave these ratings.
         n_ratings: of the dimension.
     """
@@ -153,6 +161,8 @@ class Comparisons:
     n_ratings: int
     plans: tuple[PairPlan, ...] = ()
     power: float = POWER
+    test: Test = "fixed"
+    more: Annotated[Mapping[tuple[str, str], int | None], BY_TUPLE] = field(default_factory=dict)
 
     @property
     def told_apart(self) -> frozenset[tuple[str, str]]:
@@ -213,9 +223,15 @@ class Comparisons:
         )
 
     def need(self, pair: Comparison) -> Need:
-        """Return what would tell two bots apart that are not: `PairPlan.needed` raters, or why no number says."""
+        """Return what would tell two bots apart that are not.
+
+        That is `PairPlan.needed` raters, or `more` of them while the study collects, or why no number says.
+        """
         if pair.ordered:
             return "enough"
+        if (pair.a, pair.b) in self.more:
+            n_more = self.more[pair.a, pair.b]
+            return "too_many" if n_more is None else "more" if n_more else "at_border"
         plan = self.plan(pair.a, pair.b)
         if plan is None or plan.sd is None:
             return "unknown"
@@ -231,6 +247,7 @@ class Comparisons:
         return {
             "dimension": self.dimension.key,
             "alpha": self.alpha,
+            "test": self.test,
             "order": list(self.order),
             "controls": list(self.controls),
             "n_ratings": self.n_ratings,
@@ -253,6 +270,7 @@ class Comparisons:
             "p_holm": pair.p_holm,
             **number_or_reason(pair.reason),
             **({} if plan is None else {"need": self.need(pair), "raters_needed": plan.needed}),
+            **({"raters_more": self.more[pair.a, pair.b]} if (pair.a, pair.b) in self.more else {}),
         }
 
     def plot(self) -> Plot:
@@ -290,7 +308,7 @@ class Comparisons:
         ]
         title = (
             f"Bots compared by {self.dimension.key}: {self.n_told_apart} of {self.n_pairs} pairs told apart "
-            f"(Holm, p < {self.alpha:g})"
+            f"({'Holm' if self.test == 'fixed' else 'always valid, Holm'}, p < {self.alpha:g})"
         )
         headers = ["a", "b", "a − b", f"{1 - self.alpha:.0%}", "p (Holm)", "a is"]
         foot = (
@@ -341,17 +359,38 @@ def compare(
         if (known & (ratings.bot == bot)).any()
     }
     order = sorted(means, key=lambda bot: (-means[bot], bot))
+    dimension, names, units = ratings.leading, ratings.bot.tolist(), ratings.unit.tolist()
+    if ratings.is_collecting:
+        scale = {"low": dimension.low, "high": dimension.high}
+        pairs = pairwise_always(values, names, units, **scale, level=1 - alpha)
+        more = _more(pairs, means_of(values, names, units, **scale), alpha)
+    else:
+        pairs, more = pairwise(values, names, units, level=1 - alpha), {}
     found = Comparisons(
-        dimension=ratings.leading,
+        dimension=dimension,
         alpha=alpha,
         order=tuple(bot for bot in order if bot not in ratings.controls),
         controls=tuple(bot for bot in order if bot in ratings.controls),
-        pairs=tuple(pairwise(values, ratings.bot.tolist(), ratings.unit.tolist(), level=1 - alpha)),
+        pairs=tuple(pairs),
+        test="always" if ratings.is_collecting else "fixed",
+        more=more,
         n_raters=ratings.where(known).n_raters,
         n_ratings=int(known.sum()),
         power=power,
     )
     return with_plans(found, ratings) if plans else found
+
+
+def _more(
+    pairs: Sequence[Comparison], means: Means, alpha: float
+) -> dict[tuple[str, str], int | None]:
+    """Return how many further raters the pairs need that are not told apart, each at its share of the level."""
+    n_tested = sum(pair.p is not None for pair in pairs)
+    return {
+        (pair.a, pair.b): more_raters(means, pair.a, pair.b, alpha=alpha / n_tested)
+        for pair in pairs
+        if pair.p is not None and not pair.ordered
+    }
 
 
 def with_plans(comparisons: Comparisons, ratings: Ratings) -> Comparisons:

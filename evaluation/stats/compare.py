@@ -134,14 +134,25 @@ def _distinct(participants: Sequence[Any]) -> np.ndarray:
     return np.array(found, dtype=int)
 
 
-def _difference(array: np.ndarray, names: np.ndarray, a: str, b: str) -> _Pair | None:
-    """Return the pair with its reason where no test can be made, or None where one can."""
+def difference_or_reason(
+    array: np.ndarray, names: np.ndarray, a: str, b: str
+) -> tuple[float | None, Reason | None]:
+    """Return the difference of two bots' means, and why it cannot be tested; None where it can.
+
+    Args:
+        array, names: (k,) finite ratings, and whom each rates.
+    """
     x, y = array[names == a], array[names == b]
     if not len(x) or not len(y):
-        return _Pair(a, b, None, reason=_no_rating(a if not len(x) else b))
-    if len(x) < 2 or len(y) < 2:
-        return _Pair(a, b, float(x.mean() - y.mean()), reason=ONE_RATING)
-    return None
+        return None, _no_rating(a if not len(x) else b)
+    gap = float(x.mean() - y.mean())
+    return gap, ONE_RATING if len(x) < 2 or len(y) < 2 else None
+
+
+def _difference(array: np.ndarray, names: np.ndarray, a: str, b: str) -> _Pair | None:
+    """Return the pair with its reason where no test can be made, or None where one can."""
+    gap, reason = difference_or_reason(array, names, a, b)
+    return None if reason is None else _Pair(a, b, gap, reason=reason)
 
 
 def _no_rating(bot: str) -> Reason:

@@ -17,6 +17,7 @@ from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
+from webapp.studies.places import is_collecting
 from webapp.studies.selectors import judges_items
 
 
@@ -198,6 +199,7 @@ def study_ratings(
         dimensions=tuple(_widened(as_counted(d), answers[d.key]) for d in dimensions),
         headline=whole if set(whole) <= set(answers) else (),
         controls=frozenset(bot for bot, info in study_bots(study).items() if info.is_control),
+        is_collecting=is_collecting(study),
     )
 
 

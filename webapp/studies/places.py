@@ -160,6 +160,22 @@ def n_tasks_taken(study: Study) -> int:
     return n_done + open_tasks(study, synthetic=False).count()
 
 
+def is_collecting(study: Study) -> bool:
+    """Return whether ratings that its plan asks for are still to come: what is found meanwhile is a look on the way."""
+    if study.state not in (Study.State.COLLECTING, Study.State.PAUSED):
+        return False
+    counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)
+    done = dict(counts.values_list("bot_id", "n_completed"))
+    wanted = study.values.quotas.n_conversations_wanted
+    if wanted and done.get("", 0) >= wanted:
+        return False
+    quotas = [study.values.assignment.quota_of(bot_id) for bot_id in study.bots]
+    return not quotas or any(
+        quota is None or done.get(bot_id, 0) < quota
+        for bot_id, quota in zip(study.bots, quotas, strict=True)
+    )
+
+
 def open_tasks(study: Study, *, synthetic: bool) -> QuerySet[Task]:
     """Return the open tasks that still hold their place."""
     return Task.objects.filter(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.analysis.comparisons import bot_means, compare, verdict
+from evaluation.analysis.comparisons import Comparisons, bot_means, compare, verdict
 from evaluation.analysis.planning import plan_raters
 from evaluation.ratings import Ratings
 from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.sample_size import raters_needed
+from evaluation.stats.sequential import pairwise_always
+from evaluation.storing import result_dump, result_load
 
 
 def ratings() -> Ratings:
@@ -118,3 +121,32 @@ def test_a_plan_is_that_of_the_spread_within_bots() -> None:
     assert (row.share, found.n_fewest, found.detectable) == (pytest.approx(1 / 6), 1, None)
     json.dumps(found.to_json(), allow_nan=False)
     assert f"{expected.n:,}" in found.summary()
+
+
+def test_while_a_study_collects_the_always_valid_test_decides_and_says_how_many_more() -> None:
+    finished = ratings()
+    collecting = replace(finished, is_collecting=True)
+    fixed, always = compare(finished), compare(collecting)
+    assert (fixed.test, always.test) == ("fixed", "always")
+    dimension = collecting.leading
+    expected = pairwise_always(
+        collecting.values(),
+        collecting.bot.tolist(),
+        collecting.unit.tolist(),
+        low=dimension.low,
+        high=dimension.high,
+        level=1 - ORDER_ALPHA,
+    )
+    assert always.pairs == tuple(expected)
+    assert always.told_apart <= fixed.told_apart, "a look at any time needs a clearer difference"
+    assert not fixed.more
+    assert set(always.more) == {(p.a, p.b) for p in always.pairs if p.p is not None} - (
+        always.told_apart
+    )
+    document = json.loads(json.dumps(always.to_json()))
+    assert document["test"] == "always"
+    for row in document["pairs"]:
+        assert ("raters_more" in row) == ((row["a"], row["b"]) in always.more)
+    assert "always valid" in always.summary()
+    assert result_load(result_dump(always, Comparisons), Comparisons).more == always.more
+    assert collecting.where(collecting.bot == collecting.bot[0]).is_collecting

@@ -107,3 +107,12 @@ def test_who_judges_items_holds_a_place_without_a_chat(staff: Client) -> None:
     html = staff.get(reverse("dashboard:study_places", args=["items"])).content.decode()
     assert "1 person holds a place now." in html
     assert "Places of each bot" not in html
+
+
+def test_pages_say_by_which_test_bots_are_told_apart(staff: Client, rated: Study) -> None:
+    address = reverse("dashboard:study_statistics", args=["rated"])
+    assert "always valid while the study collects" in staff.get(address).content.decode()
+    study_edit(study=rated, state="ended")
+    html = staff.get(address).content.decode()
+    assert "always valid while the study collects" not in html
+    assert "Holm, p &lt; .10" in html

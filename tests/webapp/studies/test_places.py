@@ -23,7 +23,7 @@ from webapp.conversations.entering import chat_elsewhere_close
 from webapp.conversations.services import conversation_finish_failed
 from webapp.core.errors import Refused
 from webapp.studies.models import Task
-from webapp.studies.places import bot_loads
+from webapp.studies.places import bot_loads, is_collecting
 from webapp.studies.selectors import study_refusal
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
@@ -172,3 +172,18 @@ def test_every_refusal_is_shown_and_logged_with_its_reason(
     assert words in page.content.decode()
     [line] = [record.getMessage() for record in caplog.records]
     assert line == f"study {study.key} refused participant {chat.participant_id}: {code}"
+
+
+def test_what_is_found_before_the_planned_size_is_a_look_on_the_way() -> None:
+    study = make_study(bots=["eliza", "parrot"], n_conversations_wanted=2, max_per_bot=0)
+    assert is_collecting(study)
+    make_rating(make_conversation(study, n_exchanges=3))
+    assert is_collecting(study)
+    assert is_collecting(study_edit(study=study, state="paused"))
+    assert not is_collecting(study_edit(study=study, state="ended"))
+    study = study_edit(study=study, state="collecting")
+    make_rating(make_conversation(study, n_exchanges=3))
+    assert not is_collecting(study)
+    assert is_collecting(study_edit(study=study, n_conversations_wanted=0, max_per_bot=2))
+    assert not is_collecting(study_edit(study=study, max_per_bot=1))
+    assert not is_collecting(make_study("draft", state="draft"))

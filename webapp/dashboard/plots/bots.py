@@ -8,12 +8,13 @@ from django.utils.translation import gettext as _
 
 from evaluation.analysis.comparisons import LEVEL
 from evaluation.plots.lettering import plain
-from evaluation.printing import figure, percent, share, span
+from evaluation.printing import figure, percent, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.bots_drawing import Link, narrow_drawings, wide_drawing
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed
+from webapp.dashboard.wording.verdicts import test_said
 from webapp.ratings.summary import StudySummary
 
 
@@ -78,7 +79,7 @@ def _notes(summary: StudySummary) -> tuple[str, str]:
             lead = _("{n} of {pairs} of bots are too close to order").format(
                 n=len(close), pairs=counts.pairs(compared.n_pairs)
             )
-        told = _("Holm, p < {alpha}").format(alpha=share(compared.alpha))
+        told = test_said(compared)
         notes.append(
             _("({told} tells {n} of {pairs} apart).").format(
                 told=told, n=compared.n_told_apart, pairs=counts.pairs(compared.n_pairs)

@@ -23,7 +23,12 @@ from webapp.dashboard.wording.sections import (
     span_cell,
     two_digits,
 )
-from webapp.dashboard.wording.verdicts import overall_verdict, pair_verdict, ranking_verdicts
+from webapp.dashboard.wording.verdicts import (
+    overall_verdict,
+    pair_verdict,
+    ranking_verdicts,
+    test_said,
+)
 from webapp.ratings.summary import StudySummary
 from webapp.results.study_data import StudyFrame
 
@@ -85,13 +90,11 @@ def comparisons_section(
         return section
     section.lead.append(overall_verdict(compared, titles))
     section.lead.append(
-        _(
-            "People can tell {ordered} of {pairs} of bots apart by {name} (Holm, p < {alpha})."
-        ).format(
+        _("People can tell {ordered} of {pairs} of bots apart by {name} ({test}).").format(
             ordered=compared.n_told_apart,
             pairs=counts.pairs(compared.n_pairs),
             name=frame.headline.title.lower(),
-            alpha=share(compared.alpha),
+            test=test_said(compared),
         )
     )
     section.points.extend(ranking_verdicts(compared, titles, digits))
@@ -109,10 +112,10 @@ def comparisons_section(
             title=_("How far apart are they?"),
             method=_(
                 "{name}: the row’s mean minus the column’s; coloured where the two can be put in order "
-                "(p < {alpha}, Holm’s correction for {pairs})."
+                "({test}, corrected for {pairs})."
             ).format(
                 name=frame.headline.title,
-                alpha=share(compared.alpha),
+                test=test_said(compared),
                 pairs=counts.pairs(compared.n_pairs),
             ),
             level=1 - compared.alpha,

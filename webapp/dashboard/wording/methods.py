@@ -109,7 +109,8 @@ def _statistics_sentence(frame: StudyFrame) -> str:
     return _(
         "Intervals of means are {level} % percentile intervals of {n} resamples of whole raters (of conversations "
         "where raters are not named; Efron and Tibshirani, 1993), or their normal limit from {many} raters on. Pairs of bots are compared by Welch’s test, or by the "
-        "bootstrap’s error where people rate several bots, corrected by Holm (1979) for all pairs at p < {alpha}. The "
+        "bootstrap’s error where people rate several bots, corrected by Holm (1979) for all pairs at p < {alpha}; while a study collects, by "
+        "confidence sequences of a normal mixture (Robbins, 1970; Waudby-Smith et al., 2024) instead, which hold at all looks together. The "
         "mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, 2000); the "
         "ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis of variance "
         "uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of form 1 (Shrout "

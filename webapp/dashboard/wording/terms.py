@@ -17,7 +17,9 @@ def terms() -> list[tuple[str, str]]:
             _(
                 "Two bots are told apart where their mean ratings differ by more than chance: Welch’s test, or "
                 "whole raters resampled where people rate several bots (their limit from {many} raters on), "
-                "corrected by Holm for all pairs of the study, p < {alpha}."
+                "corrected by Holm for all pairs of the study, p < {alpha}. While a study collects, and until its planned "
+                "size is reached, an always-valid test takes its place: it may be looked at any time, and needs a clearer "
+                "difference for that (confidence sequences of a normal mixture; Robbins, 1970)."
             ).format(many=f"{BOOTSTRAP_LIMIT:,}", alpha=share(ORDER_ALPHA)),
         ),
         (

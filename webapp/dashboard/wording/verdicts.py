@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from django.utils.translation import gettext as _
 
 from evaluation.analysis.comparisons import TOO_MANY, Comparisons, verdict
-from evaluation.printing import figure, span
+from evaluation.printing import figure, share, span
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
 from webapp.dashboard import counts
@@ -58,6 +58,11 @@ def _not_apart(a: str, b: str, plan: PairPlan | None) -> str:
 def _need(found: Comparison, compared: Comparisons) -> str:
     """Say how many ratings would do, for the difference observed."""
     need, plan = compared.need(found), compared.plan(found.a, found.b)
+    n_more = compared.more.get((found.a, found.b))
+    if need == "more" and n_more is not None:
+        return _("About {n} more each would do, if the difference stays as it is.").format(
+            n=two_digits(n_more)
+        )
     if need == "raters" and plan is not None and plan.needed is not None:
         return _("About {n} each would do.").format(n=two_digits(plan.needed))
     if need == "too_many":
@@ -67,6 +72,14 @@ def _need(found: Comparison, compared: Comparisons) -> str:
     if need == "at_border":
         return _("The difference is at the border, a few more ratings may decide.")
     return _("How many would do is unknown.")
+
+
+def test_said(compared: Comparisons) -> str:
+    """Name the test by which bots are told apart: one for looks at any time while a study collects."""
+    words = _("Holm, p < {alpha}")
+    if compared.test == "always":
+        words = _("always valid while the study collects, Holm, p < {alpha}")
+    return words.format(alpha=share(compared.alpha))
 
 
 def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: int) -> list[str]:

@@ -1,0 +1,216 @@
+"""Intervals for looking as often as one likes: their formula by numerical integration, their promise by simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize
+
+from evaluation.stats.compare import pairwise
+from evaluation.stats.sequential import (
+    IMAGINED,
+    MIXING,
+    mean_always,
+    means_of,
+    more_raters,
+    pairwise_always,
+)
+
+SCALE = {"low": 1.0, "high": 7.0}
+LEVEL = 0.9
+N_STUDIES = 250
+N_RATERS = 160
+# The share that may ever leave the truth out, and two Monte-Carlo standard errors of it.
+MOST = (1 - LEVEL) + 2 * math.sqrt((1 - LEVEL) * LEVEL / N_STUDIES)
+
+POINTS = np.arange(1, 8)
+USUAL = np.array([1, 3, 6, 8, 6, 3, 1]) / 28
+LIKED = np.array([1, 1, 1, 1, 2, 4, 90]) / 100
+SPLIT = np.array([20, 0, 0, 0, 0, 0, 80]) / 100
+
+
+def mixture(mean: float, variance: float, n: float, mu: float) -> float:
+    """Return the evidence against `mu`, integrated over effects of every size."""
+    drift = n * (mean - mu) / math.sqrt(variance)
+
+    def at(size: float) -> float:
+        weight = math.exp(-(size**2) / (2 * MIXING)) / math.sqrt(2 * math.pi * MIXING)
+        return weight * math.exp(size * drift - size**2 * n / 2)
+
+    return integrate.quad(at, -8, 8, points=[drift / n], limit=200)[0]
+
+
+def with_imagined(values: np.ndarray) -> float:
+    """Return the variance of the ratings, three imagined ones at half the scale away among them."""
+    n = len(values)
+    return (values.var(ddof=1) * n + IMAGINED * 9) / (n + IMAGINED)
+
+
+def test_the_interval_of_a_mean_ends_where_the_mixture_says() -> None:
+    values = np.random.default_rng(1).choice(POINTS, 40, p=USUAL).astype(float)
+    found = mean_always(values, **SCALE, level=LEVEL)
+    for end in (found.low, found.high):
+        evidence = mixture(values.mean(), with_imagined(values), len(values), end)
+        assert evidence == pytest.approx(1 / (1 - LEVEL), rel=1e-4)
+
+
+def test_the_interval_of_a_difference_ends_where_no_pair_of_means_is_left() -> None:
+    rng = np.random.default_rng(2)
+    a, b = (rng.choice(POINTS, 30, p=USUAL).astype(float) for _ in range(2))
+    [pair] = pairwise_always([*a, *b], ["a"] * 30 + ["b"] * 30, **SCALE, level=LEVEL)
+
+    def least(difference: float) -> float:
+        def product(mu: float) -> float:
+            of_a = mixture(a.mean(), with_imagined(a), 30, mu + difference)
+            return math.log(of_a) + math.log(mixture(b.mean(), with_imagined(b), 30, mu))
+
+        return math.exp(optimize.minimize_scalar(product, bounds=(1, 7), method="bounded").fun)
+
+    assert least(pair.high) == pytest.approx(1 / (1 - LEVEL), rel=1e-3)
+    assert least(pair.low) == pytest.approx(1 / (1 - LEVEL), rel=1e-3)
+    assert pair.p == pytest.approx(min(1.0, 1 / least(0.0)), rel=1e-3)
+
+
+Draw = Callable[[np.random.Generator, int], int]
+
+
+def balanced(rng: np.random.Generator, n: int, bots: list[str], values: list[float]) -> int:
+    return n % 2
+
+
+def greedy(rng: np.random.Generator, n: int, bots: list[str], values: list[float]) -> int:
+    """Give whichever bot looks worse so far, four times in five: the mean of a bot with bad luck is mended."""
+    if n < 6 or rng.random() < 0.2:
+        return int(rng.integers(2))
+    means = [
+        np.mean([v for v, bot in zip(values, bots, strict=True) if bot == one]) for one in "ab"
+    ]
+    return int(np.argmin(means))
+
+
+def ever_wrong(
+    rng: np.random.Generator,
+    rule: Callable[..., int],
+    shares: tuple[np.ndarray, np.ndarray],
+    *,
+    repeats: int = 1,
+    spread: float = 0.0,
+    fixed: bool = False,
+) -> bool:
+    """Play one study, with a look after every fifth rater, and tell whether a look left the true difference out.
+
+    Args:
+        repeats: ratings that each rater gives, one after another as the rule says.
+        spread: of the raters: how much kinder than others one is, in points, before the scale cuts it.
+    """
+    truth = float((shares[0] - shares[1]) @ POINTS)
+    values: list[float] = []
+    bots: list[str] = []
+    raters: list[int] = []
+    for rater in range(N_RATERS):
+        kind = rng.normal(0, spread) if spread else 0.0
+        for _ in range(repeats):
+            bot = rule(rng, len(values), bots, values)
+            said = rng.choice(POINTS, p=shares[bot]) + kind
+            values.append(float(said if not spread else np.clip(said, -5, 13)))
+            bots.append("ab"[bot])
+            raters.append(rater)
+        if rater % 5 == 4 and len(set(bots)) == 2:
+            people = raters if repeats > 1 else None
+            if fixed:
+                pairs = pairwise(values, bots, people, level=LEVEL)
+            else:
+                low, high = (1.0, 7.0) if not spread else (-5.0, 13.0)
+                pairs = pairwise_always(values, bots, people, low=low, high=high, level=LEVEL)
+            [pair] = pairs
+            if pair.low is not None and not pair.low <= truth <= pair.high:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("rule", [balanced, greedy])
+@pytest.mark.parametrize(
+    "shares",
+    [(USUAL, USUAL), (LIKED, USUAL), (LIKED, LIKED), (SPLIT, SPLIT[::-1])],
+    ids=["usual", "liked", "both-liked", "split"],
+)
+def test_of_a_hundred_studies_ten_at_most_ever_leave_the_truth_out(
+    rule: Callable[..., int], shares: tuple[np.ndarray, np.ndarray]
+) -> None:
+    rng = np.random.default_rng(7)
+    wrong = sum(ever_wrong(rng, rule, shares) for _ in range(N_STUDIES))
+    assert wrong / N_STUDIES <= MOST
+
+
+@pytest.mark.parametrize("rule", [balanced, greedy])
+def test_raters_who_rate_several_times_are_counted_once(rule: Callable[..., int]) -> None:
+    rng = np.random.default_rng(8)
+    shares = (USUAL, USUAL)
+    wrong = sum(ever_wrong(rng, rule, shares, repeats=3, spread=1.5) for _ in range(N_STUDIES))
+    assert wrong / N_STUDIES <= MOST
+
+
+def test_a_fixed_interval_looked_at_so_often_would_be_wrong_in_a_third_of_studies() -> None:
+    rng = np.random.default_rng(9)
+    wrong = sum(ever_wrong(rng, balanced, (USUAL, USUAL), fixed=True) for _ in range(120))
+    assert wrong / 120 > 0.3
+
+
+def test_the_mean_of_a_bot_holds_at_every_look() -> None:
+    rng = np.random.default_rng(10)
+    wrong = 0
+    for _ in range(N_STUDIES):
+        values = rng.choice(POINTS, N_RATERS, p=LIKED).astype(float)
+        looks = (mean_always(values[:n], **SCALE, level=LEVEL) for n in range(2, N_RATERS, 3))
+        wrong += any(not found.low <= LIKED @ POINTS <= found.high for found in looks)
+    assert wrong / N_STUDIES <= MOST
+
+
+def test_clear_differences_are_told_apart_and_small_ones_say_how_many_more_it_takes() -> None:
+    rng = np.random.default_rng(3)
+    low, middle, high = (np.clip(rng.normal(mean, 1.2, 60), 1, 7) for mean in (2.5, 4.4, 4.8))
+    values = np.concatenate([low, middle, high])
+    bots = ["low"] * 60 + ["middle"] * 60 + ["the high"] * 60
+    pairs = {(p.a, p.b): p for p in pairwise_always(values, bots, **SCALE, level=LEVEL)}
+    assert pairs["low", "middle"].ordered
+    assert pairs["low", "middle"].difference < 0
+    close = pairs["middle", "the high"]
+    assert not close.ordered
+    assert close.low < 0 < close.high
+    found = means_of(values, bots, **SCALE)
+    assert more_raters(found, "low", "middle", alpha=0.1 / 3) == 0
+    n_more = more_raters(found, "middle", "the high", alpha=0.1)
+    assert n_more is not None
+    assert 20 < n_more < 2000
+    # With so many more, at the same means and spread, they are; with one fewer they are not.
+    for n, is_enough in ((n_more, True), (n_more - 1, False)):
+        variance, n_a, n_b = found.more(1, 2, n)
+        lost = math.log1p(n_a * MIXING) / 2 + math.log1p(n_b * MIXING) / 2
+        times = math.sqrt(2 * (1 + 1 / (n_a * MIXING)) * (math.log(10) + lost))
+        assert (times * math.sqrt(variance) < abs(close.difference)) is is_enough
+
+
+def test_what_cannot_be_tested_says_why() -> None:
+    pairs = pairwise_always([1, 2, 3, math.nan], ["a", "a", "b", "c"], **SCALE)
+    assert [pair.reason.code for pair in pairs] == [
+        "one_rating",
+        "no_rating_of_bot",
+        "no_rating_of_bot",
+    ]
+    assert not any(pair.ordered for pair in pairs)
+    assert mean_always([], **SCALE).reason.code == "no_value"
+    # Two bots with the same mark from everybody are equal, and no number of raters tells them apart.
+    equal = means_of([4, 4, 4, 4], ["a", "a", "b", "b"], **SCALE)
+    assert more_raters(equal, "a", "b", alpha=0.1) is None
+
+
+def test_bots_with_opposite_marks_from_everybody_are_told_apart_after_a_while() -> None:
+    def compared(n: int) -> bool:
+        [pair] = pairwise_always([1] * n + [7] * n, ["a"] * n + ["b"] * n, **SCALE, level=LEVEL)
+        return pair.ordered
+
+    assert not compared(2)
+    assert compared(12)
