@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 from django.template.loader import get_template
 
-from tests.builders import make_study
 from webapp.participant.sheets.base import sheets
 from webapp.studies.protocols.base import (
     Gives,
@@ -93,12 +92,6 @@ def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(
         assert sum(bool(given) for given in (slot.bot, slot.conversation, slot.item)) == 1
     assert not protocol.is_complete(Progress(n_slots=len(plan.slots), n_rated=0))
     assert protocol.is_complete(Progress(n_slots=len(plan.slots), n_rated=len(plan.slots)))
-
-
-@pytest.mark.django_db
-def test_it_asks_the_studys_questions(protocol: StudyProtocol) -> None:
-    study = make_study(protocol=protocol.name, state="draft")
-    assert protocol.form(study.version).dimensions.count() == 5
 
 
 def test_steps_in_a_row_with_one_heading_share_a_place() -> None:

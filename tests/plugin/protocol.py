@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from chatbots import Identity
-from webapp.studies.models import Rubric, StudyVersion
 from webapp.studies.protocols.base import (
     Draw,
     Progress,
@@ -33,9 +32,6 @@ class SmallTalk:
     def next_task(self, draw: Draw) -> TaskPlan:
         [bot] = draw.bots()
         return TaskPlan("chat", (SlotPlan(bot=bot),))
-
-    def form(self, version: StudyVersion) -> Rubric:
-        return version.rubric
 
     def is_complete(self, progress: Progress) -> bool:
         return progress.n_rated > 0

@@ -18,6 +18,8 @@ from webapp.dashboard.plots.tracks import TrackCell, printed, track
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
 from webapp.runs.models import MetricResult
+from webapp.studies.questions import BETWEEN_CHOICES
+from webapp.studies.selectors import other_questions_of_study
 
 N_TRACKS = 3
 _DEFAULT = ("sentiment", "semantic_similarity_user_bot", "words")
@@ -249,6 +251,7 @@ def _speaker(conversation: Conversation, turn: Turn) -> str:
 
 def _ratings(conversation: Conversation) -> list[RatingView]:
     found = []
+    asked = other_questions_of_study(conversation.study) if conversation.study else []
     rows = Rating.objects.filter(conversation=conversation).select_related("rubric")
     rows = rows.prefetch_related("rubric__dimensions").order_by("submitted_at", "pk")
     for number, rating in enumerate(rows, start=1):
@@ -262,6 +265,11 @@ def _ratings(conversation: Conversation) -> list[RatingView]:
                 number_text = plain(value) if float(value).is_integer() else figure(value)
                 text = _("{value} of {high}").format(value=number_text, high=plain(high))
             answers.append(Value(title_as_given(dimension), text))
+        for question in asked:
+            given = rating.other_answers.get(question.key)
+            if given is not None:
+                text = BETWEEN_CHOICES.join(given) if isinstance(given, list) else given
+                answers.append(Value(question.short, text))
         rater = rating.rater or _("Rater {n}").format(n=number)
         found.append(RatingView(rater, answers, rating.comment))
     return found

@@ -1,53 +1,21 @@
-"""The rating form, made from a rubric."""
+"""The rating form: what a version asks after a task, and a box for comments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from webapp.studies.models import Dimension, Rubric
-
-# More steps than this do not fit side by side on a phone: such a scale gets a number box.
-LIKERT_MAX_STEPS = 11
-
-
-@dataclass(frozen=True, slots=True)
-class LikertOption:
-    """One number of a row; `name` is read aloud, with the words at the ends of the scale."""
-
-    value: int
-    name: str
-    is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A dimension as the page shows it: a row of numbers, or a number box for a wide scale."""
-
-    number: int
-    dimension: Dimension
-    low: float
-    high: float
-    options: list[LikertOption]
-    value: str
-    errors: list[str]
-
-    @property
-    def anchor(self) -> str:
-        """The id of its first control."""
-        return f"{self.dimension.key}-1"
+from webapp.participant.asked import Given, QuestionShown, given_in
+from webapp.studies.questions import Question, answers_read
 
 
 class RatingForm(forms.Form):
-    """One field per dimension, named by its key, and `comments`.
+    """One field per question, named by its key, and `comments`.
 
-    Fields only read numbers: whether they are on the scale is the rating service's to say, whose
-    errors come back by `refuse`.
+    What the rating service says beside that is wrong comes back by `refuse`.
     """
 
     comments = forms.CharField(
@@ -59,34 +27,38 @@ class RatingForm(forms.Form):
     )
 
     def __init__(
-        self, rubric: Rubric, data: Mapping[str, Any] | None = None, *, show_errors: bool = True
+        self,
+        questions: Sequence[Question],
+        data: Mapping[str, Any] | None = None,
+        *,
+        show_errors: bool = True,
+        first_number: int = 1,
     ) -> None:
-        """Make a form for the rubric.
+        """Make a form for the questions, in the order in which they are shown.
 
         Args:
             data: what was sent, now or before; None if nothing was.
             show_errors: whether the page says what is wrong with it.
+            first_number: of the first question; others may stand above.
         """
         super().__init__(data)
+        self.first_number = first_number
+        self.asked = list(questions)
         self.show_errors = show_errors
-        self.dimensions = list(rubric.dimensions.select_related("rubric"))
-        for dimension in self.dimensions:
-            low, high = dimension.scale
-            words = _("Please choose a number from %(low)g to %(high)g.") % {
-                "low": low,
-                "high": high,
-            }
-            self.fields[dimension.key] = forms.FloatField(
-                label=dimension.question,
-                required=dimension.required,
-                error_messages={"required": words, "invalid": words},
-            )
+        self.answers: dict[str, Any] = {}
+        for question in self.asked:
+            self.fields[question.key] = forms.Field(required=False)
+
+    def clean(self) -> None:
+        """Read the answers and say beside each question what is wrong with its answer."""
+        self.answers, wrong = answers_read(self.asked, self._given)
+        self.refuse(wrong)
 
     @property
-    def answers(self) -> dict[str, float]:
-        """The numbers given, by dimension."""
-        given = {d.key: self.cleaned_data.get(d.key) for d in self.dimensions}
-        return {key: value for key, value in given.items() if value is not None}
+    def _given(self) -> dict[str, Given]:
+        return {
+            question.key: given_in(self.data, question, question.key) for question in self.asked
+        }
 
     @property
     def comment(self) -> str:
@@ -94,45 +66,27 @@ class RatingForm(forms.Form):
         return self.cleaned_data["comments"]
 
     @property
-    def typed(self) -> dict[str, str]:
+    def typed(self) -> dict[str, Given]:
         """What was sent of the form's own fields, right or wrong."""
-        sent = {name: str(self.data.get(name, "")) for name in self.fields}
-        return {name: text for name, text in sent.items() if text}
+        sent: dict[str, Given] = {**self._given, "comments": str(self.data.get("comments", ""))}
+        return {name: given for name, given in sent.items() if given}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
-        """Put the rating service's messages beside their questions."""
+        """Put messages beside their questions."""
         for key, message in errors.items():
             self.add_error(key if key in self.fields else None, message)
 
-    def questions(self) -> list[Question]:
-        """Return the dimensions as rows of the page, with what was chosen and what is wrong."""
-        return [self._question(i, d) for i, d in enumerate(self.dimensions, start=1)]
-
-    def _question(self, number: int, dimension: Dimension) -> Question:
-        low, high = dimension.scale
-        value = str(self.data.get(dimension.key, "")) if self.is_bound else ""
-        errors: Iterable[Any] = self.errors.get(dimension.key, []) if self.show_errors else []
-        options = []
-        whole = float(low).is_integer() and float(high).is_integer()
-        if whole and high - low < LIKERT_MAX_STEPS:
-            options = [
-                LikertOption(step, _option_name(step, low, high, dimension), value == str(step))
-                for step in range(int(low), int(high) + 1)
-            ]
-        return Question(
-            number=number,
-            dimension=dimension,
-            low=low,
-            high=high,
-            options=options,
-            value=value,
-            errors=[str(error) for error in errors],
-        )
-
-
-def _option_name(step: int, low: float, high: float, dimension: Dimension) -> str:
-    if step == low and dimension.low_label:
-        return f"{step}, {dimension.low_label}"
-    if step == high and dimension.high_label:
-        return f"{step}, {dimension.high_label}"
-    return str(step)
+    def questions(self) -> list[QuestionShown]:
+        """Return the questions as the page shows them, with what was answered and what is wrong."""
+        given = self._given if self.is_bound else {}
+        wrong = self.errors if self.show_errors else {}
+        return [
+            QuestionShown(
+                number=number,
+                question=question,
+                name=question.key,
+                given=given.get(question.key, ""),
+                error=str(wrong[question.key][0]) if question.key in wrong else "",
+            )
+            for number, question in enumerate(self.asked, start=self.first_number)
+        ]

@@ -22,6 +22,7 @@ from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import PLATFORM_NAMES
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import Place, places, protocols
+from webapp.studies.rubrics import asked_after
 from webapp.studies.values import DEFAULT_THANKS
 
 _WORDS_READ_PER_MINUTE = 200
@@ -139,7 +140,7 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         ),
         "instructions": [_point(line) for line in _lines(values.texts.instructions_text)],
         "has_chat": _has_chat(study),
-        "n_questions": protocols.get(study.protocol).form(version).dimensions.count(),
+        "n_questions": len(asked_after(version)),
     }
 
 

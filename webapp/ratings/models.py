@@ -52,6 +52,11 @@ class Rating(TimeStamped):
     external_id = models.CharField(max_length=200, blank=True)
     rubric = models.ForeignKey(Rubric, on_delete=models.PROTECT, related_name="ratings")
     answers = models.JSONField(default=dict)
+    other_answers = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=_("{question key: a text, or a list of options}: what was asked beside scales."),
+    )
     comment = models.TextField(blank=True)
     submitted_at = models.DateTimeField()
 
@@ -104,6 +109,7 @@ class RatingRevision(models.Model):
 
     rating = models.ForeignKey(Rating, on_delete=models.CASCADE, related_name="revisions")
     answers = models.JSONField(default=dict)
+    other_answers = models.JSONField(default=dict, blank=True)
     comment = models.TextField(blank=True)
     submitted_at = models.DateTimeField(help_text=_("When these answers were given."))
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -20,15 +21,18 @@ from webapp.core.errors import Refused
 from webapp.ratings.checks import checks_of
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.targets import Target, slots_rated, target_fields, task_progress
-from webapp.studies.models import Outcome, Participant, Rubric, Task
+from webapp.studies.models import Outcome, Participant, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
-from webapp.studies.services import rubric_freeze, task_complete, task_end
+from webapp.studies.questions import Answers, answers_read
+from webapp.studies.rubrics import asked_after, rubric_freeze
+from webapp.studies.services import task_complete, task_end
 
 COMMENT_MAX_CHARS = 5000
 WAITS_FOR_REPLY = gettext_lazy(
     "The chatbot is still answering. Save again in a moment; your answers are still here."
 )
 _DRAFT_MAX_CHARS = 20_000
+_DRAFT_MOST_OPTIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +46,28 @@ class RatingOutcome:
 
 def answers_check(
     *,
-    rubric: Rubric,
-    answers: Mapping[str, float],
+    version: StudyVersion,
+    answers: Mapping[str, Any],
     more: Mapping[str, tuple[float, float]] = MappingProxyType({}),
-) -> dict[str, str]:
-    """Say what is wrong with the answers: `{dimension key: message}`, empty if nothing is.
+) -> tuple[Answers, dict[str, str]]:
+    """Return the answers that fit what the version asks after a task, and what is wrong with the others.
 
     Args:
-        more: what may be answered beside the rubric's questions, with the smallest and the largest value.
+        more: numbers that may be answered beside its questions, with the smallest and the largest value.
+
+    Returns:
+        answers and sentences, both by the question's key.
     """
-    errors: dict[str, str] = {}
-    dimensions = {dimension.key: dimension for dimension in rubric.dimensions.all()}
-    for key, dimension in dimensions.items():
-        low, high = dimension.scale
-        value = answers.get(key)
-        if value is None:
-            if dimension.required:
-                errors[key] = _("Please choose a number from %(low)g to %(high)g.") % {
-                    "low": low,
-                    "high": high,
-                }
-        elif not _is_on_scale(value, low, high):
-            errors[key] = _off_scale(value, low, high)
-    for key in answers.keys() - dimensions.keys():
+    asked = asked_after(version)
+    found, wrong = answers_read(asked, answers)
+    for key in answers.keys() - {question.key for question in asked}:
         if key not in more:
-            errors[key] = _("There is no question called %(key)s.") % {"key": key}
+            wrong[key] = _("There is no question called %(key)s.") % {"key": key}
         elif not _is_on_scale(answers[key], *more[key]):
-            errors[key] = _off_scale(answers[key], *more[key])
-    return errors
+            wrong[key] = _off_scale(answers[key], *more[key])
+        else:
+            found[key] = int(answers[key])
+    return found, wrong
 
 
 def _is_on_scale(value: float, low: float, high: float) -> bool:
@@ -85,7 +83,7 @@ def rating_submit(
     *,
     conversation: Conversation,
     participant: Participant,
-    answers: dict[str, float],
+    answers: Mapping[str, Any],
     comment: str = "",
 ) -> RatingOutcome:
     """Store the rating, close the conversation and give the completion code, in one transaction.
@@ -94,7 +92,7 @@ def rating_submit(
 
     Raises:
         Refused: `not_found`, `too_early`, `waiting_for_reply`, `closed`, or `bad_answers` with `errors`
-            per dimension.
+            per question.
     """
     with transaction.atomic():
         conversation = (
@@ -124,11 +122,10 @@ def rating_submit(
         if reply_is_coming(conversation):
             raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
         protocol = protocols.get(study.protocol)
-        rubric = protocol.form(version)
-        errors = answers_check(rubric=rubric, answers=answers)
+        found, errors = answers_check(version=version, answers=answers)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
-        rating = _rating_store(task, participant, rubric, answers, comment, conversation)
+        rating = _rating_store(task, participant, found, comment, conversation)
         conversation_complete(conversation=conversation)
         if protocol.is_complete(task_progress(task)):
             task = task_complete(task=task)
@@ -136,7 +133,7 @@ def rating_submit(
 
 
 def rating_add(
-    *, task: Task, target: Target, answers: dict[str, float], comment: str = ""
+    *, task: Task, target: Target, answers: Mapping[str, Any], comment: str = ""
 ) -> RatingOutcome:
     """Store the rating of something that is looked at in the task, and complete the task once all is rated.
 
@@ -147,7 +144,7 @@ def rating_add(
         target: what is rated; two slots of the task: the first against the second.
 
     Raises:
-        Refused: `not_found`, `closed`, or `bad_answers` with `errors` per dimension.
+        Refused: `not_found`, `closed`, or `bad_answers` with `errors` per question.
     """
     if isinstance(target, Conversation) and target.task == task:  # a chat has rules of its own
         return rating_submit(
@@ -168,16 +165,16 @@ def rating_add(
             raise Refused("not_found", _("This is not part of the task."))
         participant = task.participant
         protocol = protocols.get(participant.study.protocol)
-        rubric = protocol.form(task.version)
-        errors = answers_check(
-            rubric=rubric, answers=answers, more=protocol.more_answers(task.version)
-        ) or protocol.answers_wrong(task.version, answers, comment)
+        found, errors = answers_check(
+            version=task.version, answers=answers, more=protocol.more_answers(task.version)
+        )
+        errors = errors or protocol.answers_wrong(task.version, _numbers(found), comment)
         if errors:
             raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
         if existing is not None:
-            _rating_revise(existing, answers, comment)
+            _rating_revise(existing, found, comment)
             return RatingOutcome(existing, task, created=False)
-        rating = _rating_store(task, participant, rubric, answers, comment, target)
+        rating = _rating_store(task, participant, found, comment, target)
         task.save(update_fields=["updated_at"])  # somebody is at work on it
         if protocol.is_complete(task_progress(task)):
             task = _task_judged(task)
@@ -191,30 +188,32 @@ def _task_judged(task: Task) -> Task:
     return task_end(task=task, outcome=Outcome.FAILED_CHECK)
 
 
-def _rating_revise(rating: Rating, answers: Mapping[str, float], comment: str) -> None:
+def _rating_revise(rating: Rating, answers: Answers, comment: str) -> None:
     """Put other answers in the place of those that are stored, and keep those; the same ones change nothing."""
-    new = {key: _number(value) for key, value in answers.items()}
+    new, others = _numbers(answers), _others(answers)
     text = storable(comment.strip(), COMMENT_MAX_CHARS)
-    if (rating.answers, rating.comment) == (new, text):
+    if (rating.answers, rating.other_answers, rating.comment) == (new, others, text):
         return
     RatingRevision.objects.create(
         rating=rating,
         answers=rating.answers,
+        other_answers=rating.other_answers,
         comment=rating.comment,
         submitted_at=rating.submitted_at,
     )
-    rating.answers, rating.comment, rating.submitted_at = new, text, timezone.now()
-    rating.save(update_fields=["answers", "comment", "submitted_at", "updated_at"])
+    rating.answers, rating.other_answers, rating.comment = new, others, text
+    rating.submitted_at = timezone.now()
+    rating.save(update_fields=["answers", "other_answers", "comment", "submitted_at", "updated_at"])
 
 
 def _rating_store(
     task: Task,
     participant: Participant,
-    rubric: Rubric,
-    answers: dict[str, float],
+    answers: Answers,
     comment: str,
     target: Target,
 ) -> Rating:
+    rubric = protocols.get(participant.study.protocol).form(task.version)
     if not participant.is_synthetic:
         # A rehearsal is there to try a study out, so that it can still be changed.
         rubric_freeze(rubric_id=rubric.pk)
@@ -222,20 +221,33 @@ def _rating_store(
         task=task,
         participant=participant,
         rubric=rubric,
-        answers={key: _number(value) for key, value in answers.items()},
+        answers=_numbers(answers),
+        other_answers=_others(answers),
         comment=storable(comment.strip(), COMMENT_MAX_CHARS),
         submitted_at=timezone.now(),
         **target_fields(target),
     )
 
 
-def rating_draft_store(*, conversation: Conversation, values: Mapping[str, str]) -> None:
+def _numbers(answers: Answers) -> dict[str, int]:
+    return {key: value for key, value in answers.items() if isinstance(value, int)}
+
+
+def _others(answers: Answers) -> dict[str, str | list[str]]:
+    return {key: value for key, value in answers.items() if not isinstance(value, int)}
+
+
+def rating_draft_store(
+    *, conversation: Conversation, values: Mapping[str, str | list[str]]
+) -> None:
     """Keep what was sent of a rating that could not be taken, as it was sent, while the chat is open."""
-    draft = {storable(key): storable(text, _DRAFT_MAX_CHARS) for key, text in values.items()}
+    draft = {storable(key): _kept(given) for key, given in values.items()}
     Conversation.objects.filter(pk=conversation.pk, state=Conversation.State.OPEN).update(
         rating_draft=draft
     )
 
 
-def _number(value: float) -> float | int:
-    return int(value) if float(value).is_integer() else float(value)
+def _kept(given: str | list[str]) -> str | list[str]:
+    if isinstance(given, str):
+        return storable(given, _DRAFT_MAX_CHARS)
+    return [storable(one, _DRAFT_MAX_CHARS) for one in given[:_DRAFT_MOST_OPTIONS]]

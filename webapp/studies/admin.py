@@ -33,10 +33,11 @@ from webapp.studies.models import (
 )
 from webapp.studies.outcomes import ending_of, tasks_with_endings
 from webapp.studies.questions import questions_text
+from webapp.studies.rubrics import rubric_new_version
 from webapp.studies.selectors import rubric_is_fixed
-from webapp.studies.services import rubric_new_version, study_copy
+from webapp.studies.services import study_copy
 from webapp.studies.terms import AGREED
-from webapp.studies.values import NAMES
+from webapp.studies.values import ASKED, NAMES
 from webapp.studies.versions import study_store
 
 
@@ -86,7 +87,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
         study_store(
             study=obj,
             values=form.values,
-            rubric=form.cleaned_data["rubric"],
+            rubric=form.rubric_chosen,
             author=request.user.get_username(),
         )
 
@@ -118,7 +119,10 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
             _("What participants read"),
             {"fields": (*AGREED, "thanks_text")},
         ),
-        (_("What participants are asked before the task"), {"fields": ("questions",)}),
+        (
+            _("What participants are asked"),
+            {"fields": ("questions", "after", ("questions_order", "after_order"), "asks_comment")},
+        ),
         (
             _("Recruitment and pay"),
             {
@@ -152,11 +156,15 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
 
     @admin.display(description=_("questions of its versions"))
     def questions_asked(self, study: Study) -> str:
-        """Show what each version asks before the task."""
+        """Show what each version asks before and after the task."""
         versions = study.versions.order_by("number") if study.pk is not None else ()
-        asked = ((one.number, one.values.questions) for one in versions)
-        rows = [(number, questions_text(questions)) for number, questions in asked if questions]
-        return format_html_join("", "<p><strong>{}</strong></p><pre>{}</pre>", rows) or "–"
+        rows = [
+            (one.number, name, questions_text(getattr(one.values, name)))
+            for one in versions
+            for name in ASKED
+            if getattr(one.values, name)
+        ]
+        return format_html_join("", "<p><strong>{} {}</strong></p><pre>{}</pre>", rows) or "–"
 
     @admin.display(description=_("pages"))
     def pages(self, study: Study) -> str:
@@ -170,8 +178,8 @@ def _shown(name: str) -> Callable[[StudyAdmin, Study], Any]:
     @admin.display(description=name.replace("_", " "))
     def show(_admin: StudyAdmin, study: Study) -> Any:
         """Return what the newest version says."""
-        if name == "questions":
-            return format_html("<pre>{}</pre>", questions_text(study.values.questions) or "–")
+        if name in ASKED:
+            return format_html("<pre>{}</pre>", questions_text(getattr(study.values, name)) or "–")
         return study.rubric if name == "rubric" else study.values.flat()[name]
 
     return show

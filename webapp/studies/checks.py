@@ -10,6 +10,7 @@ from webapp.studies.frames import frame_origins
 from webapp.studies.models import AGREED_BY_PEOPLE, Outcome, Rubric, Study
 from webapp.studies.protocols.base import asks_questions, protocols
 from webapp.studies.recruitment import FILLED_IN, PLACEHOLDER, RecruitmentValues
+from webapp.studies.rubrics import scales_of
 from webapp.studies.rules.base import rules
 from webapp.studies.values import ChatRules, Quotas, StudyValues
 
@@ -19,12 +20,13 @@ RESERVED_KEYS = ("new",)
 
 
 def study_errors(
-    *, before: Study | None, study: Study, values: StudyValues, rubric: Rubric
+    *, before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None
 ) -> Errors:
     """Return what is wrong with a study: `{field: sentence}`, empty if nothing is.
 
     Args:
         before: the study as it is stored; None for a new one.
+        rubric: what is asked after a task where the values do not say it; None: nothing then.
     """
     return {
         **limits_wrong(values.chat),
@@ -39,7 +41,7 @@ def study_errors(
         **attention_wrong(before, study, values, rubric),
         **names_wrong(before, study),
         **key_wrong(before, study),
-        **fixed_wrong(before, study, rubric),
+        **fixed_wrong(before, study, values, rubric),
     }
 
 
@@ -191,10 +193,10 @@ def _items_missing(study: Study) -> Errors:
 
 
 def attention_wrong(
-    before: Study | None, study: Study, values: StudyValues, rubric: Rubric
+    before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None
 ) -> Errors:
     """Check that attention checks can be passed, and that a study has some whose protocol wants them."""
-    told = values.attention.errors(scales_of(rubric))
+    told = values.attention.errors(scales_of(values, rubric))
     if told:
         return {"attention_checks": " ".join(told)}
     was_open = before is not None and before.state == Study.State.COLLECTING
@@ -238,7 +240,9 @@ def key_wrong(before: Study | None, study: Study) -> Errors:
     return {"key": _("“%(key)s” is taken by a page. Choose another key.") % {"key": study.key}}
 
 
-def fixed_wrong(before: Study | None, study: Study, rubric: Rubric) -> Errors:
+def fixed_wrong(
+    before: Study | None, study: Study, values: StudyValues, rubric: Rubric | None
+) -> Errors:
     """Check that nothing changes that no version may change once somebody has agreed.
 
     What people gave under different versions is analysed together.
@@ -246,8 +250,8 @@ def fixed_wrong(before: Study | None, study: Study, rubric: Rubric) -> Errors:
     if before is None:
         return {}
     fields = [field for field in ("key", "protocol") if _differ(before, study, field)]
-    if before.rubric_id != rubric.pk and scales_of(before.rubric) != scales_of(rubric):
-        fields.append("rubric")
+    if scales_of(before.values, before.rubric) != scales_of(values, rubric):
+        fields.append("after" if values.after or before.values.after else "rubric")
     if not fields:
         return {}
     n_agreed = before.participants.filter(AGREED_BY_PEOPLE).count()
@@ -261,15 +265,13 @@ def fixed_wrong(before: Study | None, study: Study, rubric: Rubric) -> Errors:
         n_agreed,
     ) % {"n": n_agreed}
     more = {
-        "rubric": " " + _("A version of the rubric with the same questions and scales is possible.")
+        "after": " "
+        + _("Other words for the same scales are possible, and so are other questions."),
+        "rubric": " "
+        + _("A version of the rubric with the same questions and scales is possible."),
     }
     return {field: sentence + more.get(field, "") for field in fields}
 
 
 def _differ(before: Study, after: Study, field: str) -> bool:
     return bool(getattr(before, field) != getattr(after, field))
-
-
-def scales_of(rubric: Rubric) -> dict[str, tuple[float, float]]:
-    """Return the scale of each question."""
-    return {dimension.key: dimension.scale for dimension in rubric.dimensions.all()}

@@ -19,9 +19,9 @@ from webapp.studies.models import Rubric, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import questions_from_text, questions_text
 from webapp.studies.recruitment import RecruitmentValues
+from webapp.studies.rubrics import rubric_default
 from webapp.studies.rules.base import rules
-from webapp.studies.services import rubric_default
-from webapp.studies.values import SECTION_OF, StudyValues
+from webapp.studies.values import ASKED, SECTION_OF, StudyValues
 from webapp.studies.versions import values_made
 
 
@@ -77,6 +77,13 @@ def _of(section: type[Values], name: str, kind: Any, **more: Any) -> Any:
 _LINES = AdminTextareaWidget(attrs={"rows": 4})
 
 
+def _order(label: Any) -> forms.ChoiceField:
+    return forms.ChoiceField(
+        label=label,
+        choices=[("fixed", _("as they stand")), ("shuffled", _("shuffled for each person"))],
+    )
+
+
 class StudyForm(forms.ModelForm):
     """Bots, protocol and rule are chosen among those there are; a bot once in keeps its place."""
 
@@ -103,9 +110,23 @@ class StudyForm(forms.ModelForm):
 
     questions = _text(
         _(
-            "Asked once, before the task. A list in YAML or JSON; each with key, title, kind (text, choice "
-            "or choices), options for the last two, and required: false if it may stay empty."
+            "Asked once, before the task. A list in YAML or JSON; each with key, title, kind (text, choice, "
+            "choices or scale), options for choices, and required: false if it may stay empty."
         )
+    )
+
+    after = _text(
+        _(
+            "Asked after the task, as above; a scale also has low, high, labels ({1: bad, 7: good}) and reversed. "
+            "Empty: the questions of the rubric chosen above."
+        )
+    )
+    questions_order = _order(_("Order of the questions before the task"))
+    after_order = _order(_("Order of the questions after the task"))
+    asks_comment = forms.BooleanField(
+        label=_("Box for comments"),
+        required=False,
+        help_text=_("At the end of the form after a chat."),
     )
 
     min_exchanges = _count(least=1)
@@ -169,14 +190,17 @@ class StudyForm(forms.ModelForm):
         stored = instance is not None and instance.version is not None
         values = instance.values if stored and instance is not None else StudyValues()
         rubric = instance.rubric if stored and instance is not None else rubric_default()
-        asked = questions_text(values.questions)
+        asked = {name: questions_text(getattr(values, name)) for name in ASKED}
         quotas = by_bot_text(values.assignment.bot_quotas)
-        first = {**values.flat(), "questions": asked, "bot_quotas": quotas, "rubric": rubric.pk}
+        first = {**values.flat(), **asked, "bot_quotas": quotas, "rubric": rubric.pk}
         kwargs["initial"] = {**first, **(kwargs.get("initial") or {})}
         super().__init__(*args, **kwargs)
         # What has no field here stays as it is stored.
-        self._stored = values.flat()
+        self._stored = values
         self._before: list[str] = list(values.bots)
+        if values.after and "rubric" in self.fields:
+            self.fields["rubric"].disabled = True
+            self.fields["rubric"].help_text = _("Made of the questions after the task, below.")
         if "bots" in self.fields:
             self.fields["bots"].choices = self._bot_choices()  # type: ignore[attr-defined]
         registries: dict[str, Registry[Any]] = {"protocol": protocols, "rule": rules}
@@ -210,8 +234,20 @@ class StudyForm(forms.ModelForm):
 
     def clean_questions(self) -> Any:
         """Return what the text says; which of it cannot be is said with the other values."""
+        return self._asked("questions")
+
+    def clean_after(self) -> Any:
+        """Return what the text says, as `clean_questions`."""
+        return self._asked("after")
+
+    @property
+    def rubric_chosen(self) -> Rubric | None:
+        """The rubric to ask; None where the study's questions make their own."""
+        return None if self._stored.after else self.cleaned_data["rubric"]
+
+    def _asked(self, name: str) -> Any:
         try:
-            return questions_from_text(self.cleaned_data["questions"])
+            return questions_from_text(self.cleaned_data[name])
         except ValueError as error:
             said = _("This is neither YAML nor JSON: %(why)s") % {"why": error}
             raise ValidationError(said) from None
@@ -223,13 +259,13 @@ class StudyForm(forms.ModelForm):
             return
         given = {name: value for name, value in self.cleaned_data.items() if name in SECTION_OF}
         try:
-            chosen = {name: self.cleaned_data[name] for name in ("bots", "questions")}
-            self.values = values_made(self._stored, {**given, **chosen})
+            chosen = {name: self.cleaned_data[name] for name in ("bots", *ASKED)}
+            self.values = values_made(self._stored.flat(), {**given, **chosen})
         except ValidationError as error:
             self.add_error(None, error)
             return
         before = Study.objects.filter(pk=self.instance.pk).first() if self.instance.pk else None
-        rubric = self.cleaned_data["rubric"]
+        rubric = self.rubric_chosen
         wrong = study_errors(before=before, study=self.instance, values=self.values, rubric=rubric)
         if wrong:
             self.add_error(None, ValidationError(wrong))  # type: ignore[arg-type]

@@ -60,6 +60,9 @@ class Dimension(models.Model):
     question = models.CharField(max_length=300)
     low_label = models.CharField(max_length=60, blank=True)
     high_label = models.CharField(max_length=60, blank=True)
+    labels = models.JSONField(
+        default=dict, blank=True, help_text=_("{point of the scale: words at it}")
+    )
     required = models.BooleanField(default=True)
     reversed = models.BooleanField(
         default=False,
@@ -257,7 +260,7 @@ class QuestionAnswers(models.Model):
     version = models.ForeignKey(
         StudyVersion, on_delete=models.RESTRICT, related_name="question_answers"
     )
-    answers = models.JSONField(help_text=_("{key: a text, or a list of options}"))
+    answers = models.JSONField(help_text=_("{key: a text, a number, or a list of options}"))
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""What a study asks about a person before the chat: its questions as values, and which answers fit them.
+"""What a study asks people, before a task and after it: its questions as values, and which answers fit them.
 
 Researchers write the questions as a list in YAML or JSON:
 
@@ -6,23 +6,29 @@ Researchers write the questions as a list in YAML or JSON:
       title: How old are you?
       kind: choice
       options: [18 to 29, 30 to 59, 60 or older]
-    - key: languages
-      title: Which of these languages do you speak?
-      kind: choices
-      options: [English, Danish]
-      required: false
+    - key: fluency
+      title: How fluent were the replies?
+      kind: scale
+      low: 1
+      high: 7
+      labels: {1: not at all, 7: extremely}
+
+Scales that are asked after a task are what bots are rated on: `webapp.studies.rubrics` makes the rows of the
+version's rubric from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Annotated, Any, Literal
 
 import yaml
 from django.utils.translation import gettext as _
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from chatbots.outside import Many, Mistake, Values, ValuesError
+from chatbots import derive_seed
+from chatbots.outside import Many, Mistake, Values
 from chatbots.outside_types import Wanted
 from chatbots.storable import is_blank, storable
 
@@ -30,8 +36,15 @@ MOST_CHARS = 1000
 """The longest text that is taken as an answer."""
 BETWEEN_CHOICES = "; "
 """Stands between several choices in exports, and so in no option."""
+MOST_POINTS_IN_A_ROW = 11
+"""More points than this do not fit side by side on a phone: such a scale gets a number box."""
+TAKEN_KEYS = ("comments", "csrfmiddlewaretoken")
+"""Names that the rating form's own fields have."""
 
-Answers = dict[str, str | list[str]]
+Kind = Literal["scale", "choice", "choices", "text"]
+Order = Literal["fixed", "shuffled"]
+Answer = str | int | list[str]
+Answers = dict[str, Answer]
 
 
 def _one_line(text: str) -> str:
@@ -40,70 +53,151 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _point(key: Any) -> Any:
+    """Read a point that JSON wrote as a text, as its keys always are."""
+    try:
+        return int(key) if isinstance(key, str) else key
+    except ValueError:
+        return key
+
+
 Key = Annotated[
     str,
     Field(max_length=50, pattern="^[a-z][a-z0-9_]*$"),
     Wanted("lower-case letters, digits and _ (at most 50), with a letter first"),
 ]
 Option = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
+Point = Annotated[int, BeforeValidator(_point), Field(ge=-1000, le=1000)]
+Words = Annotated[str, Field(min_length=1, max_length=60)]
 
 
 class Question(Values):
-    """One question.
+    """One question."""
 
-    Attributes:
-        key: names its column in exports, `question_<key>`.
-        kind: what is answered: a text, one of the options, or any number of them.
-        required: whether it must be answered; of `choices`, by one at least.
-    """
-
-    key: Key
-    title: str = Field(min_length=1, max_length=300)
-    kind: Literal["text", "choice", "choices"]
-    options: Annotated[Many[Option], Field(max_length=200)] = ()
-    required: bool = True
+    key: Key = Field(
+        title="Key", description="Names its column in exports; it stays when the words change."
+    )
+    title: str = Field(min_length=1, max_length=300, title="Question")
+    name: str = Field(
+        default="", max_length=100, title="Short name", description="In tables and plots."
+    )
+    kind: Kind = Field(title="Kind")
+    help: str = Field(
+        default="", max_length=500, title="Help", description="Stands below the question."
+    )
+    required: bool = Field(default=True, title="Must be answered")
+    options: Annotated[Many[Option], Field(max_length=200)] = Field(
+        default=(), title="Answers to choose from"
+    )
+    low: Point = Field(default=1, title="Lowest point")
+    high: Point = Field(default=7, title="Highest point")
+    labels: dict[Point, Words] = Field(
+        default_factory=dict,
+        title="Words at points",
+        description="At the ends, at all points or at some.",
+    )
+    reversed: bool = Field(
+        default=False,
+        title="Reversed: low is best",
+        description="Analyses count it the other way round; exports keep it as given.",
+    )
 
     @model_validator(mode="after")
-    def _options_fit(self) -> Question:
-        if self.kind == "text" and self.options:
-            raise ValueError("options must be left out: to a text people write what they like")
-        if self.kind != "text" and len(self.options) < 2:
+    def _fits_its_kind(self) -> Question:
+        has_options = self.kind in ("choice", "choices")
+        if self.options and not has_options:
+            why = (
+                "to a text people write what they like" if self.kind == "text" else "it has points"
+            )
+            raise ValueError(f"options must be left out: {why}")
+        if has_options and len(self.options) < 2:
             raise ValueError(f"options must be two or more, as {self.kind!r} needs them")
         if twice := _twice(self.options):
             raise ValueError(f"options has {twice!r} twice; each must stand there once")
+        if self.kind != "scale":
+            named = [name for name in _OF_SCALES if getattr(self, name) != _OF_SCALES[name]]
+            if named:
+                raise ValueError(f"{named[0]} must be left out: only a 'scale' has it")
+        elif self.low >= self.high:
+            raise ValueError(f"low is {self.low}; it must be below high, which is {self.high}")
+        elif beyond := [point for point in self.labels if not self.low <= point <= self.high]:
+            points = f"from {self.low} to {self.high}"
+            raise ValueError(f"labels has words at {beyond[0]}; the points are those {points}")
         return self
 
     @property
     def column(self) -> str:
-        """The name of its column in exports and of its field in the form."""
+        """The name of its column in exports and of its field in the form, where it is asked before the task."""
         return f"question_{self.key}"
+
+    @property
+    def short(self) -> str:
+        """What tables and plots call it."""
+        return self.name or self.key.replace("_", " ").capitalize()
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is shown as a row of points: a scale with few enough."""
+        return self.kind == "scale" and self.high - self.low < MOST_POINTS_IN_A_ROW
+
+    @property
+    def points(self) -> list[tuple[int, str]]:
+        """The points of a row, each with its words, which may be empty."""
+        if not self.is_row:
+            return []
+        return [(point, self.labels.get(point, "")) for point in range(self.low, self.high + 1)]
+
+    @property
+    def has_words_between(self) -> bool:
+        """Whether other points than the two ends have words."""
+        return bool(self.labels.keys() - {self.low, self.high})
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what people write in a file: what is not the default, and of a scale always its ends."""
+        plain = self.model_dump(mode="python", exclude_defaults=True)
+        if self.kind == "scale":
+            plain |= {"low": self.low, "high": self.high}
+        found = {name: plain[name] for name in type(self).model_fields if name in plain}
+        if "options" in found:
+            found["options"] = list(found["options"])
+        if "labels" in found:
+            found["labels"] = dict(sorted(found["labels"].items()))
+        return found
+
+
+_OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": False}
 
 
 def _twice(names: Sequence[str]) -> str:
     return next((name for i, name in enumerate(names) if name in names[:i]), "")
 
 
-def keys_check(questions: Sequence[Question]) -> None:
-    """Check that no two questions have one key.
+def keys_wrong(
+    questions: Sequence[Question], where: str, taken: Sequence[str] = ()
+) -> list[Mistake]:
+    """Return each key that a question before has too, or that is taken.
 
-    Raises:
-        ValuesError: with each key that was used before, whose path begins at the study's values.
+    Args:
+        where: the path of the list.
+        taken: keys that none may have.
     """
     first: dict[str, int] = {}
     mistakes = []
     for i, question in enumerate(questions):
+        path = f"{where}[{i}].key"
         before = first.setdefault(question.key, i)
         if before != i:
-            path = f"questions[{i}].key"
-            message = f"{path} is {question.key!r}, as questions[{before}].key is; each must be another one"
+            as_before = f"as {where}[{before}].key is; each must be another one"
+            mistakes.append(Mistake(path, f"{path} is {question.key!r}, {as_before}"))
+        elif question.key in taken:
+            message = f"{path} is {question.key!r}, a name that the form itself has; choose another"
             mistakes.append(Mistake(path, message))
-    if mistakes:
-        raise ValuesError(mistakes)
+    return mistakes
 
 
 def questions_text(questions: Sequence[Question]) -> str:
     """Return the questions as YAML, for people to edit; empty without any."""
-    plain = [question.model_dump(mode="json", exclude_defaults=True) for question in questions]
+    plain = [question.to_plain() for question in questions]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True) if plain else ""
 
 
@@ -120,36 +214,82 @@ def questions_from_text(text: str) -> Any:
     return [] if found is None else found
 
 
+def questions_ordered(
+    questions: Sequence[Question], order: Order, *of_person: object
+) -> list[Question]:
+    """Return the questions in the order in which one person sees them, which is always the same for them.
+
+    Args:
+        of_person: what tells this person (and list of questions) apart, such as the participant's id.
+    """
+    found = list(questions)
+    if order == "shuffled":
+        Random(derive_seed(0, "order of questions", *map(str, of_person))).shuffle(found)
+    return found
+
+
 def answers_read(
     questions: Sequence[Question], answers: Mapping[str, Any]
 ) -> tuple[Answers, dict[str, str]]:
     """Return the answers that fit, and for each question whose answer does not a sentence, both by key.
 
     Args:
-        answers: a text or a list of options by key; what answers no question is left out.
+        answers: a text, a number or a list of options by key; what answers no question is left out.
     """
     found: Answers = {}
     wrong: dict[str, str] = {}
     for question in questions:
-        given = answers.get(question.key) or ""
-        if question.kind == "choices":
-            given = [given] if isinstance(given, str) and given else list(given)
-            if not set(given) <= set(question.options):
-                wrong[question.key] = _("Choose among the answers that are shown.")
-                continue
-            given = [option for option in question.options if option in given]
-        elif question.kind == "choice" and given and given not in question.options:
-            wrong[question.key] = _("Choose one of the answers that are shown.")
-            continue
-        elif question.kind == "text":
-            given = storable(str(given)).strip()
-            given = "" if is_blank(given) else given
-            if len(given) > MOST_CHARS:
-                words = _("Write at most %(most)d characters; these are %(n)d.")
-                wrong[question.key] = words % {"most": MOST_CHARS, "n": len(given)}
-                continue
-        if given:
+        given, error = _READERS[question.kind](question, answers.get(question.key))
+        if error:
+            wrong[question.key] = error
+        elif given not in (None, "", []):
             found[question.key] = given
         elif question.required:
-            wrong[question.key] = _("Please answer this question.")
+            wrong[question.key] = _missing(question)
     return found, wrong
+
+
+def _missing(question: Question) -> str:
+    if question.kind != "scale":
+        return _("Please answer this question.")
+    words = _("Please choose a number from %(low)g to %(high)g.")
+    return words % {"low": question.low, "high": question.high}
+
+
+def _scale(question: Question, given: Any) -> tuple[Any, str]:
+    if given is None or str(given).strip() == "":
+        return None, ""
+    try:
+        value = float(given)
+    except (TypeError, ValueError):
+        return None, _missing(question)
+    if question.low <= value <= question.high and value.is_integer():
+        return int(value), ""
+    words = _("%(value)s is not on the scale from %(low)g to %(high)g.")
+    shown = f"{value:g}" if abs(value) < 1e6 else str(given)[:20]
+    return None, words % {"value": shown, "low": question.low, "high": question.high}
+
+
+def _choice(question: Question, given: Any) -> tuple[Any, str]:
+    if given and given not in question.options:
+        return None, _("Choose one of the answers that are shown.")
+    return given, ""
+
+
+def _choices(question: Question, given: Any) -> tuple[Any, str]:
+    chosen = [given] if isinstance(given, str) and given else list(given or ())
+    if not set(chosen) <= set(question.options):
+        return None, _("Choose among the answers that are shown.")
+    return [option for option in question.options if option in chosen], ""
+
+
+def _text(question: Question, given: Any) -> tuple[Any, str]:
+    text = storable(str(given or "")).strip()
+    text = "" if is_blank(text) else text
+    if len(text) > MOST_CHARS:
+        words = _("Write at most %(most)d characters; these are %(n)d.")
+        return None, words % {"most": MOST_CHARS, "n": len(text)}
+    return text, ""
+
+
+_READERS = {"scale": _scale, "choice": _choice, "choices": _choices, "text": _text}

@@ -111,10 +111,17 @@ def questions_answered(participant: Participant, version: StudyVersion) -> bool:
 
 
 def questions_of_study(study: Study) -> list[Question]:
-    """Return every question that a version of the study asks, one for each key, as the newest asks it."""
+    """Return every question that a version asks before its tasks, one for each key, as the newest asks it."""
     versions = study.versions.order_by("number")
     found = {question.key: question for one in versions for question in one.values.questions}
     return list(found.values())
+
+
+def other_questions_of_study(study: Study) -> list[Question]:
+    """Return every question beside scales that a version asks after its tasks, as `questions_of_study`."""
+    versions = study.versions.order_by("number")
+    found = {question.key: question for one in versions for question in one.values.after}
+    return [question for question in found.values() if question.kind != "scale"]
 
 
 def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:

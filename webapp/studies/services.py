@@ -19,7 +19,6 @@ from webapp.studies.counting import task_counted
 from webapp.studies.drawing import StudyDraw
 from webapp.studies.models import (
     ConsentText,
-    Dimension,
     Outcome,
     Participant,
     PlatformIds,
@@ -40,92 +39,6 @@ from webapp.studies.versions import study_store, values_made, version_freeze
 
 _CODE_LETTERS = string.ascii_uppercase + string.digits
 
-_DEFAULT_DIMENSIONS = [
-    ("quality", "Quality", "How good was the chat overall?", "very poor", "very good"),
-    (
-        "fluency",
-        "Fluency",
-        "How fluent were the replies, in grammar and wording?",
-        "not at all",
-        "extremely",
-    ),
-    (
-        "diversity",
-        "Diversity",
-        "How varied were the replies, without repeating themselves?",
-        "not at all",
-        "extremely",
-    ),
-    (
-        "contingency",
-        "Contingency",
-        "How well did the replies fit what you wrote?",
-        "not at all",
-        "extremely",
-    ),
-    (
-        "empathy",
-        "Empathy",
-        "How empathetic was the chatbot: supportive, minding your feelings?",
-        "not at all",
-        "extremely",
-    ),
-]
-
-
-def rubric_create(
-    *,
-    name: str,
-    dimensions: Sequence[Dimension],
-    low: float = 1,
-    high: float = 7,
-    scale_inferred: bool = False,
-) -> Rubric:
-    """Make the next version of the rubric called `name` with these (unsaved) dimensions."""
-    with transaction.atomic():
-        newest = Rubric.objects.filter(name=name).order_by("-version").first()
-        rubric = Rubric.objects.create(
-            name=name,
-            version=newest.version + 1 if newest else 1,
-            low=low,
-            high=high,
-            scale_inferred=scale_inferred,
-        )
-        for position, dimension in enumerate(dimensions):
-            dimension.pk = None
-            dimension.rubric = rubric
-            dimension.position = position
-            dimension.full_clean(exclude=["rubric"], validate_constraints=False)
-        Dimension.objects.bulk_create(dimensions)
-    return rubric
-
-
-def rubric_default() -> Rubric:
-    """Return the five 7-point questions of Ghandeharioun et al. (2019), made on first use."""
-    rubric = Rubric.objects.filter(name="Conversation quality").order_by("version").first()
-    return rubric or rubric_create(
-        name="Conversation quality",
-        dimensions=[
-            Dimension(key=key, title=title, question=question, low_label=low, high_label=high)
-            for key, title, question, low, high in _DEFAULT_DIMENSIONS
-        ],
-    )
-
-
-def rubric_new_version(*, rubric: Rubric) -> Rubric:
-    """Make an editable copy of a frozen rubric."""
-    return rubric_create(
-        name=rubric.name,
-        dimensions=list(rubric.dimensions.all()),
-        low=rubric.low,
-        high=rubric.high,
-    )
-
-
-def rubric_freeze(*, rubric_id: int) -> None:
-    """Mark as answered; safe to repeat."""
-    Rubric.objects.filter(pk=rubric_id, frozen_at=None).update(frozen_at=timezone.now())
-
 
 def study_create(
     *,
@@ -139,6 +52,8 @@ def study_create(
     """Make a study with its first version.
 
     Args:
+        rubric: what is asked about a chat, where no `after` says it; without both: the five questions of
+            Ghandeharioun et al. (2019).
         fields: of the model (`state`, `rule`, …) and of `StudyValues`, by their names alone.
 
     Raises:
@@ -147,7 +62,7 @@ def study_create(
     flat = {field: fields.pop(field) for field in list(fields) if field in NAMES}
     values = values_made({"bots": list(bots)}, flat)
     study = Study(key=key, name=name, **fields)
-    return study_store(study=study, values=values, rubric=rubric or rubric_default(), author=author)
+    return study_store(study=study, values=values, rubric=rubric, author=author)
 
 
 def study_copy(*, study: Study) -> Study:

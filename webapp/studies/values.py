@@ -16,10 +16,10 @@ from django.db.models.fields.json import KeyTransform
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.fields import FieldInfo
 
-from chatbots.outside import Many, Number, Values
+from chatbots.outside import Many, Number, Values, ValuesError
 from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
-from webapp.studies.questions import Question, keys_check
+from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
 
 DEFAULT_THANKS = "Thank you for taking part."
@@ -162,6 +162,26 @@ class Judging(Values):
     )
 
 
+class Asking(Values):
+    """How questions are asked."""
+
+    questions_order: Order = Field(
+        default="fixed",
+        title="Order before the task",
+        description="Shuffled: another one for each person, and the same whenever they come back.",
+    )
+    after_order: Order = Field(
+        default="fixed",
+        title="Order after the task",
+        description="Shuffled: another one for each person, and the same whenever they come back.",
+    )
+    asks_comment: bool = Field(
+        default=True,
+        title="Ends with a box for comments",
+        description="The form after a chat; never required.",
+    )
+
+
 class Quotas(Values):
     """How much is wanted, and what it may cost."""
 
@@ -188,21 +208,33 @@ class Quotas(Values):
 
 
 class StudyValues(Values):
-    """All that a version of a study says, but for its rubric, which has versions of its own."""
+    """All that a version of a study says.
+
+    Attributes:
+        questions: asked once, before the first task.
+        after: asked about what was looked at in a task. Its scales are what bots are rated on. Where it is empty
+            the version's rubric says what is asked (`webapp.studies.rubrics.asked_after` knows both).
+    """
 
     bots: Many[str] = ()
     questions: Annotated[Many[Question], Field(max_length=100)] = ()
+    after: Annotated[Many[Question], Field(max_length=100)] = ()
     texts: Texts = Texts()
     chat: ChatRules = ChatRules()
     judging: Judging = Judging()
     attention: Attention = Attention()
+    asking: Asking = Asking()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
     assignment: Assignment = Assignment()
 
     @model_validator(mode="after")
     def _keys_differ(self) -> StudyValues:
-        keys_check(self.questions)
+        mistakes = keys_wrong(self.questions, "questions") + keys_wrong(
+            self.after, "after", TAKEN_KEYS
+        )
+        if mistakes:
+            raise ValuesError(mistakes)
         return self
 
     def to_json(self) -> dict[str, Any]:
@@ -211,8 +243,9 @@ class StudyValues(Values):
 
     def flat(self) -> dict[str, Any]:
         """Return the values by their names alone, which no two sections share."""
-        asked = [question.model_dump(mode="json") for question in self.questions]
-        found: dict[str, Any] = {"bots": list(self.bots), "questions": asked}
+        found: dict[str, Any] = {"bots": list(self.bots)}
+        for name in ASKED:
+            found[name] = [question.model_dump(mode="json") for question in getattr(self, name)]
         for section in SECTIONS:
             found |= dict(getattr(self, section))
         return found
@@ -223,13 +256,16 @@ SECTIONS: dict[str, type[Values]] = {
     "chat": ChatRules,
     "judging": Judging,
     "attention": Attention,
+    "asking": Asking,
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
     "assignment": Assignment,
 }
 SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in kind.model_fields}
-NAMES = ("bots", "questions", *SECTION_OF)
-"""Of all values; the first two stand in no section."""
+ASKED = ("questions", "after")
+"""The lists of questions."""
+NAMES = ("bots", *ASKED, *SECTION_OF)
+"""Of all values; bots and questions stand in no section."""
 
 
 def is_of_lines(info: FieldInfo) -> bool:

@@ -20,7 +20,8 @@ from pydantic import ValidationError as WrongValues
 from chatbots.outside import mistakes_of
 from webapp.studies.checks import study_errors
 from webapp.studies.models import Rubric, Study, StudyVersion
-from webapp.studies.values import NAMES, StudyValues, values_nested
+from webapp.studies.rubrics import rubric_default, rubric_store
+from webapp.studies.values import NAMES, SECTIONS, StudyValues, values_nested
 
 
 class EditedMeanwhile(Exception):
@@ -67,8 +68,10 @@ def study_edit(
     """Change some fields of a study; what people have agreed to gets a new version.
 
     Args:
+        rubric: to ask its questions in place of those that `after` lists.
         author: the name of who saves; empty for a program.
-        fields: of the model (`state`, `rule`, …) and of `StudyValues`, by their names alone.
+        fields: of the model (`state`, `rule`, …) and of `StudyValues`, by their names alone. Questions (`questions`
+            before the task, `after` it) may be `Question` values or as JSON has them.
 
     Raises:
         ValidationError: with a sentence for each field that is wrong, or cannot change any more.
@@ -76,12 +79,20 @@ def study_edit(
     of_values = {name: fields.pop(name) for name in list(fields) if name in NAMES}
     for name, value in fields.items():
         setattr(study, name, value)
+    if rubric is not None:
+        of_values.setdefault("after", ())
     values = values_made(study.values.flat(), of_values)
-    return study_store(study=study, values=values, rubric=rubric or study.rubric, author=author)
+    return study_store(study=study, values=values, rubric=rubric, author=author)
 
 
-def study_store(*, study: Study, values: StudyValues, rubric: Rubric, author: str = "") -> Study:
+def study_store(
+    *, study: Study, values: StudyValues, rubric: Rubric | None = None, author: str = ""
+) -> Study:
     """Store a new or changed study with these values. Returns it with its version.
+
+    Args:
+        rubric: what is asked after a task where the values do not say it; where they do, it is theirs if it says
+            the same. None: the rubric that the study has.
 
     Raises:
         ValidationError: as `study_edit`.
@@ -90,16 +101,46 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric, author: st
         # Two who edit at once make two versions, one after the other.
         rows = Study.objects.select_for_update(of=("self",), no_key=True)
         before = rows.filter(pk=study.pk).first() if study.pk else None
+        current = _current(before)
+        beside = _rubric_beside(values, rubric, current)
         study.full_clean(exclude=["version"])
-        if errors := study_errors(before=before, study=study, values=values, rubric=rubric):
+        if errors := study_errors(before=before, study=study, values=values, rubric=beside):
             raise ValidationError(errors)  # type: ignore[arg-type]
-        study.version_id = before.version_id if before else None
+        study.version = current  # type: ignore[assignment]  # none only while it is made
         study.save()
-        version = _version(study, values, rubric, author)
+        version = _version(study, values, _rubric(study, values, beside, current), author)
         if study.version_id != version.pk:
             Study.objects.filter(pk=study.pk).update(version=version)
         study.version = version
     return study
+
+
+def _current(before: Study | None) -> StudyVersion | None:
+    """Return the stored study's newest version; nobody can agree to it before this transaction is over."""
+    if before is None or before.version_id is None:
+        return None
+    rows = StudyVersion.objects.select_for_update(of=("self",), no_key=True)
+    return rows.select_related("rubric").get(pk=before.version_id)
+
+
+def _rubric_beside(
+    values: StudyValues, rubric: Rubric | None, current: StudyVersion | None
+) -> Rubric | None:
+    """Return the rubric that says what is asked where the values do not; None where nothing is asked then."""
+    if rubric is not None or values.after:
+        return rubric
+    if current is None:
+        return rubric_default()
+    return None if current.values.after else current.rubric  # the last question was taken out
+
+
+def _rubric(
+    study: Study, values: StudyValues, beside: Rubric | None, current: StudyVersion | None
+) -> Rubric:
+    if beside is not None and not values.after:
+        return beside
+    known = beside or (current.rubric if current else None)
+    return rubric_store(study=study, questions=values.after, known=known)
 
 
 def values_made(known: dict[str, Any], changed: dict[str, Any]) -> StudyValues:
@@ -111,31 +152,17 @@ def values_made(known: dict[str, Any], changed: dict[str, Any]) -> StudyValues:
     try:
         return StudyValues.model_validate(values_nested({**known, **changed}))
     except WrongValues as error:
-        wrong: dict[str, Any] = {
-            _field_of(e): _said(e) for e in error.errors() if _is_of_section(e)
-        }
-        if told := [m.message for m in mistakes_of(error, StudyValues) if _is_asked(m.path)]:
-            wrong["questions"] = told
+        wrong: dict[str, list[str]] = {}
+        for mistake in mistakes_of(error, StudyValues):
+            wrong.setdefault(field_of(mistake.path), []).append(mistake.message)
         raise ValidationError(wrong) from None  # type: ignore[arg-type]
 
 
-def _is_of_section(error: Any) -> bool:
-    return bool(error["loc"]) and error["loc"][0] != "questions"
-
-
-def _field_of(error: Any) -> str:
-    """Return the field of its section that the error is in, however deep."""
-    place = error["loc"]
-    return str(place[1] if len(place) > 1 else place[0])
-
-
-def _is_asked(path: str) -> bool:
-    return path.startswith("questions")
-
-
-def _said(error: Any) -> str:
-    raised = error.get("ctx", {}).get("error")
-    return str(raised or error["msg"])
+def field_of(path: str) -> str:
+    """Return the name of the value that a path of a study's values is in, as forms call it."""
+    first, *rest = path.split(".")
+    name = rest[0] if first in SECTIONS and rest else first
+    return name.split("[")[0]
 
 
 def _version(study: Study, values: StudyValues, rubric: Rubric, author: str) -> StudyVersion:

@@ -26,7 +26,8 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.studies.models import AGREED_BY_PEOPLE, Dimension, Rubric, Study
-from webapp.studies.services import participants_named, rubric_create, rubric_freeze, study_create
+from webapp.studies.rubrics import rubric_create, rubric_freeze
+from webapp.studies.services import participants_named, study_create
 from webapp.studies.versions import study_edit
 
 PLATFORM = "import"

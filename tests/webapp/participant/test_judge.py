@@ -95,7 +95,7 @@ def test_who_goes_back_may_change_an_answer_and_the_first_one_is_kept(browser: C
     assert (before.answers["quality"], now.answers["quality"]) == (5, 2)
     assert before.submitted_at == first.submitted_at < now.submitted_at
     page = post(browser, address, _n="1", **{**ANSWERS, "quality": "9"})
-    assert "9.0 is not on the scale from 1 to 7" in shown(page)
+    assert "9 is not on the scale from 1 to 7" in shown(page)
     post(browser, address, _n="3", **ANSWERS)
     post(browser, address, _n="1", **ANSWERS)
     now.refresh_from_db()

@@ -16,8 +16,8 @@ from webapp.conversations.services import reply_claim, turn_add_bot, turn_add_hu
 from webapp.participant.forms import RatingForm
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension, Study, Task
+from webapp.studies.rubrics import questions_of, rubric_create
 from webapp.studies.selectors import participant_token
-from webapp.studies.services import rubric_create
 
 pytestmark = pytest.mark.django_db
 
@@ -176,8 +176,8 @@ def test_what_is_not_on_the_scale_is_refused_beside_its_question(
     chat(conversation, 3)
     sent = post(browser, f"/chat/{conversation.pk}/rate/", **{**ANSWERS, "fluency": value})
     page = browser.get(sent.url).content.decode()
-    assert 'id="e-fluency"' in page
-    assert 'id="e-quality"' not in page
+    assert 'id="fluency-error"' in page
+    assert 'id="quality-error"' not in page
     assert not Rating.objects.exists()
 
 
@@ -265,9 +265,9 @@ def test_form_of_a_wide_scale_has_number_boxes(db: None) -> None:
         high=100,
         dimensions=[Dimension(key="joy", title="Joy", question="How much joy?", required=False)],
     )
-    form = RatingForm(rubric, {"joy": ""})
+    form = RatingForm(questions_of(rubric), {"joy": ""})
     assert form.is_valid()
     assert form.answers == {}
-    (question,) = form.questions()
-    assert question.options == []
-    assert (question.low, question.high) == (0, 100)
+    (asked,) = form.questions()
+    assert asked.points == []
+    assert (asked.question.low, asked.question.high) == (0, 100)

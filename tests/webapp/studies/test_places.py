@@ -128,10 +128,10 @@ def test_nobody_gets_a_bot_twice_in_a_group_of_studies() -> None:
     ("fields", "name", "words"),
     [
         ({"bot_quotas": {"elisa": 3}}, "bot_quotas", "none of the study's chatbots"),
-        ({"bot_quotas": {"eliza": -1}}, "bot_quotas", "greater than or equal to 0"),
+        ({"bot_quotas": {"eliza": -1}}, "bot_quotas", "from 0 to 2000000000"),
         ({"bot_quotas": "eliza: many"}, "bot_quotas", "a colon and a number"),
         ({"bot_quotas": "eliza: 1\neliza: 2"}, "bot_quotas", "twice"),
-        ({"place_minutes": 0}, "place_minutes", "greater than or equal to 1"),
+        ({"place_minutes": 0}, "place_minutes", "from 1 to 100000"),
         ({"study_group": " x"}, "study_group", "blanks"),
     ],
 )

@@ -16,6 +16,7 @@ from webapp.core.errors import Refused
 from webapp.studies import demo as studies_demo
 from webapp.studies.demo import demo_paper_study_ensure, demo_study_ensure
 from webapp.studies.models import Participant, Rubric, Slot, Study, Task
+from webapp.studies.rubrics import rubric_default, rubric_new_version
 from webapp.studies.selectors import (
     participant_from_token,
     participant_token,
@@ -27,8 +28,6 @@ from webapp.studies.selectors import (
 from webapp.studies.services import (
     consent_record,
     participant_enter,
-    rubric_default,
-    rubric_new_version,
     task_complete,
     task_open,
 )

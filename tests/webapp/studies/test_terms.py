@@ -27,14 +27,9 @@ from webapp.conversations.services import conversation_swap
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.studies.models import ConsentText, Dimension, Participant, Rubric, Study, StudyVersion
+from webapp.studies.rubrics import rubric_create, rubric_default, rubric_new_version
 from webapp.studies.selectors import participant_token
-from webapp.studies.services import (
-    rubric_create,
-    rubric_default,
-    rubric_new_version,
-    study_copy,
-    study_create,
-)
+from webapp.studies.services import study_copy, study_create
 from webapp.studies.terms import AGREED
 from webapp.studies.versions import study_edit
 from webapp.transfer.jobs import import_conversations

@@ -17,7 +17,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import conversation_withdraw, vote_set
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension, Study
-from webapp.studies.services import rubric_create
+from webapp.studies.rubrics import rubric_create
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
 from webapp.transfer.jobs import import_conversations

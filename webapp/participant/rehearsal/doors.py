@@ -75,7 +75,7 @@ class PageForm(HTMLParser):
             self.texts.append(name)
         elif values.get("type") == "hidden":
             self.hidden[name] = values.get("value", "")
-        elif values.get("type") == "radio":
+        elif values.get("type") == "radio" and values.get("value"):
             self.choices.setdefault(name, []).append(values.get("value", ""))
         elif values.get("type") == "checkbox":
             self.boxes.setdefault(name, []).append(values.get("value", "on"))
@@ -85,6 +85,22 @@ class PageForm(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "form":
             self._inside = False
+
+    def filled(
+        self, answer: Callable[[str, list[str]], str], text: str
+    ) -> dict[str, str | list[str]]:
+        """Return an answer to everything that is asked.
+
+        Args:
+            answer: from a field's name and its choices to the chosen one.
+            text: for every box for text.
+        """
+        found: dict[str, str | list[str]] = dict.fromkeys(self.texts, text)
+        found |= {name: answer(name, choices) for name, choices in self.choices.items()}
+        found |= {name: [answer(name, boxes)] for name, boxes in self.boxes.items()}
+        for name, (low, high) in self.numbers.items():
+            found[name] = f"{(low + high) // 2:g}"
+        return found
 
 
 class PageTexts(HTMLParser):
@@ -209,11 +225,11 @@ class OutsideDoors:
 
         Args:
             answer: from a question's field name and its choices to the chosen one.
+            comments: written in every box for text.
         """
         await self.open(f"/chat/{self.conversation_id}/rate/")
         form = self.form("/rate/")
-        answers = {name: answer(name, choices) for name, choices in form.choices.items()}
-        done = await self.send(form, {**answers, "comments": comments})
+        done = await self.send(form, form.filled(answer, comments))
         if self.step in ("", "form"):
             raise DoorClosed(f"the rating was not taken: {done.url.path} ({done.status_code})")
         return done.text

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from chatbots.registry import C, Registry
 from webapp.ratings.judging import Judgement
 from webapp.studies.models import Rubric, StudyVersion
+from webapp.studies.questions import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +17,15 @@ class Asked:
     """What a sheet asks about.
 
     Attributes:
-        rubric: the questions.
+        rubric: the scales, as rows.
+        questions: the same as the study asks them, in this person's order. What it asks beside scales stands below
+            every sheet and is no part of it.
         judgement: what is judged, with the rating that is stored already, if one is.
         version: of the study.
     """
 
     rubric: Rubric
+    questions: Sequence[Question]
     judgement: Judgement
     version: StudyVersion
 

@@ -1,4 +1,4 @@
-"""The rubric's questions, each on its scale."""
+"""The scales of the study's questions, each with its points."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ class Scales:
         rating = asked.judgement.rating
         if data is None and rating is not None:
             data = {**rating.answers, "comments": rating.comment}
-        return RatingForm(asked.rubric, data)
+        return RatingForm(asked.questions, data)

@@ -11,17 +11,16 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import can_rate, history
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page
+from webapp.participant.asked import asked_after_of, asked_shown
 from webapp.participant.forms import RatingForm
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.steps.base import Standing, register_step, standing_in, to_next_step
 from webapp.participant.steps.questions import questions_due
 from webapp.ratings.services import (
     WAITS_FOR_REPLY,
-    answers_check,
     rating_draft_store,
     rating_submit,
 )
-from webapp.studies.protocols.base import protocols
 
 _CHECK = "check"  # the note of an address whose form says what is wrong with it
 
@@ -51,23 +50,21 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
     if standing.chat_is_over or questions_due(standing):
         return to_next_step(standing, visit)
     study, version = standing.study, standing.version
-    rubric = protocols.get(study.protocol).form(version)
+    assert standing.participant is not None, f"chat {conversation.pk} without a participant"
+    asked = asked_after_of(standing.participant, version)
     is_early = conversation.n_exchanges < version.values.chat.min_exchanges
     is_waiting = not can_rate(conversation)
     if is_early or (is_waiting and request.method != "POST" and not conversation.rating_draft):
         note = "too_early" if is_early else "waiting_for_reply"
         return redirect(visit.link("chat", conversation.pk, note=note))
     if request.method == "POST":
-        return _rate(conversation, visit, RatingForm(rubric, request.POST))
+        return _rate(conversation, visit, RatingForm(asked, request.POST))
     # What was sent before and could not be taken is still there, on every way to this page.
     is_checked = request.GET.get("note") == _CHECK
     sent = conversation.rating_draft if conversation.rating_draft or is_checked else None
-    form = RatingForm(rubric, sent, show_errors=is_checked)
-    if is_checked and form.is_valid():
-        form.refuse(answers_check(rubric=rubric, answers=form.answers))
-        if is_waiting:
-            form.refuse({"": str(WAITS_FOR_REPLY)})
-    questions = form.questions()
+    form = RatingForm(asked, sent, show_errors=is_checked)
+    if is_checked and form.is_valid() and is_waiting:
+        form.refuse({"": str(WAITS_FOR_REPLY)})
     context = {
         **study_texts(study, version),
         "visit": visit,
@@ -75,8 +72,7 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "turns": history(conversation.pk).turns,
         "chat_url": visit.link("chat", conversation.pk),
         "form": form,
-        "questions": questions,
-        "wrong": [question for question in questions if question.errors],
+        **asked_shown(form.questions()),
         "way": way_at(study, "form"),
     }
     return render(request, "participant/rate.html", context)

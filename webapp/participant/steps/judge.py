@@ -14,6 +14,8 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
+from webapp.participant.asked import asked_after_of
+from webapp.participant.forms import RatingForm
 from webapp.participant.judged import judged_shown
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.sheets.base import Asked, SheetForm, sheets
@@ -62,16 +64,16 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     n = numbers.get(asked, unrated[0])
     if judgements[n - 1].rating is None and n != unrated[0]:  # they come in their order
         return redirect(visit.link("judge", task.public_id))
-    form = _form(request, task, judgements[n - 1])
+    form, beside = _forms(request, task, judgements[n - 1])
     if request.method != "POST":
-        return _page(request, task, visit, judgements, n, form)
+        return _page(request, task, visit, judgements, n, form, beside)
     try:
-        _store(task, judgements[n - 1], form)
+        _store(task, judgements[n - 1], form, beside)
     except Refused as refused:
         if refused.code != "bad_answers":
             task.refresh_from_db()
             return to_next_step(standing_of(task), visit)
-        return _page(request, task, visit, judgements, n, form)
+        return _page(request, task, visit, judgements, n, form, beside)
     if n < unrated[0]:
         return redirect(visit.link("judge", task.public_id, n=n + 1))
     if n < len(judgements):
@@ -80,11 +82,18 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     return to_next_step(standing_of(task), visit)
 
 
-def _form(request: HttpRequest, task: Task, judgement: Judgement) -> SheetForm:
+def _forms(request: HttpRequest, task: Task, judgement: Judgement) -> tuple[SheetForm, RatingForm]:
+    """Return the sheet, and the form of what is asked beside scales, which stands below every sheet."""
     rubric = protocols.get(task.participant.study.protocol).form(task.version)
-    asked = Asked(rubric, judgement, task.version)
+    questions = asked_after_of(task.participant, task.version)
+    scales = [question for question in questions if question.kind == "scale"]
+    others = [question for question in questions if question.kind != "scale"]
+    sent = request.POST if request.method == "POST" else None
     sheet = sheets.get(_page_of(task).sheet)
-    return sheet.form(asked, request.POST if request.method == "POST" else None)
+    form = sheet.form(Asked(rubric, scales, judgement, task.version), sent)
+    stored = judgement.rating.other_answers if judgement.rating else None
+    beside = RatingForm(others, sent or stored, first_number=len(form.questions()) + 1)
+    return form, beside
 
 
 def _page_of(task: Task) -> JudgePage:
@@ -93,16 +102,18 @@ def _page_of(task: Task) -> JudgePage:
     return protocol.page
 
 
-def _store(task: Task, judgement: Judgement, form: SheetForm) -> None:
+def _store(task: Task, judgement: Judgement, form: SheetForm, beside: RatingForm) -> None:
     """Store the answers of one judgement.
 
     Raises:
-        Refused: `bad_answers`, with what is wrong put beside the form's questions; and as `rating_add`.
+        Refused: `bad_answers`, with what is wrong put beside the forms' questions; and as `rating_add`.
     """
-    if not form.is_valid():
+    are_valid = form.is_valid(), beside.is_valid()
+    if not all(are_valid):
         raise Refused("bad_answers", "")
+    answers = {**form.answers, **beside.answers}
     try:
-        rating_add(task=task, target=judgement.target, answers=form.answers, comment=form.comment)
+        rating_add(task=task, target=judgement.target, answers=answers, comment=form.comment)
     except Refused as refused:
         form.refuse(refused.details.get("errors", {}))
         raise
@@ -115,10 +126,11 @@ def _page(
     judgements: list[Judgement],
     n: int,
     form: SheetForm,
+    beside: RatingForm,
 ) -> HttpResponse:
     study, version = task.participant.study, task.version
     page = _page_of(task)
-    questions = form.questions()
+    questions, others = form.questions(), beside.questions()
     n_left = sum(one.rating is None for one in judgements)
     is_few = len(judgements) <= _MOST_SEGMENTS
     context = {
@@ -138,7 +150,9 @@ def _page(
         "is_saved": judgements[n - 1].rating is not None,
         "form": form,
         "questions": questions,
-        "wrong": [question for question in questions if question.errors],
+        "others": others,
+        "wrong": [question for question in [*questions, *others] if question.errors],
+        "some_refused": any(one.error and one.given for one in others),
         "back_url": visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",
         "way": way_at(study, "judge"),
     }

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
+from webapp.participant.asked import Given, QuestionShown, asked_before_of, asked_shown, given_in
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.steps.base import Standing, register_step, standing_of, to_next_step
 from webapp.studies.answering import question_answers_store
 from webapp.studies.models import Task
 from webapp.studies.protocols.base import asks_questions
-from webapp.studies.questions import MOST_CHARS, Question
 from webapp.studies.selectors import questions_answered
 
 
@@ -47,21 +44,6 @@ def questions_due(standing: Standing) -> bool:
     return not step.is_completed(standing)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question as the page shows it, with what was answered and what is wrong with that."""
-
-    question: Question
-    given: str | list[str]
-    error: str
-
-    @property
-    def options(self) -> list[tuple[str, bool]]:
-        """The options, and whether each is chosen."""
-        chosen = [self.given] if isinstance(self.given, str) else self.given
-        return [(option, option in chosen) for option in self.question.options]
-
-
 @require_http_methods(["GET", "HEAD", "POST"])
 @task_page
 def questions(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
@@ -69,11 +51,11 @@ def questions(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     standing = standing_of(task)
     if not questions_due(standing):
         return to_next_step(standing, visit)
-    asked = task.version.values.questions
-    given: dict[str, Any] = {}
+    asked = asked_before_of(task.participant, task.version)
+    given: dict[str, Given] = {}
     errors: dict[str, str] = {}
     if request.method == "POST":
-        given = {question.key: _given(question, request.POST) for question in asked}
+        given = {one.key: given_in(request.POST, one, one.column) for one in asked}
         try:
             question_answers_store(task=task, answers=given)
         except Refused as refused:
@@ -82,20 +64,15 @@ def questions(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
             errors = refused.details["errors"]
         else:
             return to_next_step(standing, visit)
-    shown = [Asked(one, given.get(one.key, ""), errors.get(one.key, "")) for one in asked]
+    shown = [
+        QuestionShown(number, one, one.column, given.get(one.key, ""), errors.get(one.key, ""))
+        for number, one in enumerate(asked, start=1)
+    ]
     context = {
         **study_texts(standing.study, standing.version),
         "visit": visit,
         "task": task,
-        "asked": shown,
-        "wrong": [one for one in shown if one.error],
-        "most_chars": MOST_CHARS,
+        **asked_shown(shown),
         "way": way_at(standing.study, "questions"),
     }
     return render(request, "participant/questions.html", context)
-
-
-def _given(question: Question, sent: QueryDict) -> str | list[str]:
-    if question.kind == "choices":
-        return sent.getlist(question.column)
-    return sent.get(question.column, "")

@@ -1,7 +1,9 @@
 """The contract of a study protocol: the steps a participant goes through, and what a task of theirs holds.
 
 A protocol answers questions and does nothing else: it reads no database, writes nothing and knows no page.
-Services ask it and store the answers; the participant's pages ask it which steps there are.
+Services ask it and store the answers; the participant's pages ask it which steps there are. What people are asked
+is no part of it: the study's values say that (`questions` before a task, `after` it), and the steps `questions`,
+`form` and `judge` ask it.
 
 - `steps`: the way, in order. Every step is shown by the step view of its name,
   `webapp/participant/steps/<name>.py`, which says of a visit whether the step `is_applicable`, whether it
@@ -10,10 +12,10 @@ Services ask it and store the answers; the participant's pages ask it which step
   once in each. The names there are: consent, instructions, questions, chat, judge, form, done.
 - `gives`: what people are given. A study opens when it has some of it.
 - `settings`: sections of a study's values (`SECTIONS`) that it reads beside those of every study (`texts`,
-  `recruitment`, `quotas`). The builder shows them.
+  `asking`, `recruitment`, `quotas`). The builder shows them.
 - `next_task`: what somebody is given now. `draw` chooses by the study's assignment rule among what is
   available and new to this person; what comes back is stored and frozen.
-- `form`: the rubric that `form` and `judge` ask.
+- `form`: the rubric whose rows are the scales that `form` and `judge` ask.
 - `page`: how the step `judge` looks, for protocols that have it: words, the partial template that shows what is
   judged (`webapp/participant/templates/participant/judge/<name>.html`) and the sheet that asks the questions and
   reads the answers (`webapp/participant/sheets/<name>.py`). Progress, missing answers, Back and Next, storing and

@@ -10,8 +10,8 @@ from django.db.models import Prefetch
 from webapp.core.rights import Right
 from webapp.studies.models import Participant, QuestionAnswers, Study, Task
 from webapp.studies.outcomes import ending_of
-from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.selectors import questions_of_study
+from webapp.transfer.exporters.answers import answer_cell, answer_column
 from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
 
 _CHUNK = 500
@@ -63,7 +63,10 @@ class Participants:
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
-        asked = map(_question_column, questions_of_study(study))
+        asked = (
+            answer_column(question, question.column, "before the task")
+            for question in questions_of_study(study)
+        )
         return [*_COLUMNS, *asked, *(_PRIVATE if options.include_private else ())]
 
     def count(self, study: Study, options: ExportOptions) -> int:
@@ -72,7 +75,7 @@ class Participants:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         tasks = Task.objects.prefetch_related("slots").order_by("created_at", "pk")
         answers = QuestionAnswers.objects.order_by("created_at", "pk")
-        keys = [question.key for question in questions_of_study(study)]
+        asked = questions_of_study(study)
         people = (
             participants_included(study, options)
             .select_related("study__version", "platform_ids")
@@ -100,26 +103,11 @@ class Participants:
             answered: dict[str, Any] = {}
             for one in person.question_answers.all():
                 answered |= one.answers
-            row += [_answer(answered.get(key)) for key in keys]
+            row += [answer_cell(question, answered.get(question.key)) for question in asked]
             if options.include_private:
                 submissions = " ".join(task.submission for task in tasks_had if task.submission)
                 row += [person.platform, person.external_id, submissions, person.recruitment]
             yield row
-
-
-def _question_column(question: Question) -> ExportColumn:
-    words = f"Answer before the task to “{question.title}”"
-    if question.options:
-        words += (
-            f"; {'one' if question.kind == 'choice' else 'any'} of: {', '.join(question.options)}"
-        )
-    if question.kind == "choices":
-        words += ". Several are joined by “; ”"
-    return ExportColumn(question.column, "text", f"{words}. Empty if not answered.")
-
-
-def _answer(given: str | list[str] | None) -> str:
-    return BETWEEN_CHOICES.join(given) if isinstance(given, list) else given or ""
 
 
 def participants_included(study: Study, options: ExportOptions) -> Any:

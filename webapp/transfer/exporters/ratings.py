@@ -1,4 +1,4 @@
-"""One row per rating, a column per rubric dimension."""
+"""One row per rating, a column per rubric dimension and per other question that was asked after the task."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.studies.completion import completion_shown
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study
+from webapp.studies.questions import Question
+from webapp.studies.selectors import other_questions_of_study
+from webapp.transfer.exporters.answers import answer_cell, answer_column
 from webapp.transfer.exporters.base import (
     CHUNK,
     STUDY_COLUMNS,
@@ -69,6 +72,7 @@ _PRIVATE = (
     ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
     ExportColumn("completion_code", "text", "The code the participant was shown. Private."),
 )
+_TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET)}
 
 
 @register_exporter
@@ -79,6 +83,7 @@ class Ratings:
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         dimensions = [column for _, column in self._dimensions(study)]
+        dimensions += [column for _, column in self._others(study)]
         private = _PRIVATE if options.include_private else ()
         return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET]
 
@@ -87,6 +92,7 @@ class Ratings:
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
+        others = [question for question, _ in self._others(study)]
         found = _included(study, options).select_related(*_RELATED).order_by("id")
         for rating in found.iterator(chunk_size=CHUNK):
             chat = rating.conversation or (rating.turn and rating.turn.conversation)
@@ -101,14 +107,22 @@ class Ratings:
                 study.key,
                 chat.is_synthetic if chat else bool(person and person.is_synthetic),
                 *(rating.answers.get(key) for key in keys),
+                *(answer_cell(one, rating.other_answers.get(one.key)) for one in others),
                 rating.comment,
                 rating.submitted_at,
                 *(_private_cells(study, rating) if options.include_private else ()),
                 *_target_cells(rating),
             ]
 
+    def _others(self, study: Study) -> list[tuple[Question, ExportColumn]]:
+        taken = _TAKEN | {column.name for _, column in self._dimensions(study)}
+        found = []
+        for question in other_questions_of_study(study):
+            name = f"answer_{question.key}" if question.key in taken else question.key
+            found.append((question, answer_column(question, name, "after the task")))
+        return found
+
     def _dimensions(self, study: Study) -> list[tuple[str, ExportColumn]]:
-        taken = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET)}
         found = []
         seen: set[str] = set()
         for dimension in _dimensions_of(study):
@@ -116,14 +130,21 @@ class Ratings:
                 continue
             seen.add(dimension.key)
             low, high = dimension.scale
-            name = f"answer_{dimension.key}" if dimension.key in taken else dimension.key
+            name = f"answer_{dimension.key}" if dimension.key in _TAKEN else dimension.key
             inferred = ", read off the data" if dimension.rubric.scale_inferred else ""
-            ends = " – ".join(filter(None, [dimension.low_label, dimension.high_label]))
+            ends = _words(dimension)
             text = (
                 f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
             )
             found.append((dimension.key, ExportColumn(name, "number", text)))
         return found
+
+
+def _words(dimension: Dimension) -> str:
+    if len(dimension.labels) > 2:
+        labels = sorted((float(point), words) for point, words in dimension.labels.items())
+        return ", ".join(f"{point:g} {words}" for point, words in labels)
+    return " – ".join(filter(None, [dimension.low_label, dimension.high_label]))
 
 
 def _dimensions_of(study: Study) -> list[Dimension]:

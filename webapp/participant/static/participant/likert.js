@@ -21,7 +21,7 @@ export function likertWire(form, chosen = () => {}) {
     link.addEventListener("click", (event) => {
       event.preventDefault();
       const target = document.querySelector(link.getAttribute("href"));
-      target.closest("fieldset").scrollIntoView({ block: "center" });
+      target.closest("fieldset, .asked").scrollIntoView({ block: "center" });
       target.focus({ preventScroll: true });
     });
   }

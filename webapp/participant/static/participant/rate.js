@@ -32,7 +32,7 @@ function draftLoad() {
   if (!text) return;
   for (const [name, value] of JSON.parse(text)) {
     for (const field of form.querySelectorAll(`[name="${CSS.escape(name)}"]`)) {
-      if (field.type === "radio") field.checked = field.value === value || field.checked;
+      if (field.type === "radio" || field.type === "checkbox") field.checked = field.value === value || field.checked;
       else field.value = value;
     }
   }

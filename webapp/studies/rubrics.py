@@ -1,0 +1,196 @@
+"""Rubrics: the rows of the scales that a version asks after its tasks, by which ratings are kept and analysed.
+
+A version whose values say what is asked after (`StudyValues.after`) has a rubric made from them when the
+values are stored. Versions from before, imports and whoever chooses a rubric in the admin have the rubric alone;
+`asked_after` returns what is asked of either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from webapp.studies.models import Dimension, Rubric, Study, StudyVersion
+from webapp.studies.questions import Question
+from webapp.studies.values import StudyValues
+
+Scales = dict[str, tuple[float, float]]
+
+CHAT_QUESTIONS = tuple(
+    Question(key=key, name=name, title=title, kind="scale", low=1, high=7, labels={1: low, 7: high})
+    for key, name, title, low, high in (
+        ("quality", "Quality", "How good was the chat overall?", "very poor", "very good"),
+        (
+            *("fluency", "Fluency", "How fluent were the replies, in grammar and wording?"),
+            *("not at all", "extremely"),
+        ),
+        (
+            *("diversity", "Diversity"),
+            "How varied were the replies, without repeating themselves?",
+            *("not at all", "extremely"),
+        ),
+        (
+            *("contingency", "Contingency", "How well did the replies fit what you wrote?"),
+            *("not at all", "extremely"),
+        ),
+        (
+            *("empathy", "Empathy"),
+            "How empathetic was the chatbot: supportive, minding your feelings?",
+            *("not at all", "extremely"),
+        ),
+    )
+)
+"""The five 7-point questions of Ghandeharioun et al. (2019)."""
+
+
+def rubric_create(
+    *,
+    name: str,
+    dimensions: Sequence[Dimension],
+    low: float = 1,
+    high: float = 7,
+    scale_inferred: bool = False,
+) -> Rubric:
+    """Make the next version of the rubric called `name` with these (unsaved) dimensions."""
+    with transaction.atomic():
+        newest = Rubric.objects.filter(name=name).order_by("-version").first()
+        rubric = Rubric.objects.create(
+            name=name,
+            version=newest.version + 1 if newest else 1,
+            low=low,
+            high=high,
+            scale_inferred=scale_inferred,
+        )
+        _dimensions_store(rubric, dimensions)
+    return rubric
+
+
+def rubric_default() -> Rubric:
+    """Return the rubric of `CHAT_QUESTIONS`, made on first use."""
+    rubric = Rubric.objects.filter(name="Conversation quality").order_by("version").first()
+    return rubric or rubric_create(
+        name="Conversation quality", dimensions=_dimensions(CHAT_QUESTIONS, (1, 7))
+    )
+
+
+def rubric_new_version(*, rubric: Rubric) -> Rubric:
+    """Make an editable copy of a frozen rubric."""
+    return rubric_create(
+        name=rubric.name,
+        dimensions=list(rubric.dimensions.all()),
+        low=rubric.low,
+        high=rubric.high,
+    )
+
+
+def rubric_freeze(*, rubric_id: int) -> None:
+    """Mark as answered; safe to repeat."""
+    Rubric.objects.filter(pk=rubric_id, frozen_at=None).update(frozen_at=timezone.now())
+
+
+def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric | None) -> Rubric:
+    """Return a rubric whose rows are the scales among the questions that a version of the study asks after a task.
+
+    Args:
+        known: one to take as it is where its rows say the same, and to change where nobody has answered it or
+            is about to; else another one is made.
+    """
+    scales = [question for question in questions if question.kind == "scale"]
+    if known is not None and questions_of(known) == tuple(map(_as_row, scales)):
+        return known
+    low = min((scale.low for scale in scales), default=1)
+    high = max((scale.high for scale in scales), default=7)
+    dimensions = _dimensions(scales, (low, high))
+    if known is None or not _is_own(study, known):
+        return rubric_create(name=study.key, dimensions=dimensions, low=low, high=high)
+    with transaction.atomic():
+        known.low, known.high, known.scale_inferred = low, high, False
+        known.save(update_fields=["low", "high", "scale_inferred", "updated_at"])
+        known.dimensions.all().delete()
+        _dimensions_store(known, dimensions)
+    return known
+
+
+def asked_after(version: StudyVersion) -> tuple[Question, ...]:
+    """Return what a version asks about what was looked at, in the order in which it stands there."""
+    return version.values.after or questions_of(version.rubric)
+
+
+def questions_of(rubric: Rubric) -> tuple[Question, ...]:
+    """Return the rows of a rubric as questions. Answers are whole numbers, so its scales go from one to another."""
+    return tuple(_question(dimension) for dimension in rubric.dimensions.select_related("rubric"))
+
+
+def scales_of(values: StudyValues, rubric: Rubric | None) -> Scales:
+    """Return the scale of each question that bots are rated on.
+
+    Args:
+        rubric: what is asked where the values do not say it; None: nothing.
+    """
+    if values.after:
+        return {q.key: (float(q.low), float(q.high)) for q in values.after if q.kind == "scale"}
+    rows = rubric.dimensions.select_related("rubric") if rubric else ()
+    return {dimension.key: dimension.scale for dimension in rows}
+
+
+def _question(dimension: Dimension) -> Question:
+    low, high = dimension.scale
+    first, last = math.ceil(low), max(math.floor(high), math.ceil(low) + 1)
+    ends = {first: dimension.low_label, last: dimension.high_label}
+    labels = {int(point): words for point, words in dimension.labels.items()} | ends
+    return Question(
+        key=dimension.key,
+        name=dimension.title,
+        title=dimension.question,
+        kind="scale",
+        required=dimension.required,
+        low=first,
+        high=last,
+        labels={point: words for point, words in labels.items() if words},
+        reversed=dimension.reversed,
+    )
+
+
+def _as_row(question: Question) -> Question:
+    """Return what a rubric's row keeps of a question: all but its help."""
+    return question.model_copy(update={"name": question.short, "help": ""})
+
+
+def _dimensions(scales: Sequence[Question], span: tuple[float, float]) -> list[Dimension]:
+    return [
+        Dimension(
+            key=scale.key,
+            title=scale.short,
+            question=scale.title,
+            low_label=scale.labels.get(scale.low, ""),
+            high_label=scale.labels.get(scale.high, ""),
+            labels={str(point): words for point, words in sorted(scale.labels.items())},
+            required=scale.required,
+            reversed=scale.reversed,
+            low=scale.low if (scale.low, scale.high) != span else None,
+            high=scale.high if (scale.low, scale.high) != span else None,
+        )
+        for scale in scales
+    ]
+
+
+def _dimensions_store(rubric: Rubric, dimensions: Sequence[Dimension]) -> None:
+    for position, dimension in enumerate(dimensions):
+        dimension.pk = None
+        dimension.rubric = rubric
+        dimension.position = position
+        dimension.full_clean(exclude=["rubric"], validate_constraints=False)
+    Dimension.objects.bulk_create(dimensions)
+
+
+def _is_own(study: Study, rubric: Rubric) -> bool:
+    """Tell whether the rubric can be changed: only the study's newest version has it, which nobody agreed to."""
+    others = StudyVersion.objects.filter(rubric=OuterRef("pk")).exclude(
+        Q(study=study, frozen_at=None)
+    )
+    mine = Rubric.objects.filter(pk=rubric.pk, name=study.key, frozen_at=None)
+    return mine.exclude(Exists(others)).exists()
