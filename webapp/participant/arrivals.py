@@ -12,7 +12,7 @@ from django.shortcuts import render
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit
 from webapp.participant.presentation import refusal_text, study_texts
-from webapp.participant.recruitment import Recruitment, platform_name
+from webapp.participant.recruitment import PLATFORM_NAMES, Recruitment
 from webapp.participant.selectors import (
     codes_shown,
     participant_known,
@@ -21,7 +21,8 @@ from webapp.participant.selectors import (
     visit_ending,
 )
 from webapp.participant.steps.done import done_page
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Outcome, Participant, Study
+from webapp.studies.outcomes import has_earned
 
 logger = logging.getLogger(__name__)
 
@@ -59,14 +60,18 @@ class Arrival:
         """Return why this person cannot start a chat; None if they can."""
         return start_refusal(self.study, self.participant, rehearsal=self.recruitment.rehearsal)
 
-    def ended_page(self) -> HttpResponse | None:
-        """Return the page that says how this visit has ended already; None if it has not."""
+    def ended_page(self, *, may_agree: bool = False) -> HttpResponse | None:
+        """Return the page that says how this visit has ended already; None if it has not.
+
+        Args:
+            may_agree: whoever did not agree before may think again, so that is no end.
+        """
         if self.participant is None:
             return None
         ending = visit_ending(
             participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
         )
-        if ending is None:
+        if ending is None or (may_agree and ending.outcome == Outcome.NO_CONSENT):
             return None
         shown = codes_shown(
             participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
@@ -85,14 +90,16 @@ class Arrival:
             endings = codes_shown(
                 participant=participant, recruitment=self.recruitment, is_theirs=self.is_theirs
             )
+        platform = participant.platform if participant else self.recruitment.platform
         context = {
             **study_texts(self.study, self.study.version),
             "visit": self.visit,
             "code": refusal.code,
             "text": refusal_text(refusal.code, self.recruitment.platform, self.study),
             "endings": endings,
-            "platform": platform_name(participant, self.study) if participant else "",
-            "is_prolific": participant is not None and participant.platform == "prolific",
+            "has_earned": participant is not None and has_earned(participant),
+            "platform": PLATFORM_NAMES.get(platform, ""),
+            "is_prolific": platform == "prolific",
             "retry_url": request.get_full_path() if request.method == "GET" else "",
         }
         status = 409 if request.method == "POST" else 200

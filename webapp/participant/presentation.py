@@ -88,6 +88,10 @@ REFUSAL_TEXTS = {
         gettext_lazy("You have taken part as often as one person can"),
         gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
     ),
+    "not_again": RefusalText(
+        gettext_lazy("Your part in this study is over"),
+        gettext_lazy("One person can take part once."),
+    ),
     "full": RefusalText(gettext_lazy("This study has all the people it needs"), _KEPT),
     "bots_full": RefusalText(
         gettext_lazy("The chatbots you have not met have all the chats they need"), _KEPT
@@ -119,9 +123,8 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
         _("So we cannot tell who you are, and you could not be paid. Nothing was stored."),
         what_now=_("Open the study from %(name)s again.") % name,
         for_researcher=_(
-            "For the researcher: where you set up the study on %(name)s, give the whole address from the "
-            "study's overview. %(name)s fills in its placeholders when people open the study from there; "
-            "opened by hand, they stay as they are."
+            "For the researcher: paste the whole address from “Who and pay”. %(name)s fills in its "
+            "placeholders when people open the study from there; opened by hand, they stay as they are."
         )
         % name,
     )

@@ -8,9 +8,10 @@ from webapp.conversations.entering import chat_elsewhere_close, task_enter, task
 from webapp.core.errors import Refused
 from webapp.participant.recruitment import Recruitment
 from webapp.participant.selectors import participant_of_form, start_refusal
+from webapp.studies.declining import task_decline
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.selectors import rehearsal_token_valid
-from webapp.studies.services import consent_record
+from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.terms import consent_version
 
 # Codes of what is refused before anybody is known; the entry page says each in its own place.
@@ -64,12 +65,48 @@ def task_begin(
     )
 
 
-def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool) -> None:
+def consent_decline(
+    *,
+    study: Study,
+    recruitment: Recruitment,
+    participant: Participant | None,
+    is_theirs: bool,
+) -> Task:
+    """Take in that somebody does not agree. Returns the task that says so, or the one they have in this visit.
+
+    Args:
+        recruitment, participant, is_theirs: as `task_begin`.
+
+    Raises:
+        Refused: `no_ids` or `preview` before anybody is stored; `elsewhere` for somebody who is known, in a
+            visit that could be anybody's.
+    """
+    _came_check(recruitment)
+    if participant is not None and not is_theirs and not recruitment.submission:
+        raise Refused("elsewhere", _("You are chatting in another window."))
+    if participant is None or recruitment.external_id:
+        participant = participant_enter(
+            study=study,
+            platform=recruitment.platform,
+            external_id=recruitment.external_id,
+            recruitment=recruitment.fields,
+            entry_nonce=recruitment.nonce,
+            is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
+        )
+    return task_decline(participant=participant, version=study.version)
+
+
+def _came_check(recruitment: Recruitment) -> None:
+    """Refuse those of whom nobody could tell who they are, and those who only look."""
     if recruitment.is_unfilled:
         # Nobody can be paid by a link whose placeholders the platform did not fill in.
         raise Refused(UNFILLED, _("The link came without its ids."))
     if recruitment.is_preview:
         raise Refused(PREVIEW, _("Accept the task to start."))
+
+
+def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool) -> None:
+    _came_check(recruitment)
     if recruitment.consent and recruitment.consent != consent_version(study.values):
         raise Refused(
             CHANGED, _("The study was changed since you opened this page. Please read it again.")

@@ -13,6 +13,7 @@ urlpatterns = [
     path("", views.index, name="index"),
     path("s/<slug:study_key>/", consent.entry, name="entry"),
     path("s/<slug:study_key>/start/", views.start, name="start"),
+    path("s/<slug:study_key>/decline/", views.decline, name="decline"),
     path("chat/<uuid:conversation_id>/", chat.chat, name="chat"),
     path("chat/<uuid:conversation_id>/rate/", form.rate, name="rate"),
     path("chat/<uuid:conversation_id>/done/", done.done, name="done"),

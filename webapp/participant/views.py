@@ -6,7 +6,7 @@ import logging
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.conversations.models import Conversation
@@ -20,13 +20,17 @@ from webapp.participant.access import Visit, conversation_page, has_cookies, stu
 from webapp.participant.arrivals import Arrival
 from webapp.participant.ownership import participant_remember
 from webapp.participant.recruitment import Recruitment, recruitment_read, recruitment_unsign
-from webapp.participant.services import CHANGED, NOT_AGREED, PREVIEW, task_begin
+from webapp.participant.services import CHANGED, NOT_AGREED, PREVIEW, consent_decline, task_begin
 from webapp.participant.steps.base import standing_in, standing_of, to_next_step
 from webapp.participant.steps.consent import entry_page
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
 from webapp.studies.selectors import participant_token
 
 logger = logging.getLogger(__name__)
+
+_CHANGED_ON_WAY = gettext_lazy(
+    "This page was changed on its way. Open the link you were given again."
+)
 
 
 @require_safe
@@ -43,11 +47,10 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     # Scripts that post without having read the form name the parameters in the address.
     recruitment = recruitment_unsign(study, field) if field else recruitment_read(request.GET)
     if recruitment is None:
-        message = _("This page was changed on its way. Open the link you were given again.")
-        return entry_page(Arrival(request, study, visit, Recruitment()), page_error=message)
+        return entry_page(Arrival(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY)
     arrival = Arrival(request, study, visit, recruitment)
     # A platform pays for one chat in each of its visits.
-    ended = arrival.ended_page() if recruitment.submission else None
+    ended = arrival.ended_page(may_agree=True) if recruitment.submission else None
     if ended is not None:
         return ended
     try:
@@ -61,6 +64,32 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
         )
     except Refused as refused:
         return _not_begun(arrival, refused)
+    return _onward(request, task, visit)
+
+
+@require_POST
+@study_page
+def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
+    """Take in that somebody does not agree, and say how this visit has ended."""
+    field = request.POST.get("_entry", "")
+    recruitment = recruitment_unsign(study, field) if field else recruitment_read(request.GET)
+    if recruitment is None:
+        return entry_page(Arrival(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY)
+    arrival = Arrival(request, study, visit, recruitment)
+    try:
+        task = consent_decline(
+            study=study,
+            recruitment=recruitment,
+            participant=arrival.participant,
+            is_theirs=arrival.is_theirs,
+        )
+    except Refused as refused:
+        return _not_begun(arrival, refused)
+    return _onward(request, task, visit)
+
+
+def _onward(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+    """Lead somebody who has come into their task to its next page, known by a cookie or else by a token."""
     participant = task.participant
     if has_cookies(request):
         participant_remember(request.session, participant)

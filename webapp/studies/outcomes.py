@@ -11,7 +11,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from webapp.studies.completion import completion_shown
-from webapp.studies.models import Participant, Task
+from webapp.studies.models import Outcome, Participant, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,12 @@ def ending_of(task: Task) -> Ending | None:
         submission=task.submission,
     )
     return Ending(task, task.outcome, shown.code, shown.link, task.ended_at)
+
+
+def has_earned(participant: Participant) -> bool:
+    """Tell whether they have done a task for which they are paid, be it that a chatbot failed in it."""
+    earned = (Outcome.RATED, Outcome.BOT_FAILED)
+    return participant.tasks.filter(outcome__in=earned).exists()
 
 
 def endings_of(participant: Participant) -> list[Ending]:

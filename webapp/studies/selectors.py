@@ -16,6 +16,7 @@ from webapp.core.errors import Refused
 from webapp.studies.models import (
     AGREED_BY_PEOPLE,
     Item,
+    Outcome,
     Participant,
     QuestionAnswers,
     Rubric,
@@ -83,10 +84,13 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
     if study.state != Study.State.COLLECTING:
         return Refused("ended", _("This study has ended."))
     if participant is not None:
-        if participant.tasks.filter(state=Task.State.OPEN).exists():
+        had = list(participant.tasks.values_list("state", "outcome"))
+        if any(state == Task.State.OPEN for state, _outcome in had):
             return None
+        if any(outcome in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK) for _state, outcome in had):
+            return Refused("not_again", _("One person can take part once."))
         limit = study.values.quotas.max_conversations_per_participant
-        n_done = participant.tasks.filter(state=Task.State.COMPLETED).count()
+        n_done = sum(state == Task.State.COMPLETED for state, _outcome in had)
         if limit and n_done >= limit:
             return Refused("limit", _("You have taken part as often as one person can."))
         if judges_items(study) and not items_unseen(study, participant).exists():

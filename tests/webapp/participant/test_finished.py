@@ -8,7 +8,9 @@ from django.test import Client
 from tests.builders import BY_PROLIFIC, fail_reply, make_rating, make_study
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation
-from webapp.studies.models import Study
+from webapp.conversations.services import task_end_with_chats
+from webapp.studies.models import Outcome, Study
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 LINK = "https://app.prolific.com/submissions/complete?cc="
@@ -37,21 +39,36 @@ def withdraw(browser: Client, query: str = "") -> Conversation:
     return conversation
 
 
+def end_with(outcome: str):
+    def end(browser: Client, query: str = "") -> Conversation:
+        conversation = begin(browser, query=query)
+        task_end_with_chats(task=conversation.task, outcome=outcome)
+        conversation.refresh_from_db()
+        assert browser.get(f"/chat/{conversation.pk}/").url.startswith(
+            f"/chat/{conversation.pk}/done"
+        )
+        return conversation
+
+    return end
+
+
 @pytest.fixture
 def study(db: None) -> Study:
     return make_study("s", **BY_PROLIFIC)
 
 
 WAYS = [
-    (rate, "RATED1", "Everything is saved"),
-    (end_early, "FAILED1", "finished early"),
-    (withdraw, "GONE1", "Your chat is deleted"),
+    (rate, "RATED1", "Everything is saved", "You have finished this study"),
+    (end_early, "FAILED1", "finished early", "so you ended early on"),
+    (withdraw, "GONE1", "Your chat is deleted", "Your chat is deleted"),
+    (end_with(Outcome.SCREENED_OUT), "SCREEN1", "cannot go on", "cannot go on"),
+    (end_with(Outcome.FAILED_CHECK), "CHECK1", "You missed a check", "You missed a check"),
 ]
 
 
-@pytest.mark.parametrize(("end", "code", "words"), WAYS)
+@pytest.mark.parametrize(("end", "code", "words", "words_again"), WAYS)
 def test_every_outcome_is_told_at_once_and_by_prolifics_code_alone(
-    study: Study, browser: Client, end, code: str, words: str
+    study: Study, browser: Client, end, code: str, words: str, words_again: str
 ) -> None:
     conversation = end(browser, PROLIFIC)
     conversation.task.refresh_from_db()
@@ -65,7 +82,8 @@ def test_every_outcome_is_told_at_once_and_by_prolifics_code_alone(
         response = client.get(path)
         page = response.content.decode()
         assert response.status_code == 200
-        assert words in page
+        assert (words_again if path.startswith("/s/") else words) in page
+        assert "paid in full" not in page, "the study does not promise it"
         assert f">{code}</p>" in page
         assert f'href="{LINK}{code}"' in page
         assert own is None or own not in page
@@ -134,3 +152,30 @@ def test_a_way_back_without_a_code_shows_none(browser: Client) -> None:
     assert 'href="https://panel.example/back"' in page
     assert 'id="code"' not in page
     assert conversation.task.completion_code not in page
+
+
+def test_full_pay_is_promised_where_the_study_says_so(study: Study, browser: Client) -> None:
+    study_edit(study=study, pays_in_full=True)
+    conversation = end_early(browser, PROLIFIC)
+    for path in (f"/chat/{conversation.pk}/done/", f"/s/s/{PROLIFIC}"):
+        assert "<strong>you are paid in full.</strong>" in browser.get(path).content.decode()
+
+
+def test_who_was_screened_out_does_not_begin_again(study: Study, browser: Client) -> None:
+    end_with(Outcome.SCREENED_OUT)(browser, PROLIFIC)
+    page = browser.get(f"/s/s/{PROLIFIC.replace('s1', 's2')}").content.decode()
+    assert "Your part in this study is over" in page
+    assert 'name="consent"' not in page
+
+
+@pytest.mark.parametrize("end", [rate, end_early])
+def test_who_has_earned_pay_is_never_told_to_return_their_place(
+    study: Study, browser: Client, end
+) -> None:
+    end(browser, PROLIFIC)
+    study.state = Study.State.ENDED
+    study.save()
+    for client in (browser, Client()):
+        for query in (PROLIFIC, PROLIFIC.replace("s1", "s2"), "?PROLIFIC_PID=p1"):
+            assert "Return your place" not in client.get(f"/s/s/{query}").content.decode()
+    assert "Return your place" in Client().get("/s/s/?PROLIFIC_PID=p2").content.decode()

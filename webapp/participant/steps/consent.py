@@ -16,17 +16,17 @@ from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.recruitment import recruitment_read, recruitment_sign
 from webapp.participant.services import UNFILLED
 from webapp.participant.steps.base import Standing, next_step, register_step, standing_open
-from webapp.studies.models import Study
+from webapp.studies.models import Outcome, Study
 
 
 @register_step
 class Consent:
-    """Agree to take part; once for all tasks of the study."""
+    """Agree to take part, once for all tasks of the study; or do not, which is the end of the visit."""
 
     name = "consent"
 
     def is_applicable(self, standing: Standing) -> bool:
-        return True
+        return standing.task is None or standing.task.outcome != Outcome.NO_CONSENT
 
     def is_completed(self, standing: Standing) -> bool:
         return standing.participant is not None and standing.participant.consented_at is not None
@@ -42,7 +42,8 @@ def entry(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     arrival = Arrival(request, study, visit, recruitment_read(request.GET))
     if arrival.recruitment.is_unfilled:
         return arrival.refused_page(Refused(UNFILLED, _("The link came without its ids.")))
-    ended = arrival.ended_page()
+    # "Read the consent again", of those who did not agree.
+    ended = arrival.ended_page(may_agree="again" in request.GET)
     if ended is not None:
         return ended
     refusal = arrival.refusal()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -25,8 +26,8 @@ from webapp.participant.steps.base import (
     standing_of,
     to_next_step,
 )
-from webapp.studies.models import Outcome, Task
-from webapp.studies.outcomes import Ending, ending_of
+from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.outcomes import Ending, ending_of, has_earned
 from webapp.studies.selectors import study_refusal
 
 
@@ -90,20 +91,34 @@ def done_page(
         "conversation": task_chat(task),
         "ending": ending,
         "endings": [e for e in shown if e.task != ending.task],
-        "is_rated": ending.outcome == Outcome.RATED,
-        "is_withdrawn": ending.outcome == Outcome.WITHDRAWN,
+        "task": task,
+        "outcome": ending.outcome,
+        "is_again": recruitment is not None,
+        "is_code_of_platform": bool(ending.code) and ending.code != task.completion_code,
+        "is_done": ending.outcome in (Outcome.RATED, Outcome.BOT_FAILED),
+        "may_return": ending.outcome != Outcome.FAILED_CHECK and not has_earned(participant),
+        "consent_url": _consent_link(visit, study, recruitment),
         "thanks": own_thanks(task.version),
         "platform": platform_name(participant, study),
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
         # A platform pays for one chat at a time, so its people come back by its link, not from here.
-        "again": not participant.platform and study_refusal(study, participant) is None,
+        "again": ending.outcome != Outcome.NO_CONSENT
+        and not participant.platform
+        and study_refusal(study, participant) is None,
         # Who has read other texts than the study has now is shown those first.
         "entry_field": recruitment_sign(study, task.version, recruitment or Recruitment()),
-        "way": way_at(study, "done"),
+        "way": way_at(study, "consent" if ending.outcome == Outcome.NO_CONSENT else "done"),
     }
     response = render(request, "participant/done.html", context)
     if not submit_url:
         return response
     return with_policy(request, response, form_action(submit_url))
+
+
+def _consent_link(visit: Visit, study: Study, recruitment: Recruitment | None) -> str:
+    """Return where somebody who did not agree reads the consent again, known as they are here."""
+    query = {**(recruitment.fields if recruitment else {}), "again": "1"}
+    address = visit.link("entry", study.key)
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"

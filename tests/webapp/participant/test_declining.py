@@ -1,0 +1,160 @@
+"""Not agreeing is an answer: kept with the platform's ids alone, told at once, in any browser, with its own code."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.builders import BY_PROLIFIC, make_rating, make_study
+from tests.webapp.participant.conftest import begin, chat, entry_field, post
+from webapp.conversations.models import Conversation
+from webapp.studies.models import ConsentText, Participant, Study, Task
+
+pytestmark = pytest.mark.django_db
+PROLIFIC = "?PROLIFIC_PID=p1&STUDY_ID=x&SESSION_ID=s1"
+LINK = "https://app.prolific.com/submissions/complete?cc=REFUSED1"
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    return make_study("s", **BY_PROLIFIC)
+
+
+def decline(browser: Client, query: str = PROLIFIC):
+    """Open the link and say no; the response."""
+    page = browser.get(f"/s/s/{query}")
+    assert "I do not agree" in page.content.decode()
+    return post(browser, "/s/s/decline/", _entry=entry_field(page))
+
+
+def test_no_is_an_answer_with_a_code_of_its_own_in_any_browser(
+    study: Study, browser: Client
+) -> None:
+    response = decline(browser)
+    task = Task.objects.get()
+    assert response.url == f"/task/{task.public_id}/done/"
+    for client, path in (
+        (browser, response.url),
+        (browser, "/s/s/"),
+        (browser, f"/s/s/{PROLIFIC}"),
+        (Client(), f"/s/s/{PROLIFIC}"),
+    ):
+        page = client.get(path)
+        html = page.content.decode()
+        assert page.status_code == 200
+        assert "You did not agree to take part." in html
+        assert "somebody with your Prolific number said no" in html
+        assert ">REFUSED1</p>" in html
+        assert f'href="{LINK}"' in html
+        assert 'name="consent"' not in html
+        assert "Return your place" not in html
+        assert "another chatbot" not in html
+        for error in ("banner-bad", "banner-warn", "tile-warn", 'role="alert"'):
+            assert error not in html
+
+
+def test_only_the_ids_and_the_outcome_are_kept(study: Study, browser: Client) -> None:
+    for _twice in range(2):
+        page_before = Task.objects.first()
+        if page_before is None:
+            decline(browser)
+    field = entry_field(Client().get("/s/s/?PROLIFIC_PID=p2&SESSION_ID=s9"))
+    for _twice in range(2):
+        assert post(browser, "/s/s/decline/", _entry=field).status_code == 302
+    assert Participant.objects.filter(consented_at=None, consent=None).count() == 2
+    tasks = Task.objects.values_list("state", "outcome", "submission", "completion_code")
+    assert sorted(tasks) == [
+        ("ended", "no_consent", "s1", None),
+        ("ended", "no_consent", "s9", None),
+    ]
+    assert not Conversation.objects.exists()
+    assert not ConsentText.objects.exists()
+    study.refresh_from_db()
+    assert study.version.frozen_at is None
+
+
+def test_who_thinks_again_may_agree(study: Study, browser: Client) -> None:
+    decline(browser)
+    other = Client(
+        enforce_csrf_checks=True
+    )  # another browser, which knows the visit by its link alone
+    html = other.get(f"/s/s/{PROLIFIC}").content.decode()
+    again = html.split('class="small muted">')[1].split('href="')[1].split('"')[0]
+    page = other.get(again.replace("&amp;", "&"))
+    assert 'name="consent"' in page.content.decode()
+    response = post(other, "/s/s/start/", consent="on", _entry=entry_field(page))
+    conversation = Conversation.objects.get(pk=response.url.split("/")[2])
+    chat(conversation, 3)
+    make_rating(conversation)
+    for client in (browser, Client()):
+        html = client.get(f"/s/s/{PROLIFIC}").content.decode()
+        assert ">RATED1</p>" in html
+
+
+def test_an_earlier_outcome_stays_what_it_was(study: Study, browser: Client) -> None:
+    conversation = begin(browser, query=PROLIFIC)
+    field = entry_field(Client().get(f"/s/s/{PROLIFIC}"))
+    open_chat = post(browser, "/s/s/decline/", _entry=field)
+    assert open_chat.url == f"/chat/{conversation.pk}/", "who has agreed is in the chat"
+    chat(conversation, 3)
+    make_rating(conversation)
+    assert post(browser, "/s/s/decline/", _entry=field).url == f"/chat/{conversation.pk}/done/"
+    second = PROLIFIC.replace("s1", "s2")
+    decline(browser, second)
+    for query, code in ((PROLIFIC, "RATED1"), (second, "REFUSED1")):
+        assert f">{code}</p>" in Client().get(f"/s/s/{query}").content.decode()
+
+
+def test_nobody_declines_for_somebody_else(study: Study, browser: Client) -> None:
+    begin(browser, query=PROLIFIC)
+    other = Client(enforce_csrf_checks=True)
+    response = decline(other, "?PROLIFIC_PID=p1")
+    assert response.status_code == 409
+    assert Task.objects.get().outcome == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("?PROLIFIC_PID={{%25PROLIFIC_PID%25}}", "came without your Prolific number"),
+        ("?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=h", "Accept the task to start"),
+    ],
+)
+def test_who_only_looks_is_not_kept(study: Study, browser: Client, query: str, words: str) -> None:
+    browser.get("/s/s/")
+    html = post(browser, f"/s/s/decline/{query}").content.decode()
+    assert words in html
+    assert not Participant.objects.exists()
+
+
+def test_without_cookies_a_token_knows_them(study: Study) -> None:
+    frame = Client(enforce_csrf_checks=True)
+    query = "?workerId=w&assignmentId=a1&hitId=h&turkSubmitTo=https://workersandbox.mturk.com"
+    field = entry_field(frame.get(f"/s/s/{query}"))
+    frame.cookies.clear()
+    response = frame.post("/s/s/decline/", {"_entry": field})
+    assert "?t=" in response.url
+    html = frame.get(response.url).content.decode()
+    assert "somebody with your Mechanical Turk number said no" in html
+    assert "REFUSED1" not in html, "a code of Prolific"
+    assert "Return your place on Mechanical Turk" in html
+    assert (
+        "I do not agree"
+        in frame.get(
+            html.split('class="small muted">')[1]
+            .split('href="')[1]
+            .split('"')[0]
+            .replace("&amp;", "&")
+        ).content.decode()
+    )
+
+
+def test_without_platform_the_session_remembers(browser: Client) -> None:
+    make_study("s")
+    response = decline(browser, "")
+    html = browser.get(response.url).content.decode()
+    assert "We keep only that somebody said no." in html
+    assert 'id="code"' not in html
+    assert "You did not agree" in browser.get("/s/s/").content.decode()
+    assert 'name="consent"' in browser.get("/s/s/?again=1").content.decode()
+    assert 'name="consent"' in Client().get("/s/s/").content.decode()
