@@ -24,6 +24,7 @@ APPS = (
     "runs",
     "results",
     "transfer",
+    "pay",
     "participant",
     "dashboard",
     "plugins",

@@ -219,7 +219,7 @@ def _exports(root: Path) -> str:
         (
             [f"`{table.name}`", table.title, _described(table)]
             for table in exporter_list()
-            if _ships(table, "webapp.transfer.exporters")
+            if _ships(table, "webapp")
         ),
     )
 

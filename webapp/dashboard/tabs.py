@@ -37,7 +37,10 @@ TABS = (
     ),
     Tab(
         gettext_lazy("Collect"),
-        (StudyPage("places", gettext_lazy("Places"), "study_places"),),
+        (
+            StudyPage("pay", gettext_lazy("Pay"), "study_pay", (Right.PAY,)),
+            StudyPage("places", gettext_lazy("Places"), "study_places"),
+        ),
     ),
     Tab(
         gettext_lazy("Read"),

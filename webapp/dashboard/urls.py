@@ -14,6 +14,7 @@ from webapp.dashboard.views import (
     imports,
     jobs,
     metrics,
+    pay,
     studies,
     study,
 )
@@ -28,6 +29,13 @@ urlpatterns = [
     path("studies/<slug:key>/build/<slug:step>/", step.build_step, name="study_build_step"),
     path("studies/<slug:key>/", study.overview, name="study"),
     path("studies/<slug:key>/collect/", collect.collect, name="study_collect"),
+    path("studies/<slug:key>/collect/pay/", pay.pay, name="study_pay"),
+    path("studies/<slug:key>/collect/pay/decide/", pay.decide, name="study_pay_decide"),
+    path(
+        "studies/<slug:key>/collect/pay/<uuid:participant_id>/",
+        pay.person,
+        name="study_pay_person",
+    ),
     path("studies/<slug:key>/collect/places/", collect.places, name="study_places"),
     path("studies/<slug:key>/bots/", analysis.bots, name="study_bots"),
     path("studies/<slug:key>/agreement/", analysis.agreement, name="study_agreement"),

@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "webapp.runs",
     "webapp.results",
     "webapp.transfer",
+    "webapp.pay",
     "webapp.participant",
     "webapp.dashboard",
     "webapp.plugins",

@@ -21,10 +21,19 @@ from webapp.transfer.exporters.base import exporter_list
 pytestmark = pytest.mark.django_db
 
 # Beside reading. An address that is not named here is read by all who may read, and takes no POST.
-TO_GET = {"study_new": {Right.ADMINISTER}, "imports": {Right.RUN}}
+TO_GET = {
+    "study_new": {Right.ADMINISTER},
+    "imports": {Right.RUN},
+    "study_pay": {Right.PAY},
+    "study_pay_person": {Right.PAY},
+    "study_pay_decide": {Right.PAY},
+}
 TO_POST = {
     "study_new": {Right.ADMINISTER},
     "study_build_step": {Right.ADMINISTER},
+    "study_pay": {Right.PAY},
+    "study_pay_person": {Right.PAY},
+    "study_pay_decide": {Right.PAY},
     "theme": set(),
     "study_export": set(),
     "study_report": set(),
@@ -49,6 +58,7 @@ VALUES = {
     "group": 0,
     "exchange": 1,
     "fit_id": 0,
+    "participant_id": uuid.UUID(int=0),
     "conversation_id": uuid.UUID(int=0),
     "model_id": "no-such-model",
     "bot_id": "no-such-bot",

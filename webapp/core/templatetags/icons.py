@@ -47,6 +47,8 @@ _OUTLINES = {
     "chart": '<path d="M4 4v16h16M8 16v-4M12.5 16V8M17 16v-6"/>',
     "pause": '<path d="M9 5v14M15 5v14"/>',
     "play": '<path d="M7 4.5v15l12-7.5z"/>',
+    "flag": '<path d="M5.5 21V4M5.5 4.5h12l-2.5 4 2.5 4h-12"/>',
+    "search": '<circle cx="10.5" cy="10.5" r="6"/><path d="M15 15l5.5 5.5"/>',
     "stop": '<rect x="6" y="6" width="12" height="12" rx="2"/>',
     "external": '<path d="M13 5h6v6M19 5l-9 9M17 14v4a2 2 0 0 1-2 2H6a2 2 0 0 1-2-2V9a2 2 0 0 1 2-2h4"/>',
     "sliders": '<path d="M4 8h10M18 8h2M4 16h2M10 16h10"/><circle cx="16" cy="8" r="2"/><circle cx="8" cy="16" r="2"/>',

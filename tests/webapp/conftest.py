@@ -1,0 +1,76 @@
+"""A Prolific study, and people who came to its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.builders import fail_reply, make_conversation, make_rating, make_study
+from webapp.conversations.services import conversation_finish_failed, conversation_withdraw
+from webapp.pay.visits import VisitKey
+from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.services import task_end
+
+CODES = {
+    "code_rated": "CDONE111",
+    "code_bot_failed": "CFAIL222",
+    "code_screened_out": "CSCRE333",
+    "code_failed_check": "CCHEC444",
+    "code_no_consent": "CNOCO555",
+    "code_withdrawn": "CWITH666",
+}
+PROLIFIC_STUDY = "60f6acb180a7b59ac0621f9e"
+
+
+@pytest.fixture
+def paid(db: Any) -> Study:
+    """Return a study whose people come from Prolific."""
+    return make_study("paid", platform="prolific", pay_each=1.6, **CODES)
+
+
+@pytest.fixture
+def visit(paid: Study) -> Callable[..., VisitKey]:
+    """Make visits: `visit("rated", "a")` of a person called a, in as many seconds as are said."""
+
+    def make(
+        outcome: str, name: str, *, seconds: float = 480, platform: str = "prolific", **answers: Any
+    ) -> VisitKey:
+        ids = {
+            "prolific": {
+                "PROLIFIC_PID": f"pid-{name}",
+                "STUDY_ID": PROLIFIC_STUDY,
+                "SESSION_ID": f"ses-{name}",
+            },
+            "mturk": {"workerId": f"pid-{name}", "assignmentId": f"ses-{name}", "hitId": "HIT1"},
+        }[platform]
+        chat = make_conversation(
+            paid,
+            n_exchanges=3 if outcome == "rated" else 0,
+            platform=platform,
+            external_id=f"pid-{name}",
+            recruitment=ids,
+        )
+        task = chat.slot.task
+        if outcome == "rated":
+            make_rating(chat, **answers)
+        elif outcome == "bot_failed":
+            fail_reply(chat)
+            conversation_finish_failed(conversation=chat)
+        elif outcome == "withdrawn":
+            conversation_withdraw(conversation=chat)
+        elif outcome in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK):
+            task_end(task=task, outcome=outcome)
+        elif outcome == "left":
+            long_ago = timezone.now() - timedelta(days=2)
+            Task.objects.filter(pk=task.pk).update(created_at=long_ago)
+        ended = Task.objects.filter(pk=task.pk, ended_at__isnull=False)
+        ended.update(
+            created_at=timezone.now() - timedelta(seconds=seconds), ended_at=timezone.now()
+        )
+        return VisitKey(chat.participant_id, f"ses-{name}")
+
+    return make

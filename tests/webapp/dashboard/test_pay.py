@@ -1,0 +1,229 @@
+"""The pay screen: who may see what, what it lists, and that a decision needs a name and can be taken back."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+
+import pytest
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from tests.builders import make_staff
+from tests.webapp.pay.test_services import REASON
+from webapp.core.rights import Right
+from webapp.dashboard import pay_list
+from webapp.pay.models import Decision
+from webapp.pay.visits import VisitKey
+from webapp.studies.models import Study
+from webapp.studies.recruitment_models import PlatformIds
+
+Make = Callable[..., VisitKey]
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def payer(db: None) -> Client:
+    """Return the browser of somebody who pays and may see ids."""
+    client = Client()
+    client.force_login(make_staff(Right.READ, Right.PAY, Right.PRIVATE, username="payer"))
+    return client
+
+
+def listed(client: Client, study: Study, **query: str) -> str:
+    answer = client.get(reverse("dashboard:study_pay", args=[study.key]), query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def decide(client: Client, study: Study, **fields: object):  # type: ignore[no-untyped-def]
+    return client.post(reverse("dashboard:study_pay_decide", args=[study.key]), fields, follow=True)
+
+
+def names(html: str) -> list[str]:
+    return re.findall(r'class="pay-id"[^>]*aria-label="([^"]+)"', html)
+
+
+def test_everybody_who_began_is_listed_and_filtered(
+    payer: Client,
+    paid: Study,
+    visit: Make,
+) -> None:
+    for end in ("rated", "bot_failed", "failed_check", "withdrawn", "left", "inside"):
+        visit(end, end)
+    html = listed(payer, paid)
+    assert sorted(names(html)) == sorted(
+        f"pid-{end}"
+        for end in ("rated", "bot_failed", "failed_check", "withdrawn", "left", "inside")
+    )
+    assert "1 person could not finish through no fault of theirs" in html
+    assert "£3.20 to pay" in html
+    # The answers are all 4: a flag, so it is looked at.
+    assert set(names(listed(payer, paid, show="look"))) == {"pid-rated", "pid-failed_check"}
+    assert names(listed(payer, paid, show="ours")) == ["pid-bot_failed"]
+    assert names(listed(payer, paid, words="ses-with")) == ["pid-withdrawn"]
+    assert names(listed(payer, paid, words="CFAIL")) == ["pid-bot_failed"]
+    assert "Nobody here" in listed(payer, paid, words="nothing-like-it")
+    assert names(listed(payer, paid, show="nonsense", page="-3")) == names(html)
+
+
+def test_ids_are_private(paid: Study, visit: Make) -> None:
+    key = visit("rated", "secret")
+    client = Client()
+    client.force_login(make_staff(Right.READ, Right.PAY, username="no-ids"))
+    person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
+    pages = [
+        listed(client, paid),
+        client.get(person, {"visit": key.submission}).content.decode(),
+    ]
+    for html in pages:
+        assert "pid-secret" not in html
+        assert key.participant.hex in html
+    assert "Nobody here" in listed(client, paid, words="pid-secret")
+    # The address of the visit carries its session: that is what its form sends back.
+    assert "<dt>Visit</dt>" not in pages[1]
+
+
+def test_approving_taking_back_and_marking_as_sent(
+    payer: Client,
+    paid: Study,
+    visit: Make,
+) -> None:
+    a, b = visit("rated", "a", quality=1), visit("rated", "b", quality=2)
+    html = decide(payer, paid, action="approve", visit=str(a)).content.decode()
+    assert "1 visit is approved. Nothing is sent yet." in html
+    assert names(listed(payer, paid, show="send")) == ["pid-a"]
+    assert "Tick whom to approve first." in decide(payer, paid, action="approve").content.decode()
+    assert "1 visit is approved" in decide(payer, paid, action="approve_all").content.decode()
+    for decision in Decision.objects.all():
+        assert decision.decided_by is not None
+    first = Decision.objects.get(participant=a.participant)
+    html = decide(payer, paid, action="undo", decision=first.pk, person=str(a)).content.decode()
+    assert "It is taken back." in html
+    assert "Taken back" in html
+    assert names(listed(payer, paid, show="approve")) == ["pid-a"]
+    assert "1 decision is marked as sent" in decide(payer, paid, action="sent").content.decode()
+    assert names(listed(payer, paid, show="paid")) == ["pid-b"]
+    second = Decision.objects.get(participant=b.participant)
+    html = decide(payer, paid, action="undo", decision=second.pk).content.decode()
+    assert "It has been sent and cannot be taken back." in html
+
+
+def test_a_rejection_is_confirmed_by_name(
+    payer: Client,
+    paid: Study,
+    visit: Make,
+) -> None:
+    key = visit("rated", "0123456789")
+    fields = {"action": "reject", "visit": str(key), "person": str(key), "category": "LOW_EFFORT"}
+    short = decide(payer, paid, **fields, reason="Too fast.")
+    assert short.status_code == 400
+    assert (
+        "The reason has 9 characters; Prolific takes no fewer than 100." in short.content.decode()
+    )
+    assert "Too fast." in short.content.decode()
+    asked = decide(payer, paid, **fields, reason=f"{REASON} {HOSTILE}").content.decode()
+    assert "Reject pid-…6789?" in asked
+    assert REASON in asked
+    assert HOSTILE not in asked
+    assert not Decision.objects.exists()
+    decide(payer, paid, **fields, reason=REASON, sure="1")
+    decision = Decision.objects.get()
+    assert (decision.action, decision.category, decision.reason) == ("reject", "LOW_EFFORT", REASON)
+
+
+def test_a_bonus_is_confirmed_by_name_and_given_once(
+    payer: Client,
+    paid: Study,
+    visit: Make,
+) -> None:
+    key = visit("withdrawn", "a")
+    fields = {"action": "bonus", "visit": str(key), "asked": str(uuid.uuid4()), "note": "time"}
+    assert decide(payer, paid, **fields, amount="a lot").status_code == 400
+    assert (
+        "Pay pid-a a bonus of £0.60?"
+        in decide(payer, paid, **fields, amount="0.60").content.decode()
+    )
+    for _again in range(2):
+        decide(payer, paid, **fields, amount="0.60", sure="1")
+    assert Decision.objects.get().amount is not None
+    assert names(listed(payer, paid, show="send")) == ["pid-a"]
+
+
+def test_damaged_forms_change_nothing(payer: Client, paid: Study, visit: Make) -> None:
+    key = visit("rated", "a")
+    for fields in (
+        {"action": "shoot"},
+        {"action": "undo", "decision": "x"},
+        {"action": "undo", "decision": "9" * 30},
+        {"action": "reject", "visit": "~", "reason": REASON},
+    ):
+        assert decide(payer, paid, **fields).status_code == 404
+    unknown = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
+    assert payer.get(unknown, {"visit": "no-such"}).status_code == 404
+    assert not Decision.objects.exists()
+
+
+def test_what_people_send_stays_text(payer: Client, paid: Study, visit: Make) -> None:
+    key = visit("rated", HOSTILE)
+    PlatformIds.objects.filter(participant=key.participant).update(external_id=HOSTILE)
+    person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
+    for html in (
+        listed(payer, paid),
+        listed(payer, paid, words=HOSTILE),
+        payer.get(person, {"visit": key.submission}).content.decode(),
+    ):
+        assert HOSTILE not in html
+
+
+def test_pages_of_the_list(
+    payer: Client,
+    paid: Study,
+    visit: Make,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pay_list, "PAGE", 2)
+
+    def count() -> int:
+        cache.clear()
+        with CaptureQueriesContext(connection) as queries:
+            listed(payer, paid)
+        return len(queries)
+
+    for name in "abc":
+        visit("rated", name)
+    count()
+    before = count()
+    for name in "defg":
+        visit("rated", name)
+    assert count() == before
+    pages = [names(listed(payer, paid, page=str(page))) for page in (1, 2, 3, 4)]
+    assert [len(page) for page in pages] == [2, 2, 2, 1]
+    assert sorted(name for page in pages for name in page) == [f"pid-{name}" for name in "abcdefg"]
+    assert "1 to 2 of 7" in listed(payer, paid)
+    assert names(listed(payer, paid, page="99")) == pages[3]
+
+
+def test_the_csv_has_everybody_and_runs_no_formula(
+    payer: Client,
+    paid: Study,
+    visit: Make,
+) -> None:
+    key = visit("rated", "=1+1", platform="mturk")
+    PlatformIds.objects.filter(participant=key.participant).update(external_id="=1+1")
+    visit("withdrawn", "w")
+    decide(payer, paid, action="approve", visit=str(key))
+    where = reverse("dashboard:study_export", args=[paid.key])
+    answer = payer.get(where, {"what": "pay", "format": "csv", "include_private": "on"})
+    text = b"".join(answer).decode("utf-8-sig")
+    head, first, second = text.splitlines()
+    assert head.startswith("participant,study,outcome,our_fault,code,began_at")
+    assert "'=1+1" in first
+    assert ",approve,decided," in first
+    assert ",withdrawn,False,CWITH666," in second or ",withdrawn,false,CWITH666," in second
+    plain = b"".join(payer.get(where, {"what": "pay", "format": "csv"})).decode()
+    assert "1+1" not in plain

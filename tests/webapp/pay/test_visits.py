@@ -1,0 +1,102 @@
+"""Everybody who began: outcomes, faults of ours, codes, searching, and a constant number of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.builders import exchange, fail_reply, make_conversation, make_participant, make_rating
+from webapp.conversations.services import conversation_swap
+from webapp.pay.flags.base import flags_of
+from webapp.pay.visits import VisitKey, codes_shown, visits_of, visits_searched
+from webapp.studies.models import Participant, Study
+
+Make = Callable[..., VisitKey]
+
+
+def test_every_end_is_told_with_its_code(paid: Study, visit: Make) -> None:
+    ends = ["rated", "bot_failed", "withdrawn", "screened_out", "failed_check", "left", "inside"]
+    keys = {end: visit(end, end) for end in ends}
+    agreed_only = make_participant(paid, platform="prolific", external_id="pid-agreed")
+    visits = visits_of(paid)
+    found = {visit.key: visit for visit in visits.all}
+    assert len(found) == len(ends) + 1
+    for end, key in keys.items():
+        assert found[key].outcome == end
+        assert found[key].is_ours == (end == "bot_failed")
+        assert (found[key].duration is None) == (end in ("left", "inside"))
+    assert found[VisitKey(agreed_only.pk, "")].outcome == "inside"
+    codes = codes_shown(visits.all)
+    assert {end: codes.get(key) for end, key in keys.items()} == {
+        "rated": "CDONE111",
+        "bot_failed": "CFAIL222",
+        "withdrawn": "CWITH666",
+        "screened_out": "CSCRE333",
+        "failed_check": "CCHEC444",
+        "left": None,
+        "inside": None,
+    }
+
+
+def test_of_several_tasks_of_a_visit_the_best_end_counts(paid: Study) -> None:
+    chat = make_conversation(paid, n_exchanges=0, platform="prolific", external_id="p")
+    fail_reply(chat)
+    second = conversation_swap(conversation=chat)
+    assert [visit.outcome for visit in visits_of(paid).all] == ["inside"]
+    for number in range(3):
+        exchange(second, f"message {number}", "reply")
+    second.refresh_from_db()
+    make_rating(second)
+    [only] = visits_of(paid).all
+    assert (only.outcome, only.is_ours) == ("rated", False)
+
+
+def test_scripts_are_paid_by_nobody(paid: Study) -> None:
+    make_conversation(paid, is_synthetic=True)
+    assert visits_of(paid).all == []
+
+
+def test_ids_and_codes_are_found_and_ids_only_by_those_who_may_see_them(
+    paid: Study, visit: Make
+) -> None:
+    ann, bob = visit("rated", "ann"), visit("withdrawn", "bob")
+    visits = visits_of(paid)
+
+    def search(words: str, **options: bool) -> set[VisitKey]:
+        return {visit.key for visit in visits_searched(visits, words, **options)}
+
+    assert search("PID-ANN") == search("ses-ann") == search("cdone") == {ann}
+    assert search("") == {ann, bob}
+    assert search("pid-ann", by_id=False) == set()
+    assert search("cwith", by_id=False) == {bob}
+    own = Participant.objects.get(pk=ann.participant).tasks.get().completion_code
+    assert own is not None
+    assert search(own.lower()) == {ann}
+
+
+def test_queries_do_not_grow_with_people(paid: Study, visit: Make) -> None:
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            visits = visits_of(paid)
+            flags_of(visits)
+            codes_shown(visits.all)
+        return len(queries)
+
+    visit("rated", "first")
+    before = count()
+    for number in range(5):
+        visit("rated", str(number))
+    assert count() == before
+
+
+@pytest.mark.parametrize("text", ["", "x~y", "~", "0" * 31 + "~s", "no mark"])
+def test_a_damaged_key_is_no_key(text: str) -> None:
+    assert VisitKey.read(text) is None
+
+
+def test_a_key_comes_back_from_its_text(paid: Study, visit: Make) -> None:
+    key = visit("rated", "a~b")
+    assert VisitKey.read(str(key)) == key

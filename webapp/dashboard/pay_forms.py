@@ -1,0 +1,82 @@
+"""Shapes of what is decided on the pay screen."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from webapp.pay.services import MOST_BONUS, REASON_MOST_CHARS, REJECTION_CATEGORIES
+
+_CATEGORY_TITLES = {
+    "TOO_QUICKLY": _("Done too quickly"),
+    "TOO_SLOWLY": _("Took too long"),
+    "FAILED_INSTRUCTIONS": _("Did not follow the instructions"),
+    "FAILED_CHECK": _("Failed a check"),
+    "LOW_EFFORT": _("Low effort"),
+    "MALINGERING": _("Pretended"),
+    "NO_CODE": _("No completion code"),
+    "BAD_CODE": _("Wrong completion code"),
+    "NO_DATA": _("No data"),
+    "UNSUPP_DEVICE": _("Unsupported device"),
+    "INCOMP_LONGITUDINAL": _("Did not do all parts"),
+    "OTHER": _("Something else"),
+}
+
+
+class RejectForm(forms.Form):
+    """Why a visit is rejected: words for the person, and Prolific's category."""
+
+    reason = forms.CharField(
+        label=_("Reason, if you reject"),
+        max_length=REASON_MOST_CHARS,
+        widget=forms.Textarea(
+            attrs={
+                "class": "input",
+                "rows": 3,
+                "id": "c-reason",
+                "placeholder": _("Say what was wrong in one kind sentence."),
+                "aria-describedby": "c-reason-hint",
+            }
+        ),
+        error_messages={"required": _("Write what was wrong; the person reads it.")},
+    )
+    category = forms.ChoiceField(
+        label=_("What Prolific files it under"),
+        choices=[(name, _CATEGORY_TITLES[name]) for name in REJECTION_CATEGORIES],
+        initial="OTHER",
+        required=False,
+        widget=forms.Select(attrs={"class": "input", "id": "c-category"}),
+    )
+
+    def clean_category(self) -> str:
+        """Return the category; where none was asked for, that for everything else."""
+        return self.cleaned_data["category"] or "OTHER"
+
+
+class BonusForm(forms.Form):
+    """How much more a visit is paid."""
+
+    amount = forms.DecimalField(
+        label=_("Amount"),
+        min_value=Decimal("0.01"),
+        max_value=MOST_BONUS,
+        max_digits=8,
+        decimal_places=2,
+        widget=forms.TextInput(
+            attrs={
+                "class": "input",
+                "inputmode": "decimal",
+                "id": "c-amount",
+                "autocomplete": "off",
+            }
+        ),
+    )
+    note = forms.CharField(
+        label=_("What it is for"),
+        required=False,
+        max_length=REASON_MOST_CHARS,
+        widget=forms.TextInput(attrs={"class": "input", "id": "c-note"}),
+    )
+    asked = forms.UUIDField(widget=forms.HiddenInput)

@@ -1,0 +1,247 @@
+"""The pay screen's list: what is to be done with each visit, which of them are shown, and their words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from webapp.pay.flags.base import Flag
+from webapp.pay.models import Decision
+from webapp.pay.visits import INSIDE, LEFT, Visit, VisitKey, Visits, visits_searched
+from webapp.studies.models import Outcome, Study
+
+PAGE = 50
+EVERYBODY, APPROVE, LOOK, OURS = "", "approve", "look", "ours"
+SEND, FAILED, PAID, REJECTED, NOTHING = "send", "failed", "paid", "rejected", "nothing"
+_SHOWN = (
+    (EVERYBODY, gettext_lazy("Everybody")),
+    (APPROVE, gettext_lazy("To approve")),
+    (LOOK, gettext_lazy("To look at")),
+    (OURS, gettext_lazy("Fault of ours")),
+    (SEND, gettext_lazy("To send")),
+    (FAILED, gettext_lazy("Not sent")),
+    (PAID, gettext_lazy("Paid")),
+    (REJECTED, gettext_lazy("Rejected")),
+)
+_ALWAYS = (EVERYBODY, APPROVE, LOOK, OURS, PAID)
+_OUTCOMES: dict[str, tuple[Any, str]] = {
+    Outcome.RATED: (gettext_lazy("Done"), "good"),
+    Outcome.BOT_FAILED: (gettext_lazy("Bot failed"), "warn"),
+    Outcome.FAILED_CHECK: (gettext_lazy("Failed the check"), "warn"),
+    Outcome.SCREENED_OUT: (gettext_lazy("Screened out"), ""),
+    Outcome.WITHDRAWN: (gettext_lazy("Withdrew"), "info"),
+    Outcome.NO_CONSENT: (gettext_lazy("Did not agree"), ""),
+    LEFT: (gettext_lazy("Left"), ""),
+    INSIDE: (gettext_lazy("Inside now"), "info"),
+}
+_SYMBOLS = {"GBP": "£", "USD": "$", "EUR": "€"}
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which visits are shown: of which state, found by which words, from which page on."""
+
+    show: str = EVERYBODY
+    words: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: QueryDict) -> Filters:
+        """Read from an address; what is not understood is left out."""
+        show = query.get("show", "")
+        page = query.get("page", "")
+        return cls(
+            show=show if show in dict(_SHOWN) else EVERYBODY,
+            words=" ".join(query.get("words", "").replace("\x00", "").split())[:200],
+            page=max(1, int(page)) if page.isascii() and page.isdigit() and len(page) < 7 else 1,
+        )
+
+    def query(self, **changed: Any) -> str:
+        """Return the address part that keeps these filters, but for what is changed."""
+        found = {"show": self.show, "words": self.words, "page": self.page, **changed}
+        if found["page"] == 1:
+            found["page"] = ""
+        return urlencode({name: value for name, value in found.items() if value})
+
+
+def state_of(visit: Visit, flags: Sequence[Flag]) -> str:
+    """Return what is to be done with a visit, as one of the list's states."""
+    states = {one.state for one in visit.decisions}
+    if Decision.State.FAILED in states:
+        return FAILED
+    if states & {Decision.State.DECIDED, Decision.State.SENDING}:
+        return SEND
+    if visit.verdict is not None:
+        return PAID if visit.verdict.action == Decision.Action.APPROVE else REJECTED
+    if visit.is_ours:
+        return OURS
+    if visit.outcome == Outcome.FAILED_CHECK or (visit.earns and flags):
+        return LOOK
+    return APPROVE if visit.earns else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One visit of the list, in words.
+
+    Attributes:
+        name: the platform's id, shortened, or where it may not be seen our own.
+        id: the whole of it.
+        next: what is to be done.
+    """
+
+    visit: Visit
+    name: str
+    id: str
+    outcome: Any
+    pill: str
+    code: str
+    flags: list[Flag]
+    state: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
+class PayList:
+    """The list and the numbers beside it.
+
+    Attributes:
+        rows: of the page shown.
+        shown: the states to choose from: name, title, number of visits.
+        first, last, total: which rows of how many these are, from 1.
+        n_open: how many visits wait for an approval, by state.
+        to_pay: what all that earned pay and has none yet comes to; empty where the study does not say.
+    """
+
+    rows: list[Row]
+    shown: list[tuple[str, Any, int]]
+    first: int
+    last: int
+    total: int
+    n_open: dict[str, int]
+    n_bot_failed: int
+    to_pay: str
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is a later page."""
+        return self.last < self.total
+
+
+def pay_list(
+    visits: Visits,
+    flags: Mapping[VisitKey, list[Flag]],
+    filters: Filters,
+    codes: Any,
+    *,
+    with_ids: bool,
+) -> PayList:
+    """Return the page of the list that the filters ask for.
+
+    Args:
+        codes: a function from visits to the codes they were shown.
+        with_ids: whether the platform's ids may be seen and searched.
+    """
+    states = {visit.key: state_of(visit, flags.get(visit.key, ())) for visit in visits.all}
+    counts = Counter(states.values())
+    n_ours = sum(visit.is_ours for visit in visits.all)
+    found = visits_searched(visits, filters.words, by_id=with_ids)
+    if filters.show == OURS:
+        found = [visit for visit in found if visit.is_ours]
+    elif filters.show:
+        found = [visit for visit in found if states[visit.key] == filters.show]
+    n_pages = max(1, -(-len(found) // PAGE))
+    page = min(filters.page, n_pages)
+    some = found[(page - 1) * PAGE : page * PAGE]
+    shown_codes = codes(some)
+    numbers = {**counts, EVERYBODY: len(visits.all), OURS: n_ours}
+    n_to_pay = sum(map(_is_to_be_paid, visits.all))
+    settings = visits.study.values.recruitment
+    return PayList(
+        rows=[
+            row_of(
+                visits.study,
+                visit,
+                flags.get(visit.key, []),
+                states[visit.key],
+                shown_codes.get(visit.key, ""),
+                with_ids=with_ids,
+            )
+            for visit in some
+        ],
+        shown=[
+            (name, title, numbers.get(name, 0))
+            for name, title in _SHOWN
+            if name in _ALWAYS or numbers.get(name) or name == filters.show
+        ],
+        first=(page - 1) * PAGE + 1 if some else 0,
+        last=(page - 1) * PAGE + len(some),
+        total=len(found),
+        n_open={state: counts[state] for state in (APPROVE, OURS, LOOK, SEND, FAILED)},
+        n_bot_failed=sum(
+            visit.outcome == Outcome.BOT_FAILED for visit in visits.all if states[visit.key] == OURS
+        ),
+        to_pay=money(n_to_pay * settings.pay_each, settings.currency)
+        if settings.pay_each is not None
+        else "",
+    )
+
+
+def _is_to_be_paid(visit: Visit) -> bool:
+    if visit.verdict is None:
+        return visit.earns
+    return visit.verdict.action == Decision.Action.APPROVE and not visit.verdict.is_sent
+
+
+def row_of(
+    study: Study, visit: Visit, flags: list[Flag], state: str, code: str, *, with_ids: bool
+) -> Row:
+    """Return a visit in words."""
+    own = visit.key.participant.hex
+    name = visit.external_id if with_ids and visit.external_id else own
+    outcome, pill = _OUTCOMES[visit.outcome]
+    return Row(
+        visit=visit,
+        name=name if len(name) <= 10 else f"{name[:4]}…{name[-4:]}",
+        id=name,
+        outcome=_("Lost a chat") if visit.is_ours and visit.outcome == LEFT else outcome,
+        pill="warn" if visit.is_ours else pill,
+        code=code,
+        flags=flags,
+        state=state,
+        next=_next(study, visit, state),
+    )
+
+
+def _next(study: Study, visit: Visit, state: str) -> str:
+    settings = study.values.recruitment
+    if (
+        state == NOTHING
+        and visit.outcome == Outcome.SCREENED_OUT
+        and settings.pay_screened_out is not None
+    ):
+        return money(settings.pay_screened_out, settings.currency)
+    words = {
+        APPROVE: _("Approve"),
+        OURS: _("Approve"),
+        LOOK: _("Look"),
+        SEND: _("To send"),
+        FAILED: _("Could not be sent"),
+        PAID: _("Paid"),
+        REJECTED: _("Rejected"),
+        NOTHING: "–" if visit.outcome == INSIDE else _("No pay"),
+    }
+    return words[state]
+
+
+def money(amount: Any, currency: str) -> str:
+    """Write an amount with its currency's sign, or its letters where we know none."""
+    sign = _SYMBOLS.get(currency)
+    return f"{sign}{amount:,.2f}" if sign else f"{currency} {amount:,.2f}"

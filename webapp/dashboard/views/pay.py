@@ -1,0 +1,257 @@
+"""The pay screen: everybody who began, one person's visit beside the list, and what is decided."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.core.errors import Refused
+from webapp.core.rights import Right, may
+from webapp.dashboard import pay_list
+from webapp.dashboard.access import needs
+from webapp.dashboard.pay_forms import BonusForm, RejectForm
+from webapp.dashboard.pay_person import pay_person
+from webapp.dashboard.views.study import study_of, study_page
+from webapp.pay import services
+from webapp.pay.flags.base import flags_of
+from webapp.pay.visits import VisitKey, codes_shown, visits_of
+from webapp.studies.models import Study
+
+
+@require_safe
+@needs(Right.PAY)
+def pay(request: HttpRequest, key: str) -> HttpResponse:
+    """Show everybody who began."""
+    return _page(request, study_of(key), pay_list.Filters.of(request.GET))
+
+
+@require_safe
+@needs(Right.PAY)
+def person(request: HttpRequest, key: str, participant_id: UUID) -> HttpResponse:
+    """Show one person's visit, beside the list where there is room."""
+    filters = pay_list.Filters.of(request.GET)
+    return _page(
+        request, study_of(key), filters, VisitKey(participant_id, request.GET.get("visit", ""))
+    )
+
+
+def _page(
+    request: HttpRequest,
+    study: Study,
+    filters: pay_list.Filters,
+    chosen: VisitKey | None = None,
+    *,
+    forms: dict[str, Any] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    with_ids = may(request.user, Right.PRIVATE)
+    visits = visits_of(study)
+    flags = flags_of(visits)
+    found = pay_list.pay_list(visits, flags, filters, codes_shown, with_ids=with_ids)
+    shown = None
+    if chosen is not None:
+        visit = visits.by_key.get(chosen)
+        if visit is None:
+            raise Http404("no such visit")
+        shown = pay_person(study, visit, flags.get(chosen, []), with_ids=with_ids)
+    return study_page(
+        request,
+        "pay.html",
+        study,
+        "pay",
+        status=status,
+        found=found,
+        filters=filters,
+        query=filters.query(),
+        earlier=filters.query(page=filters.page - 1),
+        later=filters.query(page=filters.page + 1),
+        shown=[
+            (name, title, n, filters.query(show=name, page=1)) for name, title, n in found.shown
+        ],
+        person=shown,
+        asked=uuid.uuid4(),
+        forms=forms or {"reject": RejectForm(), "bonus": BonusForm()},
+        with_ids=with_ids,
+        platform=study.values.recruitment.platform,
+        reason_least=services.REASON_LEAST_CHARS.get(shown.platform, 0) if shown else 0,
+    )
+
+
+@require_POST
+@needs(Right.PAY)
+def decide(request: HttpRequest, key: str) -> HttpResponse:
+    """Approve, reject, give a bonus, take back or mark as sent, as the form's button says."""
+    study = study_of(key)
+    actions = {
+        "approve": _approve,
+        "approve_all": _approve_all,
+        "reject": _reject,
+        "bonus": _bonus,
+        "undo": _undo,
+        "sent": _sent,
+    }
+    action = actions.get(request.POST.get("action", ""))
+    if action is None:
+        raise Http404("no such action")
+    try:
+        return action(request, study)
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return _back(request, study)
+
+
+def _approve(request: HttpRequest, study: Study) -> HttpResponse:
+    keys = [found for found in map(VisitKey.read, request.POST.getlist("visit")) if found]
+    if not keys:
+        messages.error(request, _("Tick whom to approve first."))
+        return _back(request, study)
+    _approved(request, services.visits_approve(study=study, keys=keys, by=request.user))  # type: ignore[arg-type]
+    return _back(request, study)
+
+
+def _approve_all(request: HttpRequest, study: Study) -> HttpResponse:
+    """Approve all visits that wait for it and have no flags, or all that broke through our fault."""
+    wanted = pay_list.OURS if request.POST.get("of") == pay_list.OURS else pay_list.APPROVE
+    visits = visits_of(study)
+    flags = flags_of(visits)
+    keys = [
+        visit.key
+        for visit in visits.all
+        if pay_list.state_of(visit, flags.get(visit.key, [])) == wanted
+    ]
+    _approved(request, services.visits_approve(study=study, keys=keys, by=request.user))  # type: ignore[arg-type]
+    return _back(request, study)
+
+
+def _approved(request: HttpRequest, n: int) -> None:
+    if not n:
+        messages.info(request, _("Nothing was left to approve."))
+        return
+    words = ngettext("%(n)d visit is approved", "%(n)d visits are approved", n) % {"n": n}
+    messages.success(request, _("{words}. Nothing is sent yet.").format(words=words))
+
+
+def _reject(request: HttpRequest, study: Study) -> HttpResponse:
+    """Reject one visit once its name is confirmed."""
+    visit = _visit(request)
+    form = RejectForm(request.POST)
+    if not form.is_valid():
+        return _again(request, study, visit, reject=form)
+    data = form.cleaned_data
+    try:
+        services.rejection_check(study=study, key=visit, **data)
+    except Refused as refused:
+        if refused.code != "short_reason":
+            raise
+        form.add_error("reason", refused.message)
+        return _again(request, study, visit, reject=form)
+    if "sure" not in request.POST:
+        return _sure(request, study, visit, "reject", form)
+    services.visit_reject(study=study, key=visit, by=request.user, **data)  # type: ignore[arg-type]
+    messages.success(request, _("The visit is rejected. Nothing is sent yet."))
+    return _back(request, study)
+
+
+def _bonus(request: HttpRequest, study: Study) -> HttpResponse:
+    """Give one visit a bonus once its name is confirmed."""
+    visit = _visit(request)
+    form = BonusForm(request.POST)
+    if not form.is_valid():
+        return _again(request, study, visit, bonus=form)
+    if "sure" not in request.POST:
+        return _sure(request, study, visit, "bonus", form)
+    services.visit_bonus(
+        study=study,
+        key=visit,
+        amount=form.cleaned_data["amount"],
+        reason=form.cleaned_data["note"],
+        asked=form.cleaned_data["asked"],
+        by=request.user,  # type: ignore[arg-type]
+    )
+    messages.success(request, _("The bonus is decided. Nothing is sent yet."))
+    return _back(request, study)
+
+
+def _undo(request: HttpRequest, study: Study) -> HttpResponse:
+    number = request.POST.get("decision", "")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise Http404("no such decision")
+    services.decision_undo(study=study, pk=int(number), by=request.user)  # type: ignore[arg-type]
+    messages.success(request, _("It is taken back."))
+    return _back(request, study)
+
+
+def _sent(request: HttpRequest, study: Study) -> HttpResponse:
+    n = services.decisions_mark_sent(study=study, by=request.user)  # type: ignore[arg-type]
+    words = ngettext("%(n)d decision is", "%(n)d decisions are", n) % {"n": n}
+    messages.success(request, _("{words} marked as sent.").format(words=words))
+    return _back(request, study)
+
+
+def _visit(request: HttpRequest) -> VisitKey:
+    found = VisitKey.read(request.POST.get("visit", ""))
+    if found is None:
+        raise Http404("no such visit")
+    return found
+
+
+def _sure(
+    request: HttpRequest, study: Study, key: VisitKey, action: str, form: Any
+) -> HttpResponse:
+    """Ask once more, naming the person and what will happen."""
+    visit = visits_of(study).by_key.get(key)
+    if visit is None:
+        raise Http404("no such visit")
+    with_ids = may(request.user, Right.PRIVATE)
+    settings = study.values.recruitment
+    amount = form.cleaned_data.get("amount")
+    return study_page(
+        request,
+        "pay_sure.html",
+        study,
+        "pay",
+        person=pay_person(study, visit, [], with_ids=with_ids),
+        action=action,
+        fields=[(name, request.POST.get(name, "")) for name in form.fields],
+        reason=form.cleaned_data.get("reason") or form.cleaned_data.get("note"),
+        amount=pay_list.money(amount, settings.currency) if amount else "",
+        query=_filters(request).query(),
+    )
+
+
+def _again(request: HttpRequest, study: Study, key: VisitKey, **forms: Any) -> HttpResponse:
+    """Show the person with the form that was not taken, and why."""
+    return _page(
+        request,
+        study,
+        _filters(request),
+        key,
+        forms={"reject": RejectForm(), "bonus": BonusForm(), **forms},
+        status=400,
+    )
+
+
+def _filters(request: HttpRequest) -> pay_list.Filters:
+    return pay_list.Filters.of(QueryDict(request.POST.get("query", "")))
+
+
+def _back(request: HttpRequest, study: Study) -> HttpResponse:
+    """Lead back to the list with its filters, or to the person that it was about."""
+    query = _filters(request).query()
+    key = VisitKey.read(request.POST.get("person", ""))
+    if key is None:
+        where = reverse("dashboard:study_pay", args=[study.key])
+        return redirect(f"{where}?{query}" if query else where)
+    where = reverse("dashboard:study_pay_person", args=[study.key, key.participant])
+    own = QueryDict(mutable=True)
+    own["visit"] = key.submission
+    return redirect(f"{where}?{own.urlencode()}{'&' if query else ''}{query}")

@@ -1,0 +1,1 @@
+"""Exported tables of this app, one file each."""

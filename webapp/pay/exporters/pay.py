@@ -1,0 +1,105 @@
+"""One row per visit of everybody who began, also of those who did not agree: whom to pay, and what is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+from webapp.core.rights import Right
+from webapp.pay.flags.base import flags_of
+from webapp.pay.models import Decision
+from webapp.pay.visits import codes_shown, visits_of
+from webapp.studies.models import Participant, Study
+from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter
+
+_CHUNK = 500
+_COLUMNS = (
+    ExportColumn("participant", "text", "Random id of the participant; the rater in other tables."),
+    ExportColumn("study", "text", "Key of the study."),
+    ExportColumn(
+        "outcome",
+        "text",
+        "How the visit ended: rated, bot_failed, screened_out, failed_check, no_consent, withdrawn, left "
+        "(without an end) or inside (still at it).",
+    ),
+    ExportColumn("our_fault", "boolean", "It broke through no fault of theirs."),
+    ExportColumn("code", "text", "The code that was shown for this outcome; empty where none was."),
+    ExportColumn("began_at", "time", "When the visit's first task began."),
+    ExportColumn("ended_at", "time", "When its last task ended; empty while it goes on."),
+    ExportColumn("seconds", "number", "Between these two times, in seconds."),
+    ExportColumn("flags", "text", "Why somebody should look at it, separated by semicolons."),
+    ExportColumn("decision", "text", "approve or reject; empty where nothing is decided."),
+    ExportColumn(
+        "decision_state", "text", "Of the decision: decided (not sent), sending, sent or failed."
+    ),
+    ExportColumn("reason", "text", "Of a rejection, as the person reads it."),
+    ExportColumn("bonus", "number", "Bonuses that are decided, summed, in the study's currency."),
+    ExportColumn("decided_by", "text", "Who decided."),
+    ExportColumn("decided_at", "time", "And when."),
+    ExportColumn("error", "text", "Why the decision could not be sent; empty if it could."),
+)
+_PRIVATE = (
+    ExportColumn("platform", "text", "Recruitment platform of the participant."),
+    ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
+    ExportColumn("submission", "text", "The platform's id of the visit. Private."),
+)
+
+
+@register_exporter
+class Pay:
+    name = "pay"
+    title = "Pay"
+    description = (
+        "One row per visit of everybody who began, with outcome, code, flags and decision."
+    )
+    right = Right.PAY
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return [*_COLUMNS, *(_PRIVATE if options.include_private else ())]
+
+    def count(self, study: Study, options: ExportOptions) -> int:
+        return Participant.objects.filter(study=study, is_synthetic=False).count()
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        visits = visits_of(study)
+        flags = flags_of(visits)
+        oldest_first = visits.all[::-1]
+        for start in range(0, len(oldest_first), _CHUNK):
+            some = oldest_first[start : start + _CHUNK]
+            codes = codes_shown(some)
+            stored = Decision.objects.in_bulk(
+                [visit.verdict.pk for visit in some if visit.verdict is not None]
+            )
+            names = _names(stored)
+            for visit in some:
+                verdict = stored.get(visit.verdict.pk) if visit.verdict is not None else None
+                duration = visit.duration
+                row = [
+                    str(visit.key.participant),
+                    study.key,
+                    visit.outcome,
+                    visit.is_ours,
+                    codes.get(visit.key, ""),
+                    visit.began_at,
+                    visit.ended_at,
+                    duration.total_seconds() if duration is not None else None,
+                    "; ".join(str(flag.title) for flag in flags.get(visit.key, [])),
+                    verdict.action if verdict else "",
+                    verdict.state if verdict else "",
+                    verdict.reason if verdict else "",
+                    float(sum(one.amount for one in visit.bonuses)) if visit.bonuses else None,
+                    names.get(verdict.decided_by_id, "") if verdict else "",
+                    verdict.created_at if verdict else None,
+                    " ".join(one.error for one in visit.decisions if one.error),
+                ]
+                if options.include_private:
+                    row += [visit.platform, visit.external_id, visit.key.submission]
+                yield row
+
+
+def _names(decisions: dict[int, Decision]) -> dict[int | None, str]:
+    ids = {one.decided_by_id for one in decisions.values() if one.decided_by_id is not None}
+    model = get_user_model()
+    return dict(model.objects.filter(pk__in=ids).values_list("pk", model.USERNAME_FIELD))

@@ -1,0 +1,105 @@
+"""What is decided about the pay of a visit. Nothing is overwritten: a decision taken back stays as taken back."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from webapp.core.models import TimeStamped
+from webapp.studies.models import Participant
+
+
+class Decision(TimeStamped):
+    """One decision about one visit: approve it, reject it for a reason, or pay a bonus.
+
+    A visit is what a platform pays for: a participant and the platform's id of the visit (a session at
+    Prolific, an assignment at Mechanical Turk), which is empty where there is none.
+    """
+
+    class Action(models.TextChoices):
+        APPROVE = "approve", _("Approve")
+        REJECT = "reject", _("Reject")
+        BONUS = "bonus", _("Bonus")
+
+    class State(models.TextChoices):
+        DECIDED = "decided", _("Not sent yet")
+        SENDING = "sending", _("Being sent")
+        SENT = "sent", _("Sent")
+        FAILED = "failed", _("Could not be sent")
+        UNDONE = "undone", _("Taken back")
+
+    participant = models.ForeignKey(
+        Participant, on_delete=models.CASCADE, related_name="pay_decisions"
+    )
+    submission = models.CharField(max_length=200, blank=True, help_text=_("Of the visit."))
+    asked = models.UUIDField(
+        default=uuid.uuid4,
+        unique=True,
+        editable=False,
+        help_text=_("Of the form that it was made by: a form sent twice decides once."),
+    )
+    action = models.CharField(max_length=10, choices=Action)
+    reason = models.TextField(blank=True, help_text=_("What the person reads."))
+    category = models.CharField(
+        max_length=30, blank=True, help_text=_("Of a rejection, as the platform names it.")
+    )
+    amount = models.DecimalField(
+        max_digits=8, decimal_places=2, null=True, blank=True, help_text=_("Of a bonus.")
+    )
+    state = models.CharField(max_length=10, choices=State, default=State.DECIDED)
+    error = models.CharField(max_length=500, blank=True, help_text=_("Why it could not be sent."))
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    closed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text=_("Who sent it or took it back."),
+    )
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("decision about pay")
+        verbose_name_plural = _("decisions about pay")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["participant", "submission"],
+                condition=Q(action__in=["approve", "reject"]) & ~Q(state="undone"),
+                name="pay_decision_one_verdict",
+            ),
+            models.CheckConstraint(
+                condition=~Q(action="reject") | ~Q(reason=""), name="pay_rejection_has_reason"
+            ),
+            models.CheckConstraint(
+                condition=(Q(action="bonus") & Q(amount__isnull=False, amount__gt=0))
+                | (~Q(action="bonus") & Q(amount=None)),
+                name="pay_bonus_has_amount",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["sent", "undone"], closed_at__isnull=False)
+                | (~Q(state__in=["sent", "undone"]) & Q(closed_at=None)),
+                name="pay_decision_closed_at",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["participant"],
+                condition=Q(state__in=["decided", "sending", "failed"]),
+                name="pay_decision_to_send",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.participant_id}"
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether it can still be taken back: nobody has been told."""
+        return self.state in (self.State.DECIDED, self.State.FAILED)
