@@ -206,7 +206,7 @@ def human_bound(
         pairs = pairs[np.sort(drawn)]
     found = [r for i, j in pairs if (r := _pearson(table[:, i], table[:, j])) is not None]
     if not found:
-        why = Reason("no_pair_defined", "no pair has a correlation")
+        why = Reason("no_pair_correlates", "no pair of raters has a correlation")
         if not len(pairs):
             text = f"no pair of raters shares {least} items"
             why = Reason("no_pair_shares", text, min_items=least)

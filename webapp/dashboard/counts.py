@@ -23,6 +23,11 @@ def dimensions(n: int) -> str:
     return ngettext("%(n)s dimension", "%(n)s dimensions", n) % {"n": f"{n:,}"}
 
 
+def items(n: int) -> str:
+    """Return `1 item`, `2 items`."""
+    return ngettext("%(n)s item", "%(n)s items", n) % {"n": f"{n:,}"}
+
+
 def pairs(n: int) -> str:
     """Return `1 pair`, `2 pairs`."""
     return ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": f"{n:,}"}

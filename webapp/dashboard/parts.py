@@ -11,6 +11,7 @@ from evaluation.analysis.raters import RaterAnalysis
 from webapp.dashboard.wording.comparisons import comparisons_section
 from webapp.dashboard.wording.correlations import correlations_section
 from webapp.dashboard.wording.hybrid_section import hybrid_section
+from webapp.dashboard.wording.items import items_section
 from webapp.dashboard.wording.methods import Sources, methods_section
 from webapp.dashboard.wording.models import models_section
 from webapp.dashboard.wording.raters import raters_section
@@ -33,6 +34,7 @@ from webapp.results.study_data import StudyFrame
 from webapp.runs.selectors.bot_facts import bot_versions
 from webapp.runs.selectors.fits import fit_by_id, fits_newest
 from webapp.runs.selectors.metrics import versions_used
+from webapp.studies.selectors import judges_items
 
 
 def comparisons_part(frame: StudyFrame, found: StudyComparisons) -> Section:
@@ -51,7 +53,13 @@ def raters_part(frame: StudyFrame, found: RaterAnalysis, *, names: bool = True) 
     Args:
         names: whether to list flagged raters one by one.
     """
-    return raters_section(found, frame.all_dimensions, frame.bots, names=names)
+    return raters_section(
+        found,
+        frame.all_dimensions,
+        frame.bots,
+        names=names,
+        of_items=judges_items(frame.study),
+    )
 
 
 def trajectories_part(frame: StudyFrame, found: StudyTrajectories) -> Section:
@@ -112,6 +120,7 @@ def methods_part(frame: StudyFrame) -> Section:
 
 SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "comparisons": comparisons_part,
+    "items": items_section,
     "models": models_part,
     "raters": raters_part,
     "trajectories": trajectories_part,

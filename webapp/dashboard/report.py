@@ -33,6 +33,7 @@ from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.results.making import StudyComparisons
 from webapp.results.study_data import StudyFrame
 from webapp.runs.selectors.fits import fit_leading
+from webapp.studies.selectors import judges_items
 
 _STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
 _SCRIPT = "dashboard/report.js"
@@ -104,6 +105,8 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[Step]:
         lambda: ratings_section(frame, _summary(frame, result), result("answers").headline),
     )
     yield _("comparisons"), section("comparisons")
+    if judges_items(frame.study):
+        yield _("items"), section("items")
     yield _("models"), section("models")
     yield _("raters"), lambda: raters_part(frame, result("raters"), names=False)
     yield _("hybrid metric"), lambda: hybrid_part(frame)
@@ -135,9 +138,13 @@ def _in_short(frame: StudyFrame, summary: StudySummary, sections: list[Section])
         _("{people} rated {chats} with {bots} on {dimensions}.")
         if n_people
         else _("Ratings of {chats} with {bots} on {dimensions}.")
-    ).format(
+    )
+    counted = counts.conversations
+    if judges_items(frame.study):
+        first, counted = _("{people} rated {chats} of {bots} on {dimensions}."), counts.items
+    first = first.format(
         people=counts.people(n_people),
-        chats=counts.conversations(frame.facts.n_conversations),
+        chats=counted(frame.facts.n_conversations),
         bots=counts.bots(len(frame.rated_bots)),
         dimensions=counts.dimensions(len(frame.dimensions)),
     )
@@ -149,7 +156,8 @@ def _in_short(frame: StudyFrame, summary: StudySummary, sections: list[Section])
 def _numbers(frame: StudyFrame, agreement: RaterAgreement) -> list[tuple[str, str]]:
     """Return four numbers and what each is."""
     cards = study_cards(frame.study, include_synthetic=frame.include_synthetic)
-    numbers = [(f"{frame.facts.n_conversations:,}", _("conversations rated"))]
+    rated = _("items rated") if judges_items(frame.study) else _("conversations rated")
+    numbers = [(f"{frame.facts.n_conversations:,}", rated)]
     numbers.append(_agreement(agreement))
     fit = fit_leading(frame.study)
     found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}

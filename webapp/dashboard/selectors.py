@@ -23,6 +23,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
 from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
+from webapp.ratings.checks import SetApart, set_apart
 from webapp.ratings.selectors import raters_count, ratings_counted, study_conversations
 from webapp.runs.models import MetricResult, SelfPlayRun
 from webapp.studies.models import Participant, Study, Task
@@ -56,6 +57,21 @@ class StudyRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemCards:
+    """What stands there in place of the chats' length and time where people judge items.
+
+    Attributes:
+        n_rated: items with a rating, of `n_items`.
+        set_apart: work of people who missed an attention check.
+    """
+
+    n_items: int
+    n_rated: int
+    n_ratings: int
+    set_apart: SetApart
+
+
+@dataclass(frozen=True, slots=True)
 class StudyCards:
     """The numbers above a study's pages: who entered, who rated; None where there is nothing to say."""
 
@@ -66,6 +82,7 @@ class StudyCards:
     left_early: float | None
     mean_exchanges: float | None
     median_s: float | None
+    items: ItemCards | None = None
 
 
 def study_state(study: Study) -> tuple[str, str]:
@@ -165,8 +182,9 @@ def study_cards(
         left=Count("pk", filter=Q(state__in=gone)),
         done=Count("pk", filter=Q(state=Task.State.COMPLETED)),
     )
+    of_items = judges_items(study)
     return StudyCards(
-        n_completed=assigned["done"] if judges_items(study) else counted["n"],
+        n_completed=assigned["done"] if of_items else counted["n"],
         n_wanted=study.values.quotas.n_conversations_wanted,
         n_people=people.count(),
         n_raters=raters_count(ratings_counted(study, include_synthetic=include_synthetic))
@@ -175,6 +193,18 @@ def study_cards(
         left_early=assigned["left"] / assigned["over"] if assigned["over"] else None,
         mean_exchanges=counted["mean"],
         median_s=statistics.median(durations) if durations else None,
+        items=_item_cards(study, include_synthetic) if of_items else None,
+    )
+
+
+def _item_cards(study: Study, include_synthetic: bool) -> ItemCards:
+    ratings = ratings_counted(study, include_synthetic=include_synthetic)
+    counted = ratings.aggregate(n=Count("pk"), n_items=Count("item", distinct=True))
+    return ItemCards(
+        n_items=items_judged(study).count(),
+        n_rated=counted["n_items"],
+        n_ratings=counted["n"],
+        set_apart=set_apart(study, include_synthetic=include_synthetic),
     )
 
 

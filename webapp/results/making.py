@@ -33,6 +33,7 @@ from evaluation.analysis.trajectories import (
 )
 from webapp.conversations.selectors import chat_seconds
 from webapp.ratings.selectors import study_conversations, study_ratings
+from webapp.results.item_results import StudyItems, study_items
 from webapp.results.state import Reads
 from webapp.results.study_data import StudyData
 from webapp.runs.models import SelfPlayRun
@@ -309,6 +310,7 @@ class Part:
 PARTS: dict[str, Part] = {
     "comparisons": Part(StudyComparisons, lambda data, run: study_comparisons(data)),
     "answers": Part(StudyAnswers, lambda data, run: study_answers(data)),
+    "items": Part(StudyItems, lambda data, run: study_items(data)),
     "models": Part(RatingModels, lambda data, run: study_models(data)),
     "raters": Part(RaterAnalysis, lambda data, run: study_raters(data)),
     "trajectories": Part(

@@ -160,7 +160,7 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
     assert "Report: analysed Waiting" in read(staff, page)
     job_do(job)
     job.refresh_from_db()
-    assert (job.state, job.n_done, job.error) == (State.DONE, 7, "")
+    assert (job.state, job.n_done, job.error) == (State.DONE, len(PARTS) + 1, "")
     assert Job.objects.filter(kind="results").count() == len(PARTS)
     assert Job.objects.filter(pk=kept).exists()
     path = report_path(job)

@@ -52,10 +52,12 @@ from webapp.runs.models import State
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
 from webapp.studies.services import bot_columns_store
 
 _TITLES: dict[str, Any] = {
     "comparisons": gettext_lazy("Comparisons"),
+    "items": gettext_lazy("Items"),
     "models": gettext_lazy("Models"),
     "raters": gettext_lazy("Raters"),
     "trajectories": gettext_lazy("Trajectories"),
@@ -150,9 +152,10 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
 @needs(to_post=[Right.RUN])
 def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> HttpResponse:
     """Show one part of the analysis; POST on "correlations" takes a table of bots."""
-    if part not in _TITLES:
-        raise Http404
     study = study_of(key)
+    titles = {name: title for name, title in _TITLES.items() if _is_of(study, name)}
+    if part not in titles:
+        raise Http404
     form, problem = BotColumnsForm(), ""
     if request.method == "POST" and part == "correlations":
         problem = _store(request, study)
@@ -172,7 +175,7 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
         part=part,
         parts=[
             (name, title, reverse("dashboard:study_statistics_part", args=[key, name]) + suffix)
-            for name, title in _TITLES.items()
+            for name, title in titles.items()
         ],
         analysis=section,
         waiting=found.waiting,
@@ -184,6 +187,11 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
         n_synthetic=synthetic_count(study),
         status=400 if problem else 200,
     )
+
+
+def _is_of(study: Study, part: str) -> bool:
+    """Tell whether the study has this part: chats have no items, and items no courses of talk."""
+    return part not in {"trajectories" if judges_items(study) else "items"}
 
 
 @require_safe

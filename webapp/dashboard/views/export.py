@@ -24,6 +24,7 @@ from webapp.dashboard.views.study import study_of, study_page
 from webapp.runs.models import Job, State
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
 from webapp.transfer.exporters.base import (
     Exporter,
     ExportOptions,
@@ -92,6 +93,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         tables=[(e, n) for e, n in tables if n is not None],
         others=[e for e, n in tables if n is None],
         form=form,
+        judges_items=judges_items(study),
         files=[(job, exporter_get(job.payload["what"]).title) for job in files],
         running=job_context(running, "export") if running is not None else None,
         kept_days=KEPT.days,

@@ -28,6 +28,7 @@ from webapp.ratings.selectors import title_as_given
 from webapp.results.study_data import StudyFrame
 from webapp.runs.models import HybridFit, MetricVersion
 from webapp.studies.models import Dimension
+from webapp.studies.selectors import judges_items
 
 _PACKAGES = ("numpy", "scipy", "pandas", "django", "torch", "transformers")
 _DIGEST = 12
@@ -86,7 +87,9 @@ def _data_sentence(frame: StudyFrame) -> str:
         rubric=frame.study.rubric.name,
         version=frame.study.rubric.version,
         ratings=counts.ratings(frame.facts.n_ratings),
-        chats=counts.conversations(frame.facts.n_conversations),
+        chats=(counts.items if judges_items(frame.study) else counts.conversations)(
+            frame.facts.n_conversations
+        ),
         bots=counts.bots(len(frame.rated_bots)),
         people=counts.people(n_raters),
         dimensions=counts.dimensions(len(frame.dimensions)),

@@ -38,7 +38,12 @@ _RULES = {
 
 
 def raters_section(
-    found: RaterAnalysis, dimensions: Sequence[Dimension], bots: Bots, *, names: bool = True
+    found: RaterAnalysis,
+    dimensions: Sequence[Dimension],
+    bots: Bots,
+    *,
+    names: bool = True,
+    of_items: bool = False,
 ) -> Section:
     """Return agreement, scores on each rater's own scale and rater filters.
 
@@ -46,11 +51,12 @@ def raters_section(
         dimensions: with their titles, what bots are ranked by first.
         bots: by id, those that are rated at least.
         names: whether to list flagged raters one by one (a report gives their numbers only).
+        of_items: whether items were rated, not conversations.
     """
     headline = dimensions[0]
     section = Section("raters", _("The raters"))
-    section.lead.extend(agreement_sentences(found.agreement, headline))
-    section.tables.append(agreement_table(found.agreement, dimensions))
+    section.lead.extend(agreement_sentences(found.agreement, headline, of_items=of_items))
+    section.tables.append(agreement_table(found.agreement, dimensions, of_items=of_items))
     if found.own_scales.reason is not None:
         why = said(found.own_scales.reason)
         section.missing.append(_("Scores on each rater’s own scale: {why}.").format(why=why))
@@ -70,16 +76,19 @@ def raters_section(
     return section
 
 
-def agreement_table(found: RaterAgreement, dimensions: Sequence[Dimension]) -> NamedTable:
+def agreement_table(
+    found: RaterAgreement, dimensions: Sequence[Dimension], *, of_items: bool = False
+) -> NamedTable:
     """Return each coefficient that fits, for each dimension; the others say why they do not."""
     headers = [Header(_("Dimension")), Header(_("Coefficient")), Header(_("Agreement about"))]
     headers += [Header(t, numeric=True) for t in (_("Value"), "95 %", _("Items"), _("Ratings"))]
     titles = {dimension.key: dimension.title for dimension in dimensions}
+    same = _("the same item") if of_items else _("the same conversation")
     rows = [
         [
             Cell(titles[one.dimension]),
             Cell(_coefficient(one)),
-            Cell(_("the same bot") if one.about == "bot" else _("the same conversation")),
+            Cell(_("the same bot") if one.about == "bot" else same),
             share_cell(one.found.value, 2, said(one.found.reason)),
             span_cell(one.found.low, one.found.high, shares=True, why=said(one.found.reason)),
             count_cell(one.found.n_items),
@@ -94,7 +103,9 @@ def agreement_table(found: RaterAgreement, dimensions: Sequence[Dimension]) -> N
         method=_(
             "95 % intervals over resampled items; of intraclass correlations by the F distribution."
         ),
-        note=_(
+        note=_("0 is what chance gives, 1 is full agreement.")
+        if of_items
+        else _(
             "0 is what chance gives, 1 is full agreement. The same bot is another chat for every rater, so "
             "agreement about bots is lower than agreement about one and the same chat would be."
         ),
@@ -124,19 +135,28 @@ def _coefficient(one: Coefficient) -> str:
             )
 
 
-def agreement_sentences(found: RaterAgreement, headline: Dimension) -> list[str]:
+def agreement_sentences(
+    found: RaterAgreement, headline: Dimension, *, of_items: bool = False
+) -> list[str]:
     """Return what raters agree on, about one conversation or else about the bots."""
     same, name = found.same_conversation, headline.title.lower()
     if same.value is not None:
-        return [
-            _(
+        words = (
+            _("Raters of the same item agree on {name} by Krippendorff’s α = {value} {ends}.")
+            if of_items
+            else _(
                 "Raters of the same conversation agree on {name} by Krippendorff’s α = {value} {ends}."
-            ).format(
+            )
+        )
+        return [
+            words.format(
                 name=name, value=share(same.value), ends=span(same.low, same.high, shares=True)
             )
         ]
     told = [
-        _(
+        _("Agreement on single items is undefined: hardly any is rated by more than one person.")
+        if of_items
+        else _(
             "Agreement on single conversations is undefined: hardly any is rated by more than one person."
         )
     ]

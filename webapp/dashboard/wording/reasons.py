@@ -59,6 +59,7 @@ FRAGMENTS: dict[str, str] = {
     "few_shared_items": gettext_noop("{n_items} items rated by both; at least 2 are needed"),
     "both_gave_one": gettext_noop("both raters gave only {answer}: agreement is certain"),
     "no_pair_defined": gettext_noop("no pair has a kappa"),
+    "no_pair_correlates": gettext_noop("no pair of raters has a correlation"),
     "no_pair_shares": gettext_noop("no pair of raters shares {min_items} items"),
     "all_the_same": gettext_noop("all ratings are the same: agreement is certain"),
     "no_interval": gettext_noop("no interval: most resamples are undefined"),
@@ -110,6 +111,7 @@ FRAGMENTS: dict[str, str] = {
         "infinite"
     ),
     "no_strengths_found": gettext_noop("no optimum found"),
+    "nobody_chose": gettext_noop("nobody has chosen yet"),
     "nobody_named": gettext_noop("nobody is named in the data"),
     "no_rater_with": gettext_noop("no rater has {needed} ratings that differ"),
     "unnamed_ratings": gettext_noop("{n_ratings} without a rater"),

@@ -21,6 +21,7 @@ is no part of it: the study's values say that (`questions` before a task, `after
   reads the answers (`webapp/participant/sheets/<name>.py`). Progress, missing answers, Back and Next, storing and
   changing answers are the step's own and the same for all. A scripted participant answers every sheet of radio
   buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/rehearsal/`.
+- `results`: what is made of its ratings beside means and agreement: `grades` (the majority's).
 - `needs_checks`: whether a study must have attention checks before it opens.
 - `more_answers` and `answers_wrong`: what is answered beside the rubric's questions, and rules between answers.
 - `is_complete`: whether a task has earned its completion code.
@@ -183,6 +184,7 @@ class StudyProtocol(Protocol):
     steps: tuple[Step, ...]
     page: JudgePage | None = None
     needs_checks: bool = False
+    results: tuple[str, ...] = ()
 
     @property
     def identity(self) -> Identity: ...

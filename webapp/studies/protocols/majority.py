@@ -18,3 +18,4 @@ class Majority(Annotate):
     description = "Each person grades replies from bad to excellent; what most say counts."
     identity = Identity("majority", "1")
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
+    results = ("grades",)

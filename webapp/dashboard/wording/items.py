@@ -1,0 +1,178 @@
+"""What people thought of single items, in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from evaluation.analysis.grades import Grades, Label
+from evaluation.analysis.items import LEVEL, DimensionItems, HumanBound, ItemMeans
+from evaluation.printing import digits_for, percent, share
+from evaluation.ratings import Dimension
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.reasons import said
+from webapp.dashboard.wording.sections import (
+    NamedTable,
+    Section,
+    count_cell,
+    number_cell,
+    share_cell,
+    span_cell,
+)
+from webapp.ratings.bots import BotInfo
+from webapp.results.item_results import StudyItems
+from webapp.results.study_data import StudyFrame
+
+MOST_ITEMS = 200
+"""A page lists so many items; all of them are in the exported table item_means."""
+LABELS: dict[Label, object] = {
+    "contradiction": gettext_lazy("Contradiction"),
+    "neutral": gettext_lazy("Neutral"),
+    "entailment": gettext_lazy("Entailment"),
+}
+
+
+def items_section(frame: StudyFrame, found: StudyItems) -> Section:
+    """Return the items' means, and grades where the protocol has them."""
+    section = Section("items", _("The items"))
+    if found.means is None:
+        return section
+    section.lead.append(_raters_sentence(found.means))
+    titles = {dimension.key: dimension for dimension in frame.all_dimensions}
+    section.lead.append(_bound_sentence(found.means.dimensions[0].bound))
+    if found.grades is not None:
+        section.lead.append(_ties_sentence(found.grades))
+        section.tables.append(_labels_table(found.grades, frame.bots))
+        section.tables.append(_grades_table(found.grades, frame.bots))
+    section.tables.append(_bounds_table(found.means, titles))
+    first = found.means.dimensions[0]
+    section.tables.append(_items_table(first, titles[first.dimension], frame.bots))
+    return section
+
+
+def _raters_sentence(found: ItemMeans) -> str:
+    if found.fewest == found.most:
+        words = ngettext(
+            "%(n)s item, rated by %(most)s people.",
+            "%(n)s items, each rated by %(most)s people.",
+            found.n_items,
+        )
+    else:
+        words = ngettext(
+            "%(n)s item, rated by %(fewest)s to %(most)s people.",
+            "%(n)s items, each rated by %(fewest)s to %(most)s people.",
+            found.n_items,
+        )
+    return words % {"n": f"{found.n_items:,}", "fewest": found.fewest, "most": found.most}
+
+
+def _bound_sentence(bound: HumanBound) -> str:
+    if bound.average is None:
+        return _("How well one rater’s answers predict another’s is not known: {why}.").format(
+            why=said(bound.reason)
+        )
+    return _(
+        "One rater’s answers predict another’s with r = {average} on average, and {highest} at best: what a metric of "
+        "single replies can be expected to reach."
+    ).format(average=share(bound.average), highest=share(bound.highest))
+
+
+def _ties_sentence(found: Grades) -> str:
+    n = len(found.items)
+    return _(
+        "{ties} of {n} items have no single most frequent grade; the lowest of the most frequent counts. By the mean "
+        "rating {same} of them get the same label."
+    ).format(ties=f"{found.n_ties:,}", n=f"{n:,}", same=f"{found.n_same_label:,}")
+
+
+def _labels_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
+    headers = [Header(_("Model")), Header(_("Items"), numeric=True)]
+    for label in LABELS.values():
+        headers += [Header(str(label), numeric=True), Header("90 %", numeric=True)]
+    rows = []
+    for bot in found.bots:
+        cells = [_name(bots, bot.bot), count_cell(bot.n_items)]
+        for one in bot.labels:
+            cells.append(share_cell(one.mean, 2, said(one.reason)))
+            cells.append(span_cell(one.low, one.high, shares=True, why=said(one.reason)))
+        rows.append(cells)
+    return NamedTable(
+        "labels",
+        _("Labels of the items"),
+        Table(headers, rows),
+        method=_(
+            "Share of a model’s items by the majority’s grade: the two highest grades are entailment, the one below "
+            "them neutral, the lowest contradiction. 90 % intervals over resampled items."
+        ),
+    )
+
+
+def _grades_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
+    headers = [Header(_("Model"))]
+    headers += [Header(f"{level:g}", numeric=True) for level in found.levels]
+    rows = [[_name(bots, bot.bot), *map(count_cell, bot.grades)] for bot in found.bots]
+    return NamedTable("grades", _("Items by the majority’s grade"), Table(headers, rows))
+
+
+def _bounds_table(found: ItemMeans, dimensions: Mapping[str, Dimension]) -> NamedTable:
+    headers = [Header(_("Dimension"))]
+    titles = (_("Average r"), _("Highest r"), _("Pairs of raters"))
+    headers += [Header(title, numeric=True) for title in titles]
+    rows = [
+        [
+            Cell(dimensions[one.dimension].title),
+            share_cell(one.bound.average, 2, said(one.bound.reason)),
+            share_cell(one.bound.highest, 2, said(one.bound.reason)),
+            count_cell(one.bound.n_pairs),
+        ]
+        for one in found.dimensions
+    ]
+    return NamedTable(
+        "human-bound",
+        _("What one rater’s answers predict of another’s"),
+        Table(headers, rows),
+        method=_("Pearson’s r of two raters over the items that both rated, {n} at least.").format(
+            n=found.dimensions[0].bound.least
+        ),
+    )
+
+
+def _items_table(
+    found: DimensionItems, dimension: Dimension, bots: Mapping[str, BotInfo]
+) -> NamedTable:
+    digits = digits_for(dimension.low, dimension.high)
+    headers = [Header(_("Item")), Header(_("Model"))]
+    headers += [Header(title, numeric=True) for title in (_("Mean"), percent(LEVEL), "n")]
+    shown = found.items
+    if len(shown) > MOST_ITEMS:
+        half = MOST_ITEMS // 2
+        shown = (*shown[:half], *shown[-half:])
+    rows = [
+        [
+            Cell(one.item),
+            _name(bots, one.bot),
+            number_cell(one.mean, digits),
+            span_cell(one.low, one.high, digits, why=_("one rating, or all the same")),
+            count_cell(one.n),
+        ]
+        for one in shown
+    ]
+    note = ""
+    if len(shown) < len(found.items):
+        note = _(
+            "The best and the worst {n} of {all}; all of them are in the exported table item_means."
+        ).format(n=len(shown), all=f"{len(found.items):,}")
+    return NamedTable(
+        "item-means",
+        _("Means of the items on {name}").format(name=dimension.title.lower()),
+        Table(headers, rows),
+        method=_("90 % intervals over the raters of an item, by Student’s t."),
+        note=note,
+    )
+
+
+def _name(bots: Mapping[str, BotInfo], bot: str) -> Cell:
+    known = bots.get(bot)
+    return Cell(known.title, slot=known.slot, hollow=known.is_control) if known else Cell(bot)
