@@ -1,9 +1,10 @@
-"""Counting what each bot has had, as a draw does: all tasks counted against the counts that are kept.
+"""An assignment after many others: the whole of it, and counting what each bot has had with and without kept counts.
 
     [DATABASE_URL=postgres://… an empty database] python -m tests.benchmarks.bench_draw [--tasks N]
 
 Makes a study with N completed tasks, in a SQLite database of its own unless `DATABASE_URL` names another, which
-should be empty. The ratio says how many times faster a draw counts; it must be above 5.
+should be empty. The ratio says how many times faster a draw counts; it must be above 5. A whole assignment (lock,
+refusals, draw, task and slot stored) must take under 10 ms, and as many queries as in an empty study.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 BOTS = ["eliza", "parrot", "generic", "retrieval"]
 AT_LEAST = 5.0
+AT_MOST_MS = 10.0
 
 
 def make(n_tasks: int) -> Any:
@@ -27,7 +29,7 @@ def make(n_tasks: int) -> Any:
     from webapp.studies.models import Participant, Slot, Task
     from webapp.studies.services import study_create
 
-    study = study_create(key=f"draw-{time.time_ns()}", name="draw", bots=BOTS)
+    study = study_create(key=f"draw-{time.time_ns()}", name="draw", bots=BOTS, state="collecting")
     for start in range(0, n_tasks, 5000):
         people = [Participant(study=study) for _ in range(min(5000, n_tasks - start))]
         tasks = [
@@ -57,8 +59,26 @@ def median_ms(count: Callable[[], object], n_times: int) -> float:
     return statistics.median(times)
 
 
+def assignments(study: Any, n_times: int) -> tuple[float, int]:
+    """Return the median time of an assignment in milliseconds, and its queries."""
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    from webapp.studies.services import consent_record, participant_enter, task_open
+
+    def newcomer(number: int) -> Any:
+        made = participant_enter(study=study, platform="prolific", external_id=f"p{number}")
+        return consent_record(participant=made)
+
+    people = iter([newcomer(number) for number in range(n_times + 2)])
+    task_open(participant=next(people))
+    with CaptureQueriesContext(connection) as captured:
+        task_open(participant=next(people))
+    return median_ms(lambda: task_open(participant=next(people)), n_times), len(captured)
+
+
 def main() -> int:
-    """Return 1 if the kept counts are not several times faster than counting all tasks."""
+    """Return 1 if an assignment takes too long, or if the kept counts are not several times faster than counting."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", type=int, default=100_000)
     n_tasks: int = parser.parse_args().tasks
@@ -74,6 +94,7 @@ def main() -> int:
 
         from webapp.studies.models import Slot
         from webapp.studies.places import bot_loads
+        from webapp.studies.services import study_create
 
         call_command("migrate", verbosity=0)
         study = make(n_tasks)
@@ -88,7 +109,14 @@ def main() -> int:
             f"{connection.vendor}, {n_tasks} tasks: all of them counted in {before:.1f} ms, the counts read in "
             f"{now:.2f} ms; ratio {before / now:.0f}"
         )
-        return int(before / now < AT_LEAST)
+        taken_ms, n_queries = assignments(study, 101)
+        empty = study_create(key="empty", name="empty", bots=BOTS, state="collecting")
+        _ms, n_queries_empty = assignments(empty, 1)
+        print(
+            f"a whole assignment: {taken_ms:.1f} ms, {n_queries} queries ({n_queries_empty} in an empty study)"
+        )
+        is_slow = taken_ms > AT_MOST_MS or n_queries != n_queries_empty
+        return int(is_slow or before / now < AT_LEAST)
 
 
 if __name__ == "__main__":

@@ -240,8 +240,15 @@ def bots_unknown(bot_ids: Collection[str]) -> list[str]:
 
 def bot_available_ids(bot_ids: list[str]) -> list[str]:
     """Return those of `bot_ids` that can be offered to people now, in the same order."""
-    entries = {entry.id: entry for entry in bot_entry_list()}
-    return [bot_id for bot_id in bot_ids if bot_id in entries and entries[bot_id].is_offered]
+    # Only these are looked at: whether a bot is available may take a look at its files.
+    bots_discover()
+    healths = BotHealth.objects.in_bulk(bot_ids, field_name="bot_id")
+    found = {bot.name: bot for bot in bot_list() if bot.name in bot_ids}
+    return [
+        bot_id
+        for bot_id in bot_ids
+        if bot_id in found and bot_entry(found[bot_id], healths.get(bot_id)).is_offered
+    ]
 
 
 def bot_pool(bot_id: str) -> str:

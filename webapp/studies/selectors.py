@@ -79,30 +79,49 @@ def judges_items(study: Study) -> bool:
 
 def study_refusal(study: Study, participant: Participant | None) -> Refused | None:
     """Say why nobody, or this participant, can start a new task now; None if they can."""
-    if study.state == Study.State.PAUSED:
-        return Refused("paused", _("This study is paused."))
-    if study.state != Study.State.COLLECTING:
-        return Refused("ended", _("This study has ended."))
+    if participant is not None and participant.tasks.filter(state=Task.State.OPEN).exists():
+        return _state_refusal(study)
+    refusal = entry_refusal(study, participant)
+    if refusal is not None:
+        return refusal
+    if judges_items(study):
+        if participant is not None and not items_unseen(study, participant).exists():
+            return Refused("all_rated", _("You have already judged everything there is."))
+        return None
+    met = bots_met(participant) if participant is not None else ()
+    synthetic = participant is not None and participant.is_synthetic
+    return bots_refusal(study, met=met, synthetic=synthetic)
+
+
+def entry_refusal(study: Study, participant: Participant | None) -> Refused | None:
+    """Say why nobody, or this participant without an open task, can start, whatever there is to give.
+
+    What there is to give is looked at by the draw; a page that draws nothing asks `study_refusal`.
+    """
+    refusal = _state_refusal(study)
+    if refusal is not None:
+        return refusal
     if participant is not None:
         had = list(participant.tasks.values_list("state", "outcome"))
-        if any(state == Task.State.OPEN for state, _outcome in had):
-            return None
         if any(outcome in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK) for _state, outcome in had):
             return Refused("not_again", _("One person can take part once."))
         limit = study.values.quotas.max_conversations_per_participant
         n_done = sum(state == Task.State.COMPLETED for state, _outcome in had)
         if limit and n_done >= limit:
             return Refused("limit", _("You have taken part as often as one person can."))
-        if judges_items(study) and not items_unseen(study, participant).exists():
-            return Refused("all_rated", _("You have already judged everything there is."))
     synthetic = participant is not None and participant.is_synthetic
     wanted = study.values.quotas.n_conversations_wanted
     if wanted and not synthetic and n_tasks_taken(study) >= wanted:
         return Refused("full", _("This study has all the people it needs."))
-    if judges_items(study):
-        return None
-    met = bots_met(participant) if participant is not None else ()
-    return bots_refusal(study, met=met, synthetic=synthetic)
+    return None
+
+
+def _state_refusal(study: Study) -> Refused | None:
+    if study.state == Study.State.PAUSED:
+        return Refused("paused", _("This study is paused."))
+    if study.state != Study.State.COLLECTING:
+        return Refused("ended", _("This study has ended."))
+    return None
 
 
 def questions_answered(participant: Participant, version: StudyVersion) -> bool:

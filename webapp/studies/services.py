@@ -32,7 +32,7 @@ from webapp.studies.models import (
 from webapp.studies.places import study_group
 from webapp.studies.protocols.base import TaskPlan, protocols
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import study_refusal
+from webapp.studies.selectors import entry_refusal
 from webapp.studies.terms import consent_texts, consent_version
 from webapp.studies.values import NAMES
 from webapp.studies.versions import study_store, values_made, version_freeze
@@ -223,7 +223,7 @@ def task_open(
         current = participant.tasks.filter(state=Task.State.OPEN).first()
         if current is not None:
             return current
-        refusal = study_refusal(study, participant)
+        refusal = entry_refusal(study, participant)
         if refusal is not None:
             raise refusal
         protocol = protocols.get(study.protocol)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections import Counter
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from tests.builders import (
@@ -109,6 +112,26 @@ def test_a_quota_counts_the_completed_and_those_under_way() -> None:
     with pytest.raises(Refused) as refused:
         task_open(participant=make_participant(study))
     assert refused.value.code == "full"
+
+
+def test_an_assignment_takes_the_same_queries_however_much_was_done_before() -> None:
+    study = make_study(
+        bots=["eliza", "parrot", "generic"], n_conversations_wanted=1000, max_per_bot=500
+    )
+
+    def queries() -> int:
+        participant = make_participant(study, platform="prolific", external_id=str(uuid.uuid4()))
+        with CaptureQueriesContext(connection) as captured:
+            task_open(participant=participant)
+        return len(captured)
+
+    first = queries()
+    for number in range(40):
+        task = task_open(participant=make_participant(study, entry_nonce=f"n{number}"))
+        if number % 4:
+            task_complete(task=task)
+    assert queries() == first
+    assert first <= 18
 
 
 def test_a_draw_takes_the_same_queries_however_many_items_there_are(
