@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from webapp.studies.models import Study
+from webapp.studies.mturk import external_question
 from webapp.studies.prolific import recruiting_link
 
 
@@ -41,9 +42,13 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
         )
     if platform == "mturk":
         hint = _(
-            "By https. Mechanical Turk adds its own parameters and may show the study in its frame."
+            "As the question of a task made by the API: the study is shown in Mechanical Turk's frame. It needs "
+            "https. Or paste the plain link, %(link)s, into a “Survey Link” project: then people paste the code "
+            "that they are shown at the end."
+        ) % {"link": address}
+        return RecruitingLink(
+            _("Paste this as the question in Mechanical Turk"), external_question(address), hint
         )
-        return RecruitingLink(_("Paste this as the ExternalURL of the task"), address, hint)
     if platform == "panel":
         names = study.values.recruitment
         shown = [name for name in (names.id_parameter, names.session_parameter) if name]
@@ -69,11 +74,19 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
             "" if has_code else missing,
         ),
         RecruitingLink(
-            _("Mechanical Turk"),
+            _("Mechanical Turk, in its frame"),
+            external_question(address),
+            _(
+                "Paste it as the question of a task made by the API. It needs https. Mechanical Turk adds its "
+                "parameters and may show the study in its frame; nothing needs to be set."
+            ),
+        ),
+        RecruitingLink(
+            _("Mechanical Turk, by a code"),
             address,
             _(
-                "As the ExternalURL of an ExternalQuestion, by https. Mechanical Turk adds its parameters "
-                "and may show the study in its frame; nothing needs to be set."
+                "Paste it as the link of a “Survey Link” project. People open the study beside the task and "
+                "paste the code that they are shown at the end; each has one of their own."
             ),
         ),
     ]

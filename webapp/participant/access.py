@@ -92,7 +92,7 @@ def study_page(view: View) -> View:
         sent = recruitment_unsign(study, request.POST.get("_entry", ""))
         signed = visit.participant is not None or sent is not None
         response = _checked(view, request, signed)(request, study, visit)
-        platform = (sent or recruitment_read(request.GET)).platform
+        platform = (sent or recruitment_read(study, request.GET)).platform
         if visit.participant is not None:
             platform = visit.participant.platform
         return _framed(request, study, platform, response)

@@ -117,6 +117,16 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
         code = "all_judged"
     if code != "no_ids":
         return REFUSAL_TEXTS.get(code, REFUSAL_TEXTS["no_bot"])
+    if study.values.recruitment.platform == "panel" and platform not in PLATFORM_NAMES:
+        return RefusalText(
+            _("This link came without your number"),
+            _("So we cannot tell who you are, and you could not be paid. Nothing was stored."),
+            what_now=_("Open the study again from where you found it."),
+            for_researcher=_(
+                "For the researcher: paste the whole address from “Who and pay” into the panel, and put its "
+                "own placeholder for the person's id where brackets stand."
+            ),
+        )
     name = {"name": PLATFORM_NAMES.get(platform, PLATFORM_NAMES["prolific"])}
     return RefusalText(
         _("This link came without your %(name)s number") % name,

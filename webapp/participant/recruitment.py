@@ -1,8 +1,8 @@
-"""How people were sent here: parameters of Mechanical Turk and Prolific, and the way back.
+"""How people were sent here: parameters of Mechanical Turk, Prolific, a panel or a one-time link, and the way back.
 
 The entry page creates nothing, so what stood in its address travels on in a signed hidden field of
 its form. The platforms' parameter names are theirs; see the MTurk ExternalQuestion and Prolific
-integration documentation.
+integration documentation. A panel's are settings of the study.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from django.core import signing
 
 from webapp.studies.models import Participant, Study, StudyVersion
+from webapp.studies.recruitment import submission_of
 from webapp.studies.terms import consent_version
 
 _SALT = "confab.entry"
@@ -31,13 +32,15 @@ MTURK_FRAMES = (
     "https://requestersandbox.mturk.com",
     "https://www.mturk.com",
 )
-# What a platform should have replaced by a person's ids: `{{%PROLIFIC_PID%}}`, `${workerId}`.
-_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\$\{.*\}")
+# What a platform should have replaced by a person's ids: `{{%PROLIFIC_PID%}}`, `${workerId}`, and as panels write
+# them `{id}`, `[ID]`, `[%RID%]`, `%%id%%`, `<id>`.
+_PLACEHOLDER = re.compile(r"\$?\{.*\}|\[.*\]|%%.*%%|<.*>")
 # The only places a finished task may be sent to; an address in a link must not choose another.
 _MTURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
 _VALUE_MAX_CHARS = 200
 
 PLATFORM_NAMES = {"mturk": "Mechanical Turk", "prolific": "Prolific"}
+"""Of the platforms that have a name; a panel may be any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +48,38 @@ class Recruitment:
     """The parameters that came with the link.
 
     Attributes:
+        id_name, session_name: of a panel, the parameters that hold the ids of the person and of the visit.
         rehearsal: the token of a scripted participant.
         nonce: of the entry form that carried them; empty before there is a form.
         consent: version of the texts that stood on that form.
     """
 
     fields: dict[str, str] = field(default_factory=dict)
+    id_name: str = ""
+    session_name: str = ""
     rehearsal: str = ""
     nonce: str = ""
     consent: str = ""
 
     @property
     def platform(self) -> str:
-        """`mturk`, `prolific` or nothing."""
+        """`mturk`, `prolific`, `panel` or nothing."""
         if self.fields.get("PROLIFIC_PID"):
             return "prolific"
         if self.fields.get("workerId") or self.fields.get("assignmentId"):
             return "mturk"
-        return ""
+        return "panel" if self.fields.get(self.id_name) else ""
 
     @property
     def external_id(self) -> str:
         """The person's id on the platform; empty where it gave none."""
-        return self.fields.get("PROLIFIC_PID") or self.fields.get("workerId") or ""
+        names = ("PROLIFIC_PID", "workerId", self.id_name)
+        return next((self.fields[name] for name in names if self.fields.get(name)), "")
 
     @property
     def submission(self) -> str:
         """The platform's id of this visit; empty where it gave none."""
-        return self.fields.get("SESSION_ID") or self.fields.get("assignmentId") or ""
+        return submission_of(self.fields, self.session_name or self.id_name)
 
     @property
     def is_preview(self) -> bool:
@@ -84,12 +91,29 @@ class Recruitment:
         """Whether the platform left a placeholder where an id should stand: this is nobody's link."""
         return any(_PLACEHOLDER.search(value) for value in self.fields.values())
 
+    @property
+    def lacks_id(self) -> bool:
+        """Whether a panel's link came without the id by which the person is paid."""
+        return bool(self.id_name) and not self.platform and not self.rehearsal
 
-def recruitment_read(query: Mapping[str, str]) -> Recruitment:
+
+def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
     """Read the known parameters of an address; unknown and empty ones are dropped, long ones cut."""
-    found = {name: query.get(name, "")[:_VALUE_MAX_CHARS] for name in (*_MTURK, *_PROLIFIC)}
-    return Recruitment(
-        {name: value for name, value in found.items() if value}, query.get("rehearsal", "")
+    settings = study.values.recruitment
+    is_panel = settings.platform == "panel"
+    names = (*_MTURK, *_PROLIFIC, *(settings.parameters if is_panel else ()))
+    found = {name: query.get(name, "")[:_VALUE_MAX_CHARS] for name in names}
+    known = {name: value for name, value in found.items() if value}
+    return _named(study, Recruitment(known, rehearsal=query.get("rehearsal", "")))
+
+
+def _named(study: Study, recruitment: Recruitment) -> Recruitment:
+    """Return it with the names of the parameters that hold a panel's ids."""
+    settings = study.values.recruitment
+    if settings.platform != "panel":
+        return recruitment
+    return replace(
+        recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter
     )
 
 
@@ -117,9 +141,13 @@ def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
         return None
     if value["study"] != study.key:
         return None
-    return Recruitment(
-        value["fields"], value["rehearsal"], value.get("nonce", ""), value.get("consent", "")
+    sent = Recruitment(
+        value["fields"],
+        rehearsal=value["rehearsal"],
+        nonce=value.get("nonce", ""),
+        consent=value.get("consent", ""),
     )
+    return _named(study, sent)
 
 
 def mturk_submit_url(participant: Participant) -> str:
@@ -139,4 +167,4 @@ def platform_name(participant: Participant, study: Study) -> str:
     """Return what to call the place that sent the person; empty if they came by themselves."""
     if participant.platform in PLATFORM_NAMES:
         return PLATFORM_NAMES[participant.platform]
-    return PLATFORM_NAMES["prolific"] if study.values.recruitment.platform == "prolific" else ""
+    return "" if participant.platform else PLATFORM_NAMES.get(study.values.recruitment.platform, "")

@@ -41,6 +41,7 @@ def task_begin(
             while the participant's task is in use in another visit; and as `study_refusal` and
             `task_open`.
     """
+    _came_check(recruitment, participant)
     _agreement_check(study, recruitment, agreed=agreed)
     refusal = start_refusal(study, participant, rehearsal=recruitment.rehearsal)
     if refusal is not None and participant is None:
@@ -81,7 +82,7 @@ def consent_decline(
         Refused: `no_ids` or `preview` before anybody is stored; `elsewhere` for somebody who is known, in a
             visit that could be anybody's.
     """
-    _came_check(recruitment)
+    _came_check(recruitment, participant)
     if participant is not None and not is_theirs and not recruitment.submission:
         raise Refused("elsewhere", _("You are chatting in another window."))
     if participant is None or recruitment.external_id:
@@ -96,9 +97,9 @@ def consent_decline(
     return task_decline(participant=participant, version=study.version)
 
 
-def _came_check(recruitment: Recruitment) -> None:
+def _came_check(recruitment: Recruitment, participant: Participant | None) -> None:
     """Refuse those of whom nobody could tell who they are, and those who only look."""
-    if recruitment.is_unfilled:
+    if recruitment.is_unfilled or (recruitment.lacks_id and participant is None):
         # Nobody can be paid by a link whose placeholders the platform did not fill in.
         raise Refused(UNFILLED, _("The link came without its ids."))
     if recruitment.is_preview:
@@ -106,7 +107,6 @@ def _came_check(recruitment: Recruitment) -> None:
 
 
 def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool) -> None:
-    _came_check(recruitment)
     if recruitment.consent and recruitment.consent != consent_version(study.values):
         raise Refused(
             CHANGED, _("The study was changed since you opened this page. Please read it again.")

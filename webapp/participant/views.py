@@ -45,7 +45,9 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     """Open a task for somebody who has agreed, or lead back into the one that is open."""
     field = request.POST.get("_entry", "")
     # Scripts that post without having read the form name the parameters in the address.
-    recruitment = recruitment_unsign(study, field) if field else recruitment_read(request.GET)
+    recruitment = (
+        recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
+    )
     if recruitment is None:
         return entry_page(Arrival(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY)
     arrival = Arrival(request, study, visit, recruitment)
@@ -72,7 +74,9 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
 def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     """Take in that somebody does not agree, and say how this visit has ended."""
     field = request.POST.get("_entry", "")
-    recruitment = recruitment_unsign(study, field) if field else recruitment_read(request.GET)
+    recruitment = (
+        recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
+    )
     if recruitment is None:
         return entry_page(Arrival(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY)
     arrival = Arrival(request, study, visit, recruitment)

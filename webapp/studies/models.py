@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
 from webapp.studies.item_model import Item as Item
+from webapp.studies.recruitment import submission_of
 from webapp.studies.recruitment_models import PlatformIds as PlatformIds
 from webapp.studies.values import StudyValues, ValuesField
 
@@ -247,8 +248,8 @@ class Participant(TimeStamped):
     @property
     def submission(self) -> str:
         """What the platform calls the newest visit: known to it and to this person alone."""
-        names = ("SESSION_ID", "assignmentId", self.study.values.recruitment.session_parameter)
-        return next((self.recruitment[name] for name in names if self.recruitment.get(name)), "")
+        panel_name = self.study.values.recruitment.visit_parameter
+        return submission_of(self.recruitment, panel_name)
 
 
 class QuestionAnswers(models.Model):

@@ -7,6 +7,7 @@ for every `Outcome`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
@@ -65,6 +66,16 @@ _CODES_BEFORE = {
     "prolific_bot_failed": "code_bot_failed",
     "prolific_withdrawn": "code_withdrawn",
 }
+
+
+def submission_of(parameters: Mapping[str, str], panel_name: str) -> str:
+    """Return a platform's id of one visit, known to it and to the person alone; empty where it gave none.
+
+    Args:
+        panel_name: of the parameter in which a panel gives it; where it has none for visits, the person's own.
+    """
+    names = ("SESSION_ID", "assignmentId", panel_name)
+    return next((parameters[name] for name in names if parameters.get(name)), "")
 
 
 class RecruitmentValues(Values):
@@ -192,6 +203,11 @@ class RecruitmentValues(Values):
         """Return the way back for people whose part ended so, its placeholders unfilled; empty where there is none."""
         own: str = getattr(self, f"link_{outcome}")
         return own or (self.link_rated if outcome == "bot_failed" else "")
+
+    @property
+    def visit_parameter(self) -> str:
+        """Name of the parameter in which a panel says which visit it is; empty elsewhere."""
+        return (self.session_parameter or self.id_parameter) if self.platform == "panel" else ""
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -20,7 +20,9 @@ def test_the_overview_offers_the_links_ready_to_copy(staff: Client) -> None:
     page = unescape(staff.get("/dashboard/studies/s/").content.decode())
     assert f'data-copy="{PROLIFIC}"' in page
     assert f"<code>{PROLIFIC}</code>" in page
-    assert page.count('data-copy="http://testserver/s/s/"') == 3, "head, anybody, Mechanical Turk"
+    assert page.count('data-copy="http://testserver/s/s/"') == 3, "head, anybody, a pasted code"
+    question = page.split('data-copy="<ExternalQuestion')[1].split('</ExternalQuestion>"')[0]
+    assert "<ExternalURL>http://testserver/s/s/</ExternalURL>" in question
     assert "none of Prolific's completion codes" in page
     study = study_edit(study=study, code_rated="C1")
     page = unescape(staff.get("/dashboard/studies/s/").content.decode())

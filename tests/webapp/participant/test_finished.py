@@ -179,3 +179,14 @@ def test_who_has_earned_pay_is_never_told_to_return_their_place(
         for query in (PROLIFIC, PROLIFIC.replace("s1", "s2"), "?PROLIFIC_PID=p1"):
             assert "Return your place" not in client.get(f"/s/s/{query}").content.decode()
     assert "Return your place" in Client().get("/s/s/?PROLIFIC_PID=p2").content.decode()
+
+
+def test_a_code_is_pasted_into_mechanical_turks_task_where_it_shows_no_frame(
+    browser: Client,
+) -> None:
+    make_study("s", platform="mturk")
+    conversation = rate(browser)
+    page = browser.get(f"/chat/{conversation.pk}/done/").content.decode()
+    assert "Paste this code into the task on Mechanical Turk to be paid." in page
+    assert f">{conversation.task.completion_code}</p>" in page
+    assert "externalSubmit" not in page

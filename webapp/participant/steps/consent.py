@@ -13,7 +13,7 @@ from webapp.core.errors import Refused
 from webapp.participant.access import Visit, study_page
 from webapp.participant.arrivals import Arrival
 from webapp.participant.presentation import study_texts, way_at
-from webapp.participant.recruitment import recruitment_read, recruitment_sign
+from webapp.participant.recruitment import PLATFORM_NAMES, recruitment_read, recruitment_sign
 from webapp.participant.services import UNFILLED
 from webapp.participant.steps.base import Standing, next_step, register_step, standing_open
 from webapp.studies.models import Outcome, Study
@@ -39,8 +39,9 @@ class Consent:
 @study_page
 def entry(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     """Show consent and instructions. Creates nothing: link previews must not use up places."""
-    arrival = Arrival(request, study, visit, recruitment_read(request.GET))
-    if arrival.recruitment.is_unfilled:
+    arrival = Arrival(request, study, visit, recruitment_read(study, request.GET))
+    is_unknown = arrival.recruitment.lacks_id and arrival.participant is None
+    if arrival.recruitment.is_unfilled or is_unknown:
         return arrival.refused_page(Refused(UNFILLED, _("The link came without its ids.")))
     # "Read the consent again", of those who did not agree.
     ended = arrival.ended_page(may_agree="again" in request.GET)
@@ -68,8 +69,18 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
         "recruitment": recruitment,
         "entry_field": recruitment_sign(arrival.study, arrival.study.version, recruitment),
         "is_preview": recruitment.is_preview,
+        "sent_by": _sent_by(arrival),
         "continue_url": step.address(going_on, visit) if step and going_on else "",
         "way": way_at(arrival.study, "consent"),
         **errors,
     }
     return render(arrival.request, "participant/entry.html", context)
+
+
+def _sent_by(arrival: Arrival) -> str:
+    """Return the name of the platform that should have said who comes here and did not; empty without one."""
+    known = arrival.participant is not None or arrival.recruitment.platform
+    if known or arrival.recruitment.rehearsal:
+        return ""
+    settings = arrival.study.values.recruitment
+    return PLATFORM_NAMES["prolific"] if settings.platform == "prolific" else ""

@@ -14,6 +14,7 @@ from webapp.conversations.selectors import task_chat
 from webapp.participant.access import Visit, conversation_page, form_action, task_page, with_policy
 from webapp.participant.presentation import own_thanks, study_texts, way_at
 from webapp.participant.recruitment import (
+    PLATFORM_NAMES,
     Recruitment,
     mturk_submit_url,
     platform_name,
@@ -85,6 +86,7 @@ def done_page(
     task = ending.task
     participant, study = task.participant, task.participant.study
     submit_url = mturk_submit_url(participant) if ending.code and task.submission else ""
+    platform = platform_name(participant, study)
     context = {
         **study_texts(study, task.version),
         "visit": visit,
@@ -99,7 +101,9 @@ def done_page(
         "may_return": ending.outcome != Outcome.FAILED_CHECK and not has_earned(participant),
         "consent_url": _consent_link(visit, study, recruitment),
         "thanks": own_thanks(task.version),
-        "platform": platform_name(participant, study),
+        "platform": platform,
+        # Of whom Mechanical Turk shows no frame: its task asks for the code.
+        "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
