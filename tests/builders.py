@@ -30,6 +30,15 @@ BY_PROLIFIC = {
 """Settings of a study that Prolific's people come to."""
 
 
+TRAINING_PAIR = {
+    "context": ["My dog died last week."],
+    "first": "Oh no. How long did you have him?",
+    "second": "Dogs are animals.",
+    "answers": {"quality": "first", "fluency": "same"},
+    "why": "The first asks about the loss; both are good English.",
+}
+
+
 def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
     """Make a member of staff with these rights."""
     user = get_user_model().objects.create_user(username, password="x", is_staff=True)
@@ -74,6 +83,23 @@ def make_annotated(key: str = "a", *, n_items: int = 6, **fields: Any) -> Study:
         key, protocol="annotate", bots=[], state=Study.State.DRAFT, n_items=3, **fields
     )
     make_items(study, n_items)
+    return study_edit(study=study, state=Study.State.COLLECTING)
+
+
+def make_pairwise(
+    key: str = "p", *, n_items: int = 3, n_in_task: int | None = None, **fields: Any
+) -> Study:
+    """Make a collecting study whose people compare the replies of models `a` and `b`."""
+    study = make_study(
+        key,
+        protocol="pairwise",
+        bots=[],
+        state=Study.State.DRAFT,
+        n_items=n_in_task or n_items,
+        **fields,
+    )
+    replies = [{"model": model, "text": f"reply of {model}"} for model in "ab"]
+    make_items(study, n_items, responses=replies)
     return study_edit(study=study, state=Study.State.COLLECTING)
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.apps import apps
 from django.test import Client
 
-from tests.builders import make_staff, make_study
+from tests.builders import TRAINING_PAIR, make_staff, make_study
 from webapp.core.rights import Right
 from webapp.participant.access import Visit
 from webapp.participant.preview.page import BEFORE_TASKS
@@ -25,8 +25,14 @@ STEPS = [(name, step.name) for name in protocols.names() for step in protocols.g
 
 
 def draft(protocol: str) -> Study:
-    """Return a study that has questions and neither bots nor items."""
-    study = make_study(protocol=protocol, state="draft", bots=[], questions=QUESTIONS)
+    """Return a study that has questions, practice and neither bots nor items."""
+    study = make_study(
+        protocol=protocol,
+        state="draft",
+        bots=[],
+        questions=QUESTIONS,
+        training_pairs=[TRAINING_PAIR],
+    )
     return Study.objects.get(pk=study.pk)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 from uuid import UUID
 
 import pytest
 from django.template.loader import get_template
 
+from tests.builders import make_study
 from webapp.participant.sheets.base import sheets
 from webapp.studies.protocols.base import (
     Gives,
@@ -20,6 +21,7 @@ from webapp.studies.protocols.base import (
     places,
     protocols,
 )
+from webapp.studies.rubrics import CHAT_QUESTIONS
 from webapp.studies.values import SECTIONS, StudyValues
 
 
@@ -39,6 +41,9 @@ class FirstOnes:
 
     def with_checks(self, items: Sequence[str]) -> Sequence[str]:
         return [*items, "check"]
+
+    def sides(self, items: Sequence[str]) -> Mapping[str, bool]:
+        return dict.fromkeys(items, False)
 
 
 @pytest.fixture(params=protocols.names())
@@ -92,6 +97,15 @@ def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(
         assert sum(bool(given) for given in (slot.bot, slot.conversation, slot.item)) == 1
     assert not protocol.is_complete(Progress(n_slots=len(plan.slots), n_rated=0))
     assert protocol.is_complete(Progress(n_slots=len(plan.slots), n_rated=len(plan.slots)))
+
+
+@pytest.mark.django_db
+def test_a_new_study_asks_what_the_protocol_begins_with(protocol: StudyProtocol) -> None:
+    study = make_study(protocol=protocol.name, state="draft")
+    asked = {row.key: row.scale for row in study.rubric.dimensions.all()}
+    assert list(asked) == [question.key for question in protocol.asks or CHAT_QUESTIONS]
+    if protocol.scale is not None:
+        assert set(asked.values()) == {protocol.scale}
 
 
 def test_steps_in_a_row_with_one_heading_share_a_place() -> None:

@@ -258,6 +258,53 @@ def test_items_are_imported_and_judged_in_a_rehearsal(test_bots_server: ConfabSe
     assert found.split() == ["5", "15"]
 
 
+def test_replies_to_contexts_of_self_play_are_compared_in_a_rehearsal(
+    test_bots_server: ConfabServer,
+) -> None:
+    server = test_bots_server
+    run = answer(
+        server,
+        *(
+            "selfplay",
+            "--bots",
+            "eliza,generic",
+            "--conversations",
+            "3",
+            "--turns",
+            "6",
+            "--inline",
+        ),
+    )["run"]
+    practice = {
+        "context": ["My dog died."],
+        "first": "Oh no. How old was he?",
+        "second": "Dogs are animals.",
+        "answers": {"quality": "first"},
+        "why": "It asks.",
+    }
+    server.add_study(
+        "pairs", [], protocol="pairwise", n_items=4, state="draft", training_pairs=[practice]
+    )
+    made = answer(
+        server,
+        *("make_items", "--study", "pairs", "--run", str(run), "--bots", "eliza,parrot"),
+        *("--contexts", "6", "--utterances", "1", "--more-than-tokens", "0", "--inline"),
+    )
+    assert made["items"] >= 4
+    server.shell(
+        "from webapp.studies.models import Study; from webapp.studies.versions import study_edit; "
+        "study_edit(study=Study.objects.get(key='pairs'), state='collecting')"
+    )
+    played = answer(server, "rehearse", "--study", "pairs", "--people", "3", "--url", server.url)
+    assert (played["done"], played["pages"], played["failed"]) == (3, 15, [])
+    found = server.shell(
+        "from webapp.ratings.models import Rating; from webapp.studies.models import Slot; "
+        "print(Rating.objects.filter(item__study__key='pairs').count(), "
+        "Slot.objects.filter(item__study__key='pairs', is_flipped=True).count() > 0)"
+    )
+    assert found.split() == ["12", "True"]
+
+
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
@@ -9,6 +10,7 @@ from django.utils.translation import gettext as _
 from webapp.conversations.models import Turn
 from webapp.ratings.judging import Judgement
 from webapp.studies.models import Item, Slot, Task
+from webapp.studies.training import TrainingPair
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,22 @@ def judged_shown(task: Task, judgement: Judgement) -> Judged:
     return Judged(shared, before, references[0] if is_one else "")
 
 
+def practice_shown(pair: TrainingPair) -> Judged:
+    """Return what is shown of a practice pair: the same as of one that counts."""
+    texts = [
+        Shown(side=side, title=_("Reply %(side)s") % {"side": side}, text=text)
+        for side, text in (("A", pair.first), ("B", pair.second))
+    ]
+    return Judged(texts, _said(pair.context))
+
+
+def _said(context: Sequence[str]) -> tuple[Line, ...]:
+    who = (_("First person"), _("Second person"))
+    return tuple(Line(who[number % 2], text) for number, text in enumerate(context))
+
+
 def _replies(slot: Slot, item: Item) -> list[Shown]:
-    before = tuple(
-        Line(_("First person") if number % 2 == 0 else _("Second person"), text)
-        for number, text in enumerate(item.context)
-    )
+    before = _said(item.context)
     n = len(item.responses)
     sides = [slot.side] if n == 1 else [chr(ord("A") + number) for number in range(n)]
     responses = item.responses[::-1] if slot.is_flipped else item.responses

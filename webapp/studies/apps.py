@@ -12,7 +12,7 @@ class StudiesConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.studies.erasure import erasure_kind
-        from webapp.studies.models import PlatformIds, QuestionAnswers, Task
+        from webapp.studies.models import PlatformIds, QuestionAnswers, Task, TrainingAnswer
 
         erasure_kind(
             "participants",
@@ -34,4 +34,9 @@ class StudiesConfig(AppConfig):
             "question_answers",
             _("answers to the questions before the task"),
             lambda people: QuestionAnswers.objects.filter(participant__in=people),
+        )
+        erasure_kind(
+            "training_answers",
+            _("answers given in practice"),
+            lambda people: TrainingAnswer.objects.filter(participant__in=people),
         )

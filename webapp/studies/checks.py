@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.studies.frames import frame_origins
-from webapp.studies.models import AGREED_BY_PEOPLE, Outcome, Rubric, Study
+from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
 from webapp.studies.protocols.base import asks_questions, protocols
 from webapp.studies.recruitment import FILLED_IN, PLACEHOLDER, RecruitmentValues
 from webapp.studies.rubrics import scales_of
 from webapp.studies.rules.base import rules
-from webapp.studies.values import ChatRules, Quotas, StudyValues
+from webapp.studies.values import ChatRules, Judging, Quotas, StudyValues
 
 Errors = dict[str, str]
 RESERVED_KEYS = ("new",)
@@ -32,6 +33,7 @@ def study_errors(
         **limits_wrong(values.chat),
         **cap_wrong(values.quotas, values.bots),
         **bot_quotas_wrong(values),
+        **raters_wrong(values.judging),
         **frames_wrong(values.recruitment),
         **links_wrong(values.recruitment),
         **pay_missing(before, study, values),
@@ -39,6 +41,7 @@ def study_errors(
         **opening_wrong(before, study, values),
         **questions_wrong(study, values),
         **attention_wrong(before, study, values, rubric),
+        **scales_wrong(study, values, rubric),
         **names_wrong(before, study),
         **key_wrong(before, study),
         **fixed_wrong(before, study, values, rubric),
@@ -53,6 +56,21 @@ def limits_wrong(chat: ChatRules) -> Errors:
         "At least %(low)d and at most %(high)d exchanges cannot be. Lower this number, or raise the other."
     )
     return {"min_exchanges": sentence % {"low": chat.min_exchanges, "high": chat.max_exchanges}}
+
+
+def raters_wrong(judging: Judging) -> Errors:
+    """Check that an item can have the raters that are wanted; 0 stands for no limit."""
+    least, wanted, most = judging.raters_least, judging.raters_wanted, judging.raters_most
+    errors: Errors = {}
+    sentence = _(
+        "%(low)d people at least and %(high)d %(what)s cannot be. Lower the one or raise the other."
+    )
+    if wanted and least > wanted:
+        errors["raters_least"] = sentence % {"low": least, "high": wanted, "what": _("wanted")}
+    elif most and max(least, wanted) > most:
+        low = max(least, wanted)
+        errors["raters_most"] = sentence % {"low": low, "high": most, "what": _("at most")}
+    return errors
 
 
 def cap_wrong(quotas: Quotas, bots: tuple[str, ...]) -> Errors:
@@ -183,8 +201,9 @@ def _items_missing(study: Study) -> Errors:
     gives = protocols.get(study.protocol).gives
     if study.state != Study.State.COLLECTING or gives != "items":
         return {}
-    if study.pk is not None and study.items.filter(purpose="").exists():
-        return {}
+    items = study.items.filter(purpose="") if study.pk is not None else None
+    if items is not None and items.exists():
+        return _replies_wrong(items, protocols.get(study.protocol).n_replies)
     sentence = _(
         "The study has no items yet. Leave it a draft, import some (import_items FILE --study %(key)s), and "
         "open it then."
@@ -209,6 +228,42 @@ def attention_wrong(
         "This protocol needs an attention check: a reply that says which answer to choose."
     )
     return {"attention_checks": sentence}
+
+
+def _replies_wrong(items: QuerySet[Item], wanted: int | None) -> Errors:
+    """Check that every item holds as many replies as the protocol shows."""
+    if wanted is None:
+        return {}
+    others = items.exclude(
+        **{
+            f"responses__{wanted - 1}__isnull": False,
+            f"responses__{wanted}__isnull": True,
+        }
+    ).order_by("pk")
+    if not (keys := list(others.values_list("key", flat=True)[:3])):
+        return {}
+    sentence = _(
+        "%(n)d items do not hold %(wanted)d replies each, such as %(keys)s. Take them out."
+    )
+    return {
+        "state": sentence
+        % {"n": others.count(), "wanted": wanted, "keys": ", ".join(f"“{key}”" for key in keys)}
+    }
+
+
+def scales_wrong(study: Study, values: StudyValues, rubric: Rubric | None) -> Errors:
+    """Check that every scale is the one that the protocol's sheet asks on, where it has one."""
+    scale = protocols.get(study.protocol).scale if study.protocol in protocols else None
+    if scale is None:
+        return {}
+    wrong = [key for key, found in scales_of(values, rubric).items() if found != scale]
+    if not wrong:
+        return {}
+    sentence = _(
+        "The protocol “%(name)s” asks on a scale from %(low)g to %(high)g, and “%(key)s” has another."
+    )
+    low, high = scale
+    return {"after": sentence % {"name": study.protocol, "low": low, "high": high, "key": wrong[0]}}
 
 
 def questions_wrong(study: Study, values: StudyValues) -> Errors:

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from chatbots import derive_seed
 from webapp.core.errors import Refused
 from webapp.studies.items import checks_ensure
-from webapp.studies.models import Item, Participant, Slot, Study
+from webapp.studies.models import Item, Participant, Slot, Study, Task
 from webapp.studies.places import (
     bot_loads,
     bots_beyond_cap,
@@ -75,8 +75,11 @@ class StudyDraw:
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
         """Return ids of `n` different items by the study's rule; of `least` at least, where no more are left.
 
+        An item that has the raters that are wanted is given only to fill up a task, and never to more people than
+        are allowed.
+
         Raises:
-            Refused: `all_rated` if there are fewer.
+            Refused: `all_rated` if there are fewer; `full` if those left have the raters that are wanted.
         """
         unseen = items_unseen(self.study, self.participant)
         return self._stored("item", unseen, n, n if least is None else least)
@@ -103,6 +106,20 @@ class StudyDraw:
             found.insert(rng.randint(0, len(found)), str(check.pk))
         return found
 
+    def sides(self, items: Sequence[str]) -> dict[str, bool]:
+        """Return for each item whether its replies are shown in the opposite order, to fewer people so far."""
+        shown = Slot.objects.filter(
+            item__in=[int(item) for item in items],
+            task__participant__is_synthetic=self.participant.is_synthetic,
+        )
+        # Places that were lost are given again, with their side.
+        shown = shown.exclude(task__state__in=[Task.State.EXPIRED, Task.State.WITHDRAWN]).order_by()
+        ahead: dict[str, int] = dict.fromkeys(items, 0)
+        for item, is_flipped, n in shown.values_list("item", "is_flipped").annotate(n=Count("pk")):
+            ahead[str(item)] += n if is_flipped else -n
+        rng = self._rng("sides", sum(map(abs, ahead.values())))
+        return {item: n < 0 or (n == 0 and rng.random() < 0.5) for item, n in ahead.items()}
+
     def _stored(
         self, what: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int
     ) -> list[str]:
@@ -112,6 +129,8 @@ class StudyDraw:
         """
         synthetic = self.participant.is_synthetic
         found = with_loads(unseen.order_by(), what, self.study, synthetic=synthetic)
+        if what == "item" and not synthetic:
+            found = self._wanted(found, n)
         n_with = found.values("n_tasks").annotate(n=Count("pk")).order_by("n_tasks")
         loads = [
             n_tasks for n_tasks, n_such in n_with.values_list("n_tasks", "n") for _ in range(n_such)
@@ -124,11 +143,30 @@ class StudyDraw:
         by_place = {place - 1: str(pk) for place, pk in at}
         return [by_place[place] for place in places]
 
+    def _wanted(self, items: QuerySet[Any], n: int) -> QuerySet[Any]:
+        """Leave out items that have their raters.
+
+        Raises:
+            Refused: `full` if no item lacks any.
+        """
+        judging = self.values.judging
+        if judging.raters_wanted:
+            lacking = items.filter(n_tasks__lt=judging.raters_wanted)
+            n_lacking = lacking.count()
+            if not n_lacking and items.exists():
+                raise Refused("full", _("This study has all the people it needs."))
+            if n_lacking >= n:
+                return lacking
+        return items.filter(n_tasks__lt=judging.raters_most) if judging.raters_most else items
+
+    def _rng(self, *what: str | int) -> random.Random:
+        """Return numbers drawn by the study's seed, others for each person."""
+        return random.Random(derive_seed(self.study.seed, *what, str(self.participant.pk)))
+
     def _places(self, loads: Sequence[int], n: int) -> list[int]:
         """Return the places in `loads`, ascending, of `n` different ones that the rule gives."""
-        study, participant = self.study, self.participant
-        rng = random.Random(derive_seed(study.seed, "assignment", sum(loads), str(participant.pk)))
-        rule = rules.get(study.rule)
+        rng = self._rng("assignment", sum(loads))
+        rule = rules.get(self.study.rule)
         left, places = list(loads), list(range(len(loads)))
         drawn: list[int] = []
         for _number in range(n):

@@ -43,7 +43,26 @@ class Item(TimeStamped):
         default=dict, blank=True, help_text=_("Of a check: {question: [answers that pass]}")
     )
 
+    conversation = models.ForeignKey(
+        "conversations.Conversation",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="items",
+        help_text=_("Whose words it holds; it goes with it."),
+    )
+    origin = models.JSONField(
+        default=dict, blank=True, help_text=_("How it was drawn: place, seed, filters, bots.")
+    )
+    digest = models.CharField(
+        max_length=32,
+        blank=True,
+        editable=False,
+        help_text=_("Of the texts of one that was drawn."),
+    )
+
     class Meta:
+        indexes = [models.Index(fields=["study", "digest"], name="item_digest")]
         constraints = [models.UniqueConstraint(fields=["study", "key"], name="item_key_unique")]
 
     def __str__(self) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -61,6 +63,88 @@ def item_add(
     item.full_clean(exclude=["context", "responses"])
     item.save()
     return item
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An item that was drawn from a conversation.
+
+    Attributes:
+        key: names its place and bots, so that it is the same one when it is drawn again.
+        responses: bot and text of each reply.
+        origin: how it was drawn.
+    """
+
+    key: str
+    context: tuple[str, ...]
+    responses: tuple[tuple[str, str], ...]
+    conversation: UUID
+    origin: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The key, shortened where bots have long names."""
+        return self.key if len(self.key) <= 200 else f"{self.key[:167]}#{self.digest_of(self.key)}"
+
+    @property
+    def digest(self) -> str:
+        """The same for two items with the same texts, whichever reply comes first."""
+        texts = [*self.context, "\0", *sorted(text for _bot, text in self.responses)]
+        return self.digest_of("\0".join(texts))
+
+    @staticmethod
+    def digest_of(text: str) -> str:
+        """Return a digest of a text."""
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def items_store(*, study: Study, made: Sequence[Made]) -> dict[str, int]:
+    """Store items that were drawn; done twice it changes nothing.
+
+    Those with the texts of another item are left out, and pairs of the same reply twice.
+
+    Returns:
+        How many are new (`items`), were there (`unchanged`), are like another one (`alike`), or hold the same
+        reply twice (`same_replies`).
+    """
+    found = dict.fromkeys(("items", "unchanged", "alike", "same_replies"), 0)
+    with transaction.atomic():
+        names = set(
+            study.items.filter(key__in=[one.name for one in made]).values_list("key", flat=True)
+        )
+        texts = set(
+            study.items.filter(digest__in=[one.digest for one in made]).values_list(
+                "digest", flat=True
+            )
+        )
+        new = []
+        for one in made:
+            replies = [text for _bot, text in one.responses]
+            if one.name in names:
+                found["unchanged"] += 1
+            elif len(set(replies)) < len(replies):
+                found["same_replies"] += 1
+            elif one.digest in texts:
+                found["alike"] += 1
+            else:
+                names.add(one.name)
+                texts.add(one.digest)
+                new.append(_item_made(study, one))
+        Item.objects.bulk_create(new, ignore_conflicts=True)
+    found["items"] = len(new)
+    return found
+
+
+def _item_made(study: Study, made: Made) -> Item:
+    return Item(
+        study=study,
+        key=made.name,
+        context=list(made.context),
+        responses=[{"model": bot_id, "text": text} for bot_id, text in made.responses],
+        conversation_id=made.conversation,
+        origin=dict(made.origin),
+        digest=made.digest,
+    )
 
 
 @dataclass

@@ -19,6 +19,8 @@ from webapp.studies.questions import Question
 from webapp.studies.values import StudyValues
 
 Scales = dict[str, tuple[float, float]]
+OF_CHATS = "Conversation quality"
+"""The rubric of a study of whose questions nobody has said anything."""
 
 CHAT_QUESTIONS = tuple(
     Question(key=key, name=name, title=title, kind="scale", low=1, high=7, labels={1: low, 7: high})
@@ -71,10 +73,8 @@ def rubric_create(
 
 def rubric_default() -> Rubric:
     """Return the rubric of `CHAT_QUESTIONS`, made on first use."""
-    rubric = Rubric.objects.filter(name="Conversation quality").order_by("version").first()
-    return rubric or rubric_create(
-        name="Conversation quality", dimensions=_dimensions(CHAT_QUESTIONS, (1, 7))
-    )
+    rubric = Rubric.objects.filter(name=OF_CHATS).order_by("version").first()
+    return rubric or rubric_create(name=OF_CHATS, dimensions=_dimensions(CHAT_QUESTIONS, (1, 7)))
 
 
 def rubric_new_version(*, rubric: Rubric) -> Rubric:

@@ -25,7 +25,7 @@ from webapp.studies.models import (
     StudyVersion,
     Task,
 )
-from webapp.studies.places import bots_met, bots_refusal, n_tasks_taken
+from webapp.studies.places import bots_met, bots_refusal, n_tasks_taken, with_loads
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 
@@ -85,8 +85,13 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
     if refusal is not None:
         return refusal
     if judges_items(study):
-        if participant is not None and not items_unseen(study, participant).exists():
+        if participant is None:
+            return None
+        unseen = items_unseen(study, participant)
+        if not unseen.exists():
             return Refused("all_rated", _("You have already judged everything there is."))
+        if not participant.is_synthetic and not items_lacking(study, unseen).exists():
+            return Refused("full", _("This study has all the people it needs."))
         return None
     met = bots_met(participant) if participant is not None else ()
     synthetic = participant is not None and participant.is_synthetic
@@ -163,6 +168,14 @@ def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
     """Return the study's items that this person was not shown."""
     shown = Slot.objects.filter(task__participant=participant, item__isnull=False)
     return items_judged(study).exclude(pk__in=shown.values("item")).order_by("pk")
+
+
+def items_lacking(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
+    """Return those of the items that do not have the raters that are wanted; without such a number, all."""
+    wanted = study.values.judging.raters_wanted
+    if not wanted:
+        return items
+    return with_loads(items, "item", study, synthetic=False).filter(n_tasks__lt=wanted)
 
 
 def participant_token(participant: Participant) -> str:

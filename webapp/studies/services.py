@@ -30,7 +30,7 @@ from webapp.studies.models import (
     Task,
 )
 from webapp.studies.places import study_group
-from webapp.studies.protocols.base import TaskPlan, protocols
+from webapp.studies.protocols.base import TaskPlan, protocol_asks, protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import entry_refusal
 from webapp.studies.terms import consent_texts, consent_version
@@ -52,16 +52,18 @@ def study_create(
     """Make a study with its first version.
 
     Args:
-        rubric: what is asked about a chat, where no `after` says it; without both: the five questions of
-            Ghandeharioun et al. (2019).
+        rubric: what is asked, where no `after` says it; without both: what the protocol begins with, or about
+            chats the five questions of Ghandeharioun et al. (2019).
         fields: of the model (`state`, `rule`, …) and of `StudyValues`, by their names alone.
 
     Raises:
         ValidationError: with a sentence for each field that is wrong.
     """
     flat = {field: fields.pop(field) for field in list(fields) if field in NAMES}
-    values = values_made({"bots": list(bots)}, flat)
     study = Study(key=key, name=name, **fields)
+    if rubric is None:
+        flat.setdefault("after", protocol_asks(study.protocol))
+    values = values_made({"bots": list(bots)}, flat)
     return study_store(study=study, values=values, rubric=rubric, author=author)
 
 

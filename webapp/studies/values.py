@@ -21,6 +21,7 @@ from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
+from webapp.studies.training import Training
 
 DEFAULT_THANKS = "Thank you for taking part."
 Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
@@ -145,6 +146,9 @@ class ChatRules(Values):
     )
 
 
+Raters = Annotated[int, Field(ge=0, le=10_000)]
+
+
 class Judging(Values):
     """What people are given to judge who do not chat."""
 
@@ -159,6 +163,22 @@ class Judging(Values):
         default=False,
         title="Show the known reply",
         description="The reply that a person wrote, where an item has one.",
+    )
+    raters_least: Raters = Field(
+        default=0,
+        title="Fewest people for an item",
+        description="An item with fewer counts as unfinished. 0: no matter how few.",
+    )
+    raters_wanted: Raters = Field(
+        default=0,
+        title="People wanted for an item",
+        description="Once every item has so many, nobody is let in. 0: no limit.",
+    )
+    raters_most: Raters = Field(
+        default=0,
+        title="Most people for an item",
+        description="An item is given to more people than are wanted only to fill up a task, and never to more "
+        "than this. 0: no limit.",
     )
 
 
@@ -224,6 +244,7 @@ class StudyValues(Values):
     judging: Judging = Judging()
     attention: Attention = Attention()
     asking: Asking = Asking()
+    training: Training = Training()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
     assignment: Assignment = Assignment()
@@ -257,6 +278,7 @@ SECTIONS: dict[str, type[Values]] = {
     "judging": Judging,
     "attention": Attention,
     "asking": Asking,
+    "training": Training,
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
     "assignment": Assignment,

@@ -20,7 +20,8 @@ from pydantic import ValidationError as WrongValues
 from chatbots.outside import mistakes_of
 from webapp.studies.checks import study_errors
 from webapp.studies.models import Rubric, Study, StudyVersion
-from webapp.studies.rubrics import rubric_default, rubric_store
+from webapp.studies.protocols.base import protocol_asks
+from webapp.studies.rubrics import OF_CHATS, rubric_default, rubric_store
 from webapp.studies.values import NAMES, SECTIONS, StudyValues, values_nested
 
 
@@ -77,12 +78,30 @@ def study_edit(
         ValidationError: with a sentence for each field that is wrong, or cannot change any more.
     """
     of_values = {name: fields.pop(name) for name in list(fields) if name in NAMES}
+    if rubric is None and "after" not in of_values:
+        rubric = _other_questions(study, fields.get("protocol", study.protocol), of_values)
     for name, value in fields.items():
         setattr(study, name, value)
     if rubric is not None:
         of_values.setdefault("after", ())
     values = values_made(study.values.flat(), of_values)
     return study_store(study=study, values=values, rubric=rubric, author=author)
+
+
+def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> Rubric | None:
+    """Put the questions of another protocol among the values, where the study still asks those of its own.
+
+    Returns:
+        The rubric about chats, if it is that which the other protocol asks.
+    """
+    before, after = protocol_asks(study.protocol), protocol_asks(protocol)
+    has_own = study.values.after == before and (before or study.rubric.name == OF_CHATS)
+    if protocol == study.protocol or before == after or not has_own:
+        return None
+    if not after:
+        return rubric_default()
+    of_values["after"] = after
+    return None
 
 
 def study_store(

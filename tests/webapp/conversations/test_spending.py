@@ -22,8 +22,8 @@ from webapp.conversations.entering import conversation_start
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.database import in_database
 from webapp.core.errors import Refused
+from webapp.runs import loaded_bots
 from webapp.runs.engine import job_do
-from webapp.runs.kinds import selfplay
 from webapp.runs.services.selfplay import run_create
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -37,7 +37,7 @@ PRICES: dict[str, Any] = {"price_in": 0, "price_out": 1e6, "max_new_tokens": 20}
 def _forgotten() -> Iterator[None]:
     yield
     bots.discard("e")
-    selfplay._loaded.clear()
+    loaded_bots._loaded.clear()
 
 
 def paid(server: Server, **params: Any) -> EndpointBot:

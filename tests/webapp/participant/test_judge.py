@@ -14,6 +14,7 @@ from tests.builders import (
     make_annotated,
     make_conversation,
     make_items,
+    make_pairwise,
     make_participant,
     make_rating,
     make_study,
@@ -254,3 +255,37 @@ def test_pages_take_the_same_queries_however_many_items_there_are(
 def test_a_study_of_items_opens_when_it_has_some() -> None:
     with pytest.raises(ValidationError, match="no items yet"):
         make_study("a", protocol="annotate", bots=[])
+
+
+def test_a_pair_of_replies_is_compared_and_stored_by_model_whatever_side_it_stood_on(
+    browser: Client,
+) -> None:
+    make_pairwise("a", n_items=3)
+    address = begin(browser)
+    task = Task.objects.get()
+    asked = ("quality", "fluency", "relatedness", "empathy")
+    for n, slot in enumerate(task.slots.order_by("order"), start=1):
+        page = shown(browser.get(address))
+        assert f"Comparison {n} of 3" in page
+        left, right = ("b", "a") if slot.is_flipped else ("a", "b")
+        assert page.index(f"reply of {left}") < page.index(f"reply of {right}")
+        side_of_a = "b" if slot.is_flipped else "a"
+        given = {**dict.fromkeys(asked, "same"), "quality": side_of_a}
+        if n == 3:
+            incomplete = shown(post(browser, address, _n="3", quality=side_of_a))
+            assert "3 answers are missing" in incomplete
+            assert '<a href="#fluency-a">Go to question 2</a>' in incomplete
+            assert "not on the scale" not in incomplete
+            assert "Please choose A, B" in shown(
+                post(browser, address, _n="3", **{**given, "quality": "5"})
+            )
+        post(browser, address, _n=str(n), **given)
+        if n < 3:
+            again = shown(browser.get(f"{address}?n={n}"))
+            assert f'id="quality-{side_of_a}" value="{side_of_a}"' in again
+            assert re.search(rf'id="quality-{side_of_a}"[^>]* checked', again)
+    ratings = Rating.objects.filter(task=task)
+    assert {str(rating.answers) for rating in ratings} == {
+        str({"quality": 1, "fluency": 0, "relatedness": 0, "empathy": 0})
+    }
+    assert ratings.count() == 3

@@ -12,16 +12,16 @@ import pytest
 
 from chatbots.registry import bots
 from tests.fakes import FakeStepBot
-from webapp.runs.kinds import selfplay
+from webapp.runs import loaded_bots
 from webapp.studies.models import Study
 from webapp.transfer.jobs import import_conversations
 
 
 @pytest.fixture(autouse=True)
 def _nothing_loaded() -> Iterator[None]:
-    selfplay._loaded.clear()
+    loaded_bots._loaded.clear()
     yield
-    selfplay._loaded.clear()
+    loaded_bots._loaded.clear()
 
 
 @pytest.fixture

@@ -80,6 +80,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "pay_decisions": 1,
         "tasks": 1,
         "question_answers": 1,
+        "training_answers": 0,
         "conversations": 1,
         "turns": 6,
         "votes": 1,

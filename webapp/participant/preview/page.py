@@ -152,7 +152,10 @@ def _front(standing: Standing, step: str, look: Look) -> str:
 
 def _is_asked(name: str, standing: Standing) -> bool:
     """Tell whether the study has the step at all."""
-    return name != "questions" or bool(standing.version.values.questions)
+    values = standing.version.values
+    if name == "practice":
+        return bool(values.training.training_pairs)
+    return name != "questions" or bool(values.questions)
 
 
 def _request(request: HttpRequest, look: Look) -> HttpRequest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
@@ -12,6 +13,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.studies.drawing import StudyDraw
 from webapp.studies.items import item_add
 from webapp.studies.models import Item, Study
+from webapp.studies.protocols.base import protocols
 
 _MOST = 40  # of items and conversations: more are not looked at in a preview
 
@@ -56,12 +58,14 @@ def items_ensure(study: Study, n: int) -> None:
     if study.items.exists():
         return
     talk = chat_sample()
+    n_replies = protocols.get(study.protocol).n_replies or 1
+    replies = [{"model": str(i), "text": talk[3 + 2 * (i % 2)]} for i in range(n_replies)]
     for number in range(min(n, _MOST)):
         item_add(
             study=study,
             key=f"{uuid.uuid4().hex}-{number}",
             context=talk[:3],
-            responses=[{"model": "a", "text": talk[3]}],
+            responses=replies,
             reference=talk[5],
         )
 
@@ -97,3 +101,6 @@ class PreviewDraw(StudyDraw):
         items_ensure(self.study, n)
         found = Item.objects.filter(study=self.study).order_by("pk")
         return [str(pk) for pk in found.values_list("pk", flat=True)[: min(n, _MOST)]]
+
+    def sides(self, items: Sequence[str]) -> dict[str, bool]:
+        return dict.fromkeys(items, False)

@@ -13,7 +13,14 @@ from django.utils import timezone
 from webapp.conversations.models import Conversation
 from webapp.participant.preview.samples import PreviewDraw, bot_sample, turns_add
 from webapp.participant.steps.base import Standing, standing_of
-from webapp.studies.models import Outcome, Participant, QuestionAnswers, Study, Task
+from webapp.studies.models import (
+    Outcome,
+    Participant,
+    QuestionAnswers,
+    Study,
+    Task,
+    TrainingAnswer,
+)
 from webapp.studies.protocols.base import protocols
 from webapp.studies.services import participant_enter, slots_add
 
@@ -66,6 +73,13 @@ def standing_staged(study: Study, step: str, outcome: Outcome) -> Standing:
         turns_add(chat, least=study.values.chat.min_exchanges)
     if step != "questions":
         QuestionAnswers.objects.create(participant=participant, version=task.version, answers={})
+    if step not in ("questions", "practice"):
+        TrainingAnswer.objects.bulk_create(
+            TrainingAnswer(
+                participant=participant, pair=pair.digest, attempt=1, answers={}, is_right=True
+            )
+            for pair in study.values.training.training_pairs
+        )
     if step == "done":
         _end(task, outcome)
     return standing_of(task)

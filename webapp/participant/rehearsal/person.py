@@ -39,3 +39,11 @@ class Person:
         """Choose by an impression, by one's own leniency and by chance."""
         wanted = impression.about(question) + self.leniency + self.rng.gauss(0, 0.1)
         return choices[max(0, min(len(choices) - 1, round(wanted * (len(choices) - 1))))]
+
+    def prefer(self, said: str, heard: list[str], question: str, choices: list[str]) -> str:
+        """Choose between two that were heard, the first choice for the first; one in the middle is for neither."""
+        first, second = (Impression.of([said], [text]).about(question) for text in heard)
+        ahead = first - second + self.rng.gauss(0, 0.2)
+        if len(choices) > 2 and abs(ahead) < 0.1:
+            return choices[1]
+        return choices[0] if ahead > 0 else choices[-1]

@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qsl
 
 from websockets.asyncio.client import ClientConnection
 
@@ -85,9 +86,11 @@ async def judge(person: Person) -> None:
     before = PageTexts(page, "said-what").found or [""]
     impression = Impression.of(before[-1:] * len(heard), heard)
     answers = _by_chance(asked, person.rng)
-    answers |= {
-        name: person.choose(impression, name, choices) for name, choices in asked.choices.items()
-    }
+    for name, choices in asked.choices.items():
+        if choices[0] == "a":
+            answers[name] = person.prefer(before[-1], heard, name, choices)
+        else:
+            answers[name] = person.choose(impression, name, choices)
     answers |= {name: f"{(low + high) // 2:g}" for name, (low, high) in asked.numbers.items()}
     told = _CHECK.search(" ".join(heard))
     if told and person.rng.random() < _ATTENTIVE:
@@ -97,5 +100,24 @@ async def judge(person: Person) -> None:
         raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")
 
 
+async def practice(person: Person) -> None:
+    """Answer a practice pair as the page tells scripted people."""
+    asked = person.doors.form("/practice/")
+    right = dict(parse_qsl(asked.hidden.get("_right", "")))
+    answers = {
+        name: right.get(name) or person.rng.choice(choices)
+        for name, choices in asked.choices.items()
+    }
+    after = await person.doors.send(asked, answers)
+    if person.doors.step == "practice" and "_pair" not in after.text:
+        raise DoorClosed(f"practice was not taken at {after.url.path} ({after.status_code})")
+
+
 Way = Callable[[Person], Awaitable[None]]
-WAYS: dict[str, Way] = {"questions": questions, "chat": chat, "form": form, "judge": judge}
+WAYS: dict[str, Way] = {
+    "questions": questions,
+    "practice": practice,
+    "chat": chat,
+    "form": form,
+    "judge": judge,
+}

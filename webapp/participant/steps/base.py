@@ -75,6 +75,19 @@ def next_step(standing: Standing) -> StepView | None:
     )
 
 
+def step_before(name: str, standing: Standing) -> StepView | None:
+    """Return the first step before the one of this name that is applicable and not completed; None: this one's turn.
+
+    So a page need not ask whether its own step is completed, which it finds out anyway.
+    """
+    names = [step.name for step in protocols.get(standing.study.protocol).steps]
+    way = (steps.get(one) for one in names[: names.index(name)])
+    return next(
+        (step for step in way if step.is_applicable(standing) and not step.is_completed(standing)),
+        None,
+    )
+
+
 def standing_in(conversation: Conversation) -> Standing:
     """Return how far the participant is in the task that this chat belongs to."""
     assert conversation.study is not None, f"chat {conversation.pk} without a study"

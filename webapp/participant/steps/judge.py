@@ -19,8 +19,13 @@ from webapp.participant.forms import RatingForm
 from webapp.participant.judged import judged_shown
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.sheets.base import Asked, SheetForm, sheets
-from webapp.participant.steps.base import Standing, register_step, standing_of, to_next_step
-from webapp.participant.steps.questions import questions_due
+from webapp.participant.steps.base import (
+    Standing,
+    register_step,
+    standing_of,
+    step_before,
+    to_next_step,
+)
 from webapp.ratings.judging import Judgement, judgements_of
 from webapp.ratings.services import rating_add
 from webapp.studies.models import Task
@@ -53,7 +58,7 @@ class Judge:
 def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     """Show what is judged next, or one that is judged already, or take the answers about one."""
     standing = standing_of(task)
-    if questions_due(standing):
+    if step_before(Judge.name, standing):
         return to_next_step(standing, visit)
     judgements = judgements_of(task)
     unrated = [n for n, one in enumerate(judgements, start=1) if one.rating is None]

@@ -18,6 +18,7 @@ from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_version_record
 from webapp.core.errors import Refused
 from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
+from webapp.runs.loaded_bots import bots_loaded
 from webapp.runs.models import MetricRun, SelfPlayRun
 from webapp.runs.selectors.selfplay import (
     Pair,
@@ -166,9 +167,6 @@ def _play(
     )
 
 
-_loaded: list[str] = []
-
-
 def _bots_ready(asked: SelfPlayPlan, pair: Pair) -> tuple[Bot, Bot | None]:
     """Return the pair's bots, loaded once a process; those that it has no part for make room.
 
@@ -176,8 +174,6 @@ def _bots_ready(asked: SelfPlayPlan, pair: Pair) -> tuple[Bot, Bot | None]:
         Refused: if one is not the bot that the plan means.
         BotError: if one cannot be loaded.
     """
-    from chatbots.registry import bot_load
-
     needed = list(dict.fromkeys((pair.bot_id, pair.first)))
     for bot_id in needed:
         identity, planned = bot_find(bot_id).identity, asked.identities[bot_id]
@@ -187,11 +183,5 @@ def _bots_ready(asked: SelfPlayPlan, pair: Pair) -> tuple[Bot, Bot | None]:
                 f"{bot_id} has changed since the run was planned (version {planned['version']} then, "
                 f"{identity.version} now, or other parameters); start a new run",
             )
-    for other in [bot_id for bot_id in _loaded if bot_id not in needed]:
-        bot_find(other).unload()
-        _loaded.remove(other)
-    for bot_id in needed:
-        if bot_id not in _loaded:
-            bot_load(bot_id, settings.CONFAB_DEVICE)
-            _loaded.append(bot_id)
+    bots_loaded(needed)
     return bot_find(pair.bot_id), bot_find(pair.partner_id) if pair.partner_id else None

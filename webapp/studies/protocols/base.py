@@ -9,8 +9,9 @@ is no part of it: the study's values say that (`questions` before a task, `after
   `webapp/participant/steps/<name>.py`, which says of a visit whether the step `is_applicable`, whether it
   `is_completed`, and which is `next`: the first step of the way that is applicable and not completed. So
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
-  once in each. The names there are: consent, instructions, questions, chat, judge, form, done.
+  once in each. The names there are: consent, instructions, questions, practice, chat, judge, form, done.
 - `gives`: what people are given. A study opens when it has some of it.
+- `n_replies`: how many replies its items hold, where that matters.
 - `settings`: sections of a study's values (`SECTIONS`) that it reads beside those of every study (`texts`,
   `asking`, `recruitment`, `quotas`). The builder shows them.
 - `next_task`: what somebody is given now. `draw` chooses by the study's assignment rule among what is
@@ -23,6 +24,8 @@ is no part of it: the study's values say that (`questions` before a task, `after
   buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/rehearsal/`.
 - `results`: what is made of its ratings beside means and agreement: `grades` (the majority's).
 - `needs_checks`: whether a study must have attention checks before it opens.
+- `asks`, `scale`: the questions that a new study begins with, where those about a chat do not fit, and the one
+  scale that its sheet has.
 - `more_answers` and `answers_wrong`: what is answered beside the rubric's questions, and rules between answers.
 - `is_complete`: whether a task has earned its completion code.
 - `identity`: name, version and parameters. Raise the version whenever people would be led differently.
@@ -40,6 +43,7 @@ from django.utils.functional import Promise
 from chatbots import Identity
 from chatbots.registry import C, Registry
 from webapp.studies.models import Rubric, StudyVersion
+from webapp.studies.questions import Question
 from webapp.studies.values import StudyValues
 
 Gives = Literal["bots", "conversations", "items"]
@@ -161,7 +165,14 @@ class Draw(Protocol):
             least: be content with so few, where no more are left.
 
         Raises:
-            Refused: `all_rated` if there are fewer.
+            Refused: `all_rated` if there are fewer; `full` if those left have the raters that are wanted.
+        """
+        ...
+
+    def sides(self, items: Sequence[str]) -> Mapping[str, bool]:
+        """Return for each item whether to show its replies in the opposite order.
+
+        Over its raters each reply stands on each side equally often.
         """
         ...
 
@@ -185,6 +196,12 @@ class StudyProtocol(Protocol):
     page: JudgePage | None = None
     needs_checks: bool = False
     results: tuple[str, ...] = ()
+    asks: tuple[Question, ...] = ()
+    """What a new study asks about what was looked at; empty: the questions about a chat."""
+    scale: tuple[int, int] | None = None
+    """The one scale that its sheet asks on, whatever a researcher asks; None: any."""
+    n_replies: int | None = None
+    """How many replies an item must hold; None: any number."""
 
     @property
     def identity(self) -> Identity: ...
@@ -232,6 +249,11 @@ def places(steps: Sequence[Step]) -> list[Place]:
 
 
 protocols: Registry[StudyProtocol] = Registry("study protocol", "webapp.studies.protocols")
+
+
+def protocol_asks(name: str) -> tuple[Question, ...]:
+    """Return what a new study of the protocol of this name asks after its tasks; nothing where it is not here."""
+    return protocols.get(name).asks if name in protocols else ()
 
 
 def asks_questions(name: str) -> bool:
