@@ -1,7 +1,7 @@
 """`read`: conversations and ratings from the files that Confab and others write.
 
-Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `conversations`, or `messages` with
-`ratings`, as CSV, Parquet or JSON Lines, and a folder or zip that holds one of these (a data package).
+Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `conversations`, or `messages` or
+`items` with `ratings`, as CSV, Parquet or JSON Lines, and a folder or zip that holds one of these (a data package).
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ _NO_DIMENSIONS = {
     ),
     *("comment", "submitted_at", "platform", "external_id", "completion_code"),
     *("target", "turn", "item", "first", "second", "first_bot", "second_bot"),
+    *("direction", "reference_score", "kept_both"),
 }
 """Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
 _TABLE_ENDINGS = (".csv", ".parquet", ".jsonl", ".jsonl.gz")
+_ITEM_COLUMNS = {"item", "context", "responses"}
 _CONVERSATION_COLUMNS = {"dialogue_id", "bot", "turns"}
 
 
@@ -90,6 +92,8 @@ def _read(file: Path, ratings: Path | None) -> Study:
             return Study(file.name, _of_tables(table, None if ratings is None else _table(ratings)))
         if set(table.columns) >= _CONVERSATION_COLUMNS:
             return _of_records(_rows_read(table), file.name)
+        if set(table.columns) >= _ITEM_COLUMNS:
+            return Study(file.name, _of_items(table, None if ratings is None else _table(ratings)))
         if set(table.columns) >= {"conversation", "rater"}:
             raise ValueError(
                 f"{file.name} holds ratings without their conversations; read the table of messages, with "
@@ -108,17 +112,22 @@ def _may_be_table(file: Path) -> bool:
         first = json.loads(head_of(file, n_bytes=1_000_000).partition("\n")[0])
     except ValueError:
         return False
-    return isinstance(first, dict) and "turns" not in first and "conversation" in first
+    if not isinstance(first, dict):
+        return False
+    return ("turns" not in first and "conversation" in first) or first.keys() >= _ITEM_COLUMNS
 
 
 def _of_folder(folder: Path, name: str) -> Study:
     """Read the folder's conversations: a file of its own, or the two tables."""
-    whole, messages, ratings = (
+    whole, messages, ratings, items = (
         next(
             (f for ending in _TABLE_ENDINGS for f in sorted(folder.rglob(f"{kind}*{ending}"))), None
         )
-        for kind in ("conversations", "messages", "ratings")
+        for kind in ("conversations", "messages", "ratings", "items")
     )
+    answers = _table(ratings) if ratings is not None else None
+    if items is not None and len(judged := _table(items)):
+        return Study(name, _of_items(judged, answers))
     if whole is not None:
         return replace(_read(whole, None), name=name)
     if messages is None:
@@ -126,7 +135,6 @@ def _of_folder(folder: Path, name: str) -> Study:
         raise ValueError(
             f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}"
         )
-    answers = _table(ratings) if ratings is not None else None
     return Study(name, _of_tables(_table(messages), answers))
 
 
@@ -197,13 +205,7 @@ def _table(file: Path) -> pd.DataFrame:
 
 def _of_tables(messages: pd.DataFrame, ratings: pd.DataFrame | None) -> tuple[Dialogue, ...]:
     """Return the conversations of the two exported tables."""
-    answers: dict[str, list[RecordRating]] = {}
-    if ratings is not None:
-        dimensions = [name for name in ratings.columns if name not in _NO_DIMENSIONS]
-        for row in ratings.to_dict("records"):
-            if row.get("target", "conversation") != "conversation":
-                continue  # of a turn, an item or a pair
-            answers.setdefault(str(row["conversation"]), []).append(_rating(row, dimensions))
+    answers = _answers(ratings, "conversation")
     dialogues = []
     numbered = messages.assign(turn=messages["turn"].astype(int))
     for (key, bot), rows in numbered.groupby(["conversation", "bot"], sort=False):
@@ -219,6 +221,46 @@ def _of_tables(messages: pd.DataFrame, ratings: pd.DataFrame | None) -> tuple[Di
             )
         )
     return tuple(dialogues)
+
+
+def _of_items(items: pd.DataFrame, ratings: pd.DataFrame | None) -> tuple[Dialogue, ...]:
+    """Return items with one reply as conversations that end with it, said by the model."""
+    answers = _answers(ratings, "item")
+    dialogues = []
+    for row in items.to_dict("records"):
+        context, responses = (_listed(row[name]) for name in ("context", "responses"))
+        if len(responses) != 1:
+            continue  # replies that are compared
+        said = [*context, *responses]
+        turns = tuple(
+            Turn("bot" if (len(said) - number) % 2 else "human", text)
+            for number, text in enumerate(said)
+        )
+        dialogues.append(
+            Dialogue(
+                Conversation(id=str(row["item"]), turns=turns),
+                str(row.get("bot") or ""),
+                ratings=tuple(answers.get(str(row["item"]), ())),
+            )
+        )
+    return tuple(dialogues)
+
+
+def _listed(cell: Any) -> list[str]:
+    found = json.loads(cell) if isinstance(cell, str) else cell
+    return [str(text) for text in found]
+
+
+def _answers(ratings: pd.DataFrame | None, target: str) -> dict[str, list[RecordRating]]:
+    """Return the ratings of such targets of an exported table, by the target."""
+    answers: dict[str, list[RecordRating]] = {}
+    if ratings is None:
+        return answers
+    dimensions = [name for name in ratings.columns if name not in _NO_DIMENSIONS]
+    for row in ratings.to_dict("records"):
+        if row.get("target", "conversation") == target:
+            answers.setdefault(str(row[target]), []).append(_rating(row, dimensions))
+    return answers
 
 
 def _rating(row: Mapping[Any, Any], dimensions: list[str]) -> RecordRating:

@@ -39,17 +39,28 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Panel:
+    """What is known of the talk beside its words: lines about a speaker, a feeling, a topic."""
+
+    persona: tuple[str, ...] = ()
+    emotion: str = ""
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """What one page shows.
 
     Attributes:
         before: what was said before all of the texts.
+        panel: what is shown above that; None where nothing is.
         reference: a reply that a person wrote; empty where none is shown.
     """
 
     texts: list[Shown]
     before: tuple[Line, ...] = ()
     reference: str = ""
+    panel: Panel | None = None
 
 
 def judged_shown(task: Task, judgement: Judgement) -> Judged:
@@ -67,7 +78,15 @@ def judged_shown(task: Task, judgement: Judgement) -> Judged:
         return Judged(texts)
     is_one = len(set(references)) == 1 and task.version.values.judging.show_reference
     shared = [replace(text, before=()) for text in texts]
-    return Judged(shared, before, references[0] if is_one else "")
+    item = judgement.slots[0].item
+    panel = _panel(item) if item is not None and item.panel else None
+    return Judged(shared, before, references[0] if is_one else "", panel)
+
+
+def _panel(item: Item) -> Panel:
+    known = item.panel
+    persona = tuple(known.get("persona", ()))
+    return Panel(persona, known.get("emotion", ""), known.get("topic", ""))
 
 
 def practice_shown(pair: TrainingPair) -> Judged:

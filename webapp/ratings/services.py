@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ from webapp.core.errors import Refused
 from webapp.ratings.checks import checks_of
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.targets import Target, slots_rated, target_fields, task_progress
-from webapp.studies.models import Outcome, Participant, StudyVersion, Task
+from webapp.studies.models import Item, Outcome, Participant, StudyVersion, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Answers, answers_read
 from webapp.studies.rubrics import asked_after, rubric_freeze
@@ -49,16 +49,18 @@ def answers_check(
     version: StudyVersion,
     answers: Mapping[str, Any],
     more: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+    without: Collection[str] = (),
 ) -> tuple[Answers, dict[str, str]]:
     """Return the answers that fit what the version asks after a task, and what is wrong with the others.
 
     Args:
         more: numbers that may be answered beside its questions, with the smallest and the largest value.
+        without: keys of questions that are not asked here.
 
     Returns:
         answers and sentences, both by the question's key.
     """
-    asked = asked_after(version)
+    asked = [question for question in asked_after(version) if question.key not in without]
     found, wrong = answers_read(asked, answers)
     for key in answers.keys() - {question.key for question in asked}:
         if key not in more:
@@ -166,7 +168,10 @@ def rating_add(
         participant = task.participant
         protocol = protocols.get(participant.study.protocol)
         found, errors = answers_check(
-            version=task.version, answers=answers, more=protocol.more_answers(task.version)
+            version=task.version,
+            answers=answers,
+            more=protocol.more_answers(task.version),
+            without=protocol.not_asked(task.version, target) if isinstance(target, Item) else (),
         )
         errors = errors or protocol.answers_wrong(task.version, _numbers(found), comment)
         if errors:

@@ -120,6 +120,7 @@ class StudyData:
     own: BotColumns
     conversations: QuerySet[Conversation]
     turned: frozenset[str] = frozenset()
+    include_failed: bool = False
 
     @cached_property
     def facts(self) -> Facts:
@@ -232,4 +233,5 @@ def study_data(
             study, include_synthetic=include_synthetic, include_failed=include_failed
         ),
         turned=frozenset(turned),
+        include_failed=include_failed,
     )

@@ -13,6 +13,7 @@ from webapp.studies.protocols.base import asks_questions, protocols
 from webapp.studies.recruitment import FILLED_IN, PLACEHOLDER, RecruitmentValues
 from webapp.studies.rubrics import scales_of
 from webapp.studies.rules.base import rules
+from webapp.studies.selectors import items_given, items_judged
 from webapp.studies.values import ChatRules, Judging, Quotas, StudyValues
 
 Errors = dict[str, str]
@@ -42,6 +43,7 @@ def study_errors(
         **questions_wrong(study, values),
         **attention_wrong(before, study, values, rubric),
         **scales_wrong(study, values, rubric),
+        **referencing_wrong(study, values, rubric),
         **names_wrong(before, study),
         **key_wrong(before, study),
         **fixed_wrong(before, study, values, rubric),
@@ -201,9 +203,14 @@ def _items_missing(study: Study) -> Errors:
     gives = protocols.get(study.protocol).gives
     if study.state != Study.State.COLLECTING or gives != "items":
         return {}
-    items = study.items.filter(purpose="") if study.pk is not None else None
-    if items is not None and items.exists():
-        return _replies_wrong(items, protocols.get(study.protocol).n_replies)
+    if study.pk is not None and items_given(study).exists():
+        return _replies_wrong(items_given(study), protocols.get(study.protocol).n_replies)
+    if study.pk is not None and items_judged(study).exists():
+        sentence = _(
+            "None of the study's items has a reference with a score (reference, reference_score), beside which this "
+            "protocol rates replies. Leave it a draft and import some."
+        )
+        return {"state": sentence}
     sentence = _(
         "The study has no items yet. Leave it a draft, import some (import_items FILE --study %(key)s), and "
         "open it then."
@@ -264,6 +271,27 @@ def scales_wrong(study: Study, values: StudyValues, rubric: Rubric | None) -> Er
     )
     low, high = scale
     return {"after": sentence % {"name": study.protocol, "low": low, "high": high, "key": wrong[0]}}
+
+
+def referencing_wrong(study: Study, values: StudyValues, rubric: Rubric | None) -> Errors:
+    """Check that questions for one kind of talk are asked at all, and that weights come from another study."""
+    errors: Errors = {}
+    known = scales_of(values, rubric)
+    taken = [key for key in ("direction", "reference_score", "kept_both") if key in known]
+    if taken and study.protocol in protocols and protocols.get(study.protocol).needs_reference:
+        sentence = _(
+            "This protocol has an answer of the name “%(key)s” itself; give the question another key."
+        )
+        errors["after"] = sentence % {"key": taken[0]}
+    unknown = [key for key in values.referencing.asked_only_of if key not in known]
+    if unknown:
+        sentence = _("“%(key)s” is none of the questions %(known)s.")
+        errors["asked_only_of"] = sentence % {"key": unknown[0], "known": ", ".join(known)}
+    of = values.referencing.weights_study
+    if of and (of == study.key or not Study.objects.filter(key=of).exists()):
+        sentence = _("There is no other study “%(key)s”. Leave it empty, or give the key of one.")
+        errors["weights_study"] = sentence % {"key": of}
+    return errors
 
 
 def questions_wrong(study: Study, values: StudyValues) -> Errors:

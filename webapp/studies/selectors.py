@@ -164,10 +164,18 @@ def items_judged(study: Study) -> QuerySet[Item]:
     return study.items.filter(purpose=Item.Purpose.JUDGED)
 
 
+def items_given(study: Study) -> QuerySet[Item]:
+    """Return those that its protocol can give: for some they need a scored reference."""
+    found = items_judged(study)
+    if study.protocol in protocols and protocols.get(study.protocol).needs_reference:
+        found = found.exclude(reference=None).exclude(reference_score=None)
+    return found
+
+
 def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:
     """Return the study's items that this person was not shown."""
     shown = Slot.objects.filter(task__participant=participant, item__isnull=False)
-    return items_judged(study).exclude(pk__in=shown.values("item")).order_by("pk")
+    return items_given(study).exclude(pk__in=shown.values("item")).order_by("pk")
 
 
 def items_lacking(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:

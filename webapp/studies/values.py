@@ -21,6 +21,7 @@ from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
+from webapp.studies.reference import Referencing
 from webapp.studies.training import Training
 
 DEFAULT_THANKS = "Thank you for taking part."
@@ -243,6 +244,7 @@ class StudyValues(Values):
     chat: ChatRules = ChatRules()
     judging: Judging = Judging()
     attention: Attention = Attention()
+    referencing: Referencing = Referencing()
     asking: Asking = Asking()
     training: Training = Training()
     recruitment: RecruitmentValues = RecruitmentValues()
@@ -277,6 +279,7 @@ SECTIONS: dict[str, type[Values]] = {
     "chat": ChatRules,
     "judging": Judging,
     "attention": Attention,
+    "referencing": Referencing,
     "asking": Asking,
     "training": Training,
     "recruitment": RecruitmentValues,

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from evaluation.analysis.beside_reference import BesideReference
 from evaluation.analysis.grades import Grades, Label
 from evaluation.analysis.items import LEVEL, DimensionItems, HumanBound, ItemMeans
-from evaluation.printing import digits_for, percent, share
+from evaluation.printing import digits_for, figure, percent, share
 from evaluation.ratings import Dimension
+from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import (
@@ -46,6 +48,10 @@ def items_section(frame: StudyFrame, found: StudyItems) -> Section:
         section.lead.append(_ties_sentence(found.grades))
         section.tables.append(_labels_table(found.grades, frame.bots))
         section.tables.append(_grades_table(found.grades, frame.bots))
+    if found.beside is not None:
+        section.lead.extend(_reference_sentences(found.beside))
+        section.tables.append(_reference_table(found.beside, frame.bots))
+        section.tables.append(_weights_table(found.beside, titles))
     section.tables.append(_bounds_table(found.means, titles))
     first = found.means.dimensions[0]
     section.tables.append(_items_table(first, titles[first.dimension], frame.bots))
@@ -114,6 +120,60 @@ def _grades_table(found: Grades, bots: Mapping[str, BotInfo]) -> NamedTable:
     headers += [Header(f"{level:g}", numeric=True) for level in found.levels]
     rows = [[_name(bots, bot.bot), *map(count_cell, bot.grades)] for bot in found.bots]
     return NamedTable("grades", _("Items by the majority’s grade"), Table(headers, rows))
+
+
+def _reference_sentences(found: BesideReference) -> list[str]:
+    told = [
+        _(
+            "In {kept} of {n} ratings the score stands where the rater’s “better”, “same” or “worse” says, and in "
+            "{contradicting} on the other side of the known reply."
+        ).format(
+            kept=f"{found.n_kept_rule:,}",
+            n=f"{found.n_ratings:,}",
+            contradicting=f"{found.n_contradicting:,}",
+        )
+    ]
+    if found.revised_by is not None:
+        told.append(
+            _("The known reply’s score was changed in {n}, by {mean} on average.").format(
+                n=counts.ratings(found.n_revised), mean=figure(found.revised_by)
+            )
+        )
+    return told
+
+
+def _reference_table(found: BesideReference, bots: Mapping[str, BotInfo]) -> NamedTable:
+    titles = (_("Overall"), "90 %", _("Above the known reply"), "90 %")
+    titles += (_("Worse"), "90 %", _("Same"), "90 %", _("Better"), "90 %", "n")
+    headers = [Header(_("Model")), *(Header(title, numeric=True) for title in titles)]
+    rows = []
+    for bot in found.bots:
+        cells = [_name(bots, bot.bot)]
+        for one in (bot.overall, bot.above):
+            cells.append(number_cell(one.mean, 2, said(one.reason)))
+            cells.append(span_cell(one.low, one.high, why=said(one.reason)))
+        for one in bot.directions:
+            cells.append(share_cell(one.mean, 2, said(one.reason)))
+            cells.append(span_cell(one.low, one.high, shares=True, why=said(one.reason)))
+        rows.append([*cells, count_cell(bot.n_ratings)])
+    return NamedTable(
+        "beside-reference",
+        _("Beside the known replies"),
+        Table(headers, rows),
+        method=_(
+            "Overall is the weighted mean of the questions that an item is asked. 90 % intervals over resampled raters."
+        ),
+        note=_("Raters saw the known reply’s score: these numbers compare with no others."),
+    )
+
+
+def _weights_table(found: BesideReference, dimensions: Mapping[str, Dimension]) -> NamedTable:
+    headers = [Header(_("Dimension")), Header(_("Weight"), numeric=True)]
+    rows = [
+        [Cell(dimensions[key].title), share_cell(weight, 3)]
+        for key, weight in found.weights.items()
+    ]
+    return NamedTable("weights", _("How much each question counts"), Table(headers, rows))
 
 
 def _bounds_table(found: ItemMeans, dimensions: Mapping[str, Dimension]) -> NamedTable:

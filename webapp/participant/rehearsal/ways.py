@@ -18,6 +18,8 @@ _COMMENT = "Written by a scripted participant."
 _CHECK = re.compile(r"\bchoose (\d+)\b")
 """How an attention check tells which answer to give; in another language the script may miss it, as people do."""
 _ATTENTIVE = 0.95
+_CONTENT = 0.9
+"""How many leave what others said before as it is."""
 
 
 def _by_chance(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
@@ -92,10 +94,14 @@ async def judge(person: Person) -> None:
         else:
             answers[name] = person.choose(impression, name, choices)
     answers |= {name: f"{(low + high) // 2:g}" for name, (low, high) in asked.numbers.items()}
+    if person.rng.random() < _CONTENT:
+        answers.pop("reference_score", None)  # the known reply's score stays as it is
     told = _CHECK.search(" ".join(heard))
     if told and person.rng.random() < _ATTENTIVE:
         answers |= {n: told[1] for n, choices in asked.choices.items() if told[1] in choices}
     after = await doors.send(asked, answers)
+    if doors.step == "judge" and "_asked" in (again := doors.form("/judge/")).hidden:
+        after = await doors.send(again, answers)  # asked once, and both are kept
     if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == asked.hidden["_n"]:
         raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")
 

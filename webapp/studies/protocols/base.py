@@ -22,11 +22,14 @@ is no part of it: the study's values say that (`questions` before a task, `after
   reads the answers (`webapp/participant/sheets/<name>.py`). Progress, missing answers, Back and Next, storing and
   changing answers are the step's own and the same for all. A scripted participant answers every sheet of radio
   buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/rehearsal/`.
-- `results`: what is made of its ratings beside means and agreement: `grades` (the majority's).
+- `needs_reference`: whether only items with a scored reference are given.
+- `results`: what is made of its ratings beside means and agreement: `grades` (the majority's), `reference` (what was
+  said beside the known replies).
 - `needs_checks`: whether a study must have attention checks before it opens.
 - `asks`, `scale`: the questions that a new study begins with, where those about a chat do not fit, and the one
   scale that its sheet has.
-- `more_answers` and `answers_wrong`: what is answered beside the rubric's questions, and rules between answers.
+- `not_asked`, `more_answers` and `answers_wrong`: questions that are not asked of an item, what is answered beside
+  the rubric's questions, and rules between answers.
 - `is_complete`: whether a task has earned its completion code.
 - `identity`: name, version and parameters. Raise the version whenever people would be led differently.
 """
@@ -42,7 +45,7 @@ from django.utils.functional import Promise
 
 from chatbots import Identity
 from chatbots.registry import C, Registry
-from webapp.studies.models import Rubric, StudyVersion
+from webapp.studies.models import Item, Rubric, StudyVersion
 from webapp.studies.questions import Question
 from webapp.studies.values import StudyValues
 
@@ -195,6 +198,7 @@ class StudyProtocol(Protocol):
     steps: tuple[Step, ...]
     page: JudgePage | None = None
     needs_checks: bool = False
+    needs_reference: bool = False
     results: tuple[str, ...] = ()
     asks: tuple[Question, ...] = ()
     """What a new study asks about what was looked at; empty: the questions about a chat."""
@@ -224,6 +228,10 @@ class StudyProtocol(Protocol):
         They may be missing; one that must be there is for `answers_wrong` to miss.
         """
         return {}
+
+    def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
+        """Return the keys of the questions that are not asked of this item."""
+        return frozenset()
 
     def answers_wrong(
         self, version: StudyVersion, answers: Mapping[str, float], comment: str

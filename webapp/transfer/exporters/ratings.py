@@ -11,6 +11,7 @@ from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.studies.completion import completion_shown
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study
+from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.selectors import other_questions_of_study
 from webapp.transfer.exporters.answers import answer_cell, answer_column
@@ -75,6 +76,24 @@ _PRIVATE = (
 _TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET)}
 
 
+_BESIDE = (
+    ExportColumn(
+        "direction", "integer", "The reply beside the known one: 1 better, 0 the same, -1 worse."
+    ),
+    ExportColumn(
+        "reference_score",
+        "number",
+        "What the rater changed the known reply's score to; empty where it stayed as in the table items.",
+    ),
+    ExportColumn(
+        "kept_both",
+        "integer",
+        "1: asked whether direction and scores belong together, the rater kept both.",
+    ),
+)
+"""Of studies that rate beside a reference."""
+
+
 @register_exporter
 class Ratings:
     name = "ratings"
@@ -85,7 +104,7 @@ class Ratings:
         dimensions = [column for _, column in self._dimensions(study)]
         dimensions += [column for _, column in self._others(study)]
         private = _PRIVATE if options.include_private else ()
-        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET]
+        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_beside(study)]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return _included(study, options).count()
@@ -93,6 +112,7 @@ class Ratings:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         keys = [key for key, _ in self._dimensions(study)]
         others = [question for question, _ in self._others(study)]
+        beside = _beside(study)
         found = _included(study, options).select_related(*_RELATED).order_by("id")
         for rating in found.iterator(chunk_size=CHUNK):
             chat = rating.conversation or (rating.turn and rating.turn.conversation)
@@ -112,6 +132,7 @@ class Ratings:
                 rating.submitted_at,
                 *(_private_cells(study, rating) if options.include_private else ()),
                 *_target_cells(rating),
+                *(rating.answers.get(column.name) for column in beside),
             ]
 
     def _others(self, study: Study) -> list[tuple[Question, ExportColumn]]:
@@ -160,6 +181,11 @@ def _dimensions_of(study: Study) -> list[Dimension]:
         found.select_related("rubric"),
         key=lambda d: (d.rubric_id != study.rubric_id, -d.rubric_id, d.position, d.pk),
     )
+
+
+def _beside(study: Study) -> tuple[ExportColumn, ...]:
+    known = study.protocol in protocols
+    return _BESIDE if known and "reference" in protocols.get(study.protocol).results else ()
 
 
 def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:

@@ -5,3 +5,14 @@ import { byId } from "./page.js";
 
 likertWire(byId("rating"));
 if (!byId("summary")) byId("title").focus();
+
+// The known reply's score: a change is said beside it at once.
+const note = byId("score-note");
+if (note) {
+  for (const radio of document.querySelectorAll("input[name=reference_score]")) {
+    radio.addEventListener("change", () => {
+      const isKnown = radio.value === note.dataset.known;
+      note.textContent = isKnown ? "" : note.dataset.template.replace("%(n)s", radio.value);
+    });
+  }
+}

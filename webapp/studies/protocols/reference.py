@@ -1,0 +1,61 @@
+"""Reference: replies rated beside a known one that has a score (Shi et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from chatbots import Identity
+from webapp.studies.models import Item, StudyVersion
+from webapp.studies.protocols.annotate import Annotate
+from webapp.studies.protocols.base import (
+    Draw,
+    JudgePage,
+    SlotPlan,
+    TaskPlan,
+    register_protocol,
+)
+
+
+@register_protocol
+class Reference(Annotate):
+    """Better, the same or worse than the known reply first, then each question; its score may be revised."""
+
+    name = "reference"
+    title = "Rating beside a reference"
+    description = (
+        "Each person says whether a reply is better than one with a known score, then rates it; the known score "
+        "may be revised."
+    )
+    identity = Identity("reference", "1")
+    settings = ("judging", "referencing")
+    page = JudgePage(
+        gettext_lazy("Rate the reply beside a known one"),
+        gettext_lazy("Reply %(n)s of %(of)s"),
+        sheet="reference",
+        template="reference",
+        hint=gettext_lazy("The known reply was rated earlier. Use it as your measure."),
+        is_wide=True,
+    )
+    needs_reference = True
+    results = ("reference",)
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        items = draw.items(draw.values.judging.n_items, least=1)
+        return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
+
+    def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
+        return version.values.referencing.not_asked(item.task)
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        scale = (version.rubric.low, version.rubric.high)
+        return {"direction": (-1, 1), "reference_score": scale, "kept_both": (0, 1)}
+
+    def answers_wrong(
+        self, version: StudyVersion, answers: Mapping[str, float], comment: str
+    ) -> dict[str, str]:
+        if "direction" in answers:
+            return {}
+        return {"direction": _("Please say whether it is better, the same or worse.")}
