@@ -92,8 +92,15 @@ def study_state(study: Study) -> tuple[str, str]:
     return study.get_state_display(), _PILLS[Study.State(study.state)]
 
 
-def study_rows() -> list[StudyRow]:
-    """Return all studies, newest first."""
+def study_rows(*, is_archived: bool | None = False) -> list[StudyRow]:
+    """Return the studies, newest first.
+
+    Args:
+        is_archived: those that are archived, those that are not, or None for all.
+    """
+    shown = Study.objects.order_by("-created_at")
+    if is_archived is not None:
+        shown = shown.filter(archived_at__isnull=not is_archived)
     counted: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
         for row in Conversation.objects.filter(study__isnull=False)
@@ -106,7 +113,7 @@ def study_rows() -> list[StudyRow]:
         )
     }
     rows = []
-    for study in Study.objects.order_by("-created_at"):
+    for study in shown:
         found: dict[str, Any] = counted.get(study.pk, {})
         state, pill = study_state(study)
         rows.append(
@@ -124,6 +131,11 @@ def study_rows() -> list[StudyRow]:
             )
         )
     return rows
+
+
+def archived_count() -> int:
+    """Count the studies that are left out of the list."""
+    return Study.objects.filter(archived_at__isnull=False).count()
 
 
 def _latest(study: Study, newest: datetime | None) -> str:

@@ -18,13 +18,17 @@ from webapp.dashboard.views import (
     studies,
     study,
 )
-from webapp.dashboard.views.build import new, step
+from webapp.dashboard.views.build import keeping, new, step
 
 app_name = "dashboard"
 urlpatterns = [
     path("", studies.studies, name="studies"),
     path("theme/", studies.theme, name="theme"),
     path("studies/new/", new.study_new, name="study_new"),
+    path("studies/<slug:key>/duplicate/", keeping.duplicate, name="study_duplicate"),
+    path("studies/<slug:key>/archive/", keeping.archive, name="study_archive"),
+    path("studies/<slug:key>/delete/", keeping.delete, name="study_delete"),
+    path("studies/<slug:key>/rehearse/", keeping.rehearse, name="study_rehearse"),
     path("studies/<slug:key>/build/", step.build, name="study_build"),
     path("studies/<slug:key>/build/<slug:step>/", step.build_step, name="study_build_step"),
     path("studies/<slug:key>/", study.overview, name="study"),

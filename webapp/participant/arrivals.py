@@ -21,8 +21,9 @@ from webapp.participant.selectors import (
     visit_ending,
 )
 from webapp.participant.steps.done import done_page
-from webapp.studies.models import Outcome, Participant, Study
+from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.outcomes import has_earned
+from webapp.studies.selectors import rehearsal_token_valid
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +40,22 @@ class Arrival:
     @cached_property
     def participant(self) -> Participant | None:
         """Whoever this visit belongs to; None for somebody new."""
-        return participant_known(
+        found = participant_known(
             session=self.request.session,
             study=self.study,
             recruitment=self.recruitment,
             token_of=self.visit.participant,
+        )
+        return None if found is not None and self._rehearses_anew(found) else found
+
+    def _rehearses_anew(self, known: Participant) -> bool:
+        """Tell whether a researcher who has gone the whole way opens the link of a rehearsal once more."""
+        return (
+            known.is_synthetic
+            and not self.recruitment.external_id
+            and self.recruitment.nonce != known.entry_nonce
+            and rehearsal_token_valid(self.study, self.recruitment.rehearsal)
+            and not known.tasks.filter(state=Task.State.OPEN).exists()
         )
 
     @cached_property

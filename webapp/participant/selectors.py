@@ -52,10 +52,10 @@ def start_refusal(
     Args:
         rehearsal: the token of a scripted participant, if one came with the link.
     """
-    refusal = study_refusal(study, participant)
-    if refusal is None or refusal.code != "full":
-        return refusal
-    return None if rehearsal_token_valid(study, rehearsal) else refusal
+    is_new = participant is None
+    return study_refusal(
+        study, participant, is_rehearsal=is_new and rehearsal_token_valid(study, rehearsal)
+    )
 
 
 def speaks_for(

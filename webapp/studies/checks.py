@@ -341,10 +341,10 @@ def fixed_wrong(
     if not n_agreed:
         return {}
     sentence = ngettext(
-        "%(n)d person has agreed to take part as it was, so it cannot change. End this study, copy it "
-        "(in the list of studies, “Copy”), and change the copy.",
-        "%(n)d people have agreed to take part as it was, so it cannot change. End this study, copy it "
-        "(in the list of studies, “Copy”), and change the copy.",
+        "%(n)d person has agreed to take part as it was, so it cannot change. End this study, duplicate "
+        "it (in its settings, under More), and change the copy.",
+        "%(n)d people have agreed to take part as it was, so it cannot change. End this study, duplicate "
+        "it (in its settings, under More), and change the copy.",
         n_agreed,
     ) % {"n": n_agreed}
     more = {

@@ -49,6 +49,12 @@ def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
     _follow.append(act)
 
 
+def studies_gone(study_ids: Collection[int]) -> None:
+    """Remove what is kept of studies outside the database, before their rows go."""
+    for act in _follow:
+        act(study_ids)
+
+
 def erasure_kinds() -> dict[str, Kind]:
     """Return all kinds, by the name their rows are counted under."""
     return dict(_kinds)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from evaluation.formats.base import Skipped
@@ -197,6 +198,19 @@ def items_import(*, study: Study, lines: Iterable[ItemLine | Skipped]) -> ItemsR
             Item.objects.bulk_create(wanted.values(), ignore_conflicts=True)
         report.items += len(wanted)
     return report
+
+
+def items_copy(*, items: QuerySet[Item], study: Study) -> int:
+    """Give a study items like these. Returns how many there are."""
+    n, batch = 0, []
+    for item in items.order_by("pk").iterator(chunk_size=_BATCH):
+        item.pk, item.study = None, study
+        item._state.adding = True
+        batch.append(item)
+        if len(batch) == _BATCH:
+            n += len(Item.objects.bulk_create(batch))
+            batch = []
+    return n + len(Item.objects.bulk_create(batch))
 
 
 def _batches(lines: Iterator[ItemLine | Skipped]) -> Iterator[list[ItemLine | Skipped]]:

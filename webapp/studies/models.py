@@ -148,6 +148,9 @@ class Study(TimeStamped):
         help_text=_("The newest; new tasks carry it."),
     )
     is_imported = models.BooleanField(default=False, help_text=_("Made by an import."))
+    archived_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text=_("Since then it is left out of lists.")
+    )
     bot_columns = models.JSONField(
         default=dict,
         blank=True,

@@ -77,11 +77,18 @@ def judges_items(study: Study) -> bool:
     return study.protocol in protocols and protocols.get(study.protocol).gives == "items"
 
 
-def study_refusal(study: Study, participant: Participant | None) -> Refused | None:
-    """Say why nobody, or this participant, can start a new task now; None if they can."""
+def study_refusal(
+    study: Study, participant: Participant | None, *, is_rehearsal: bool = False
+) -> Refused | None:
+    """Say why nobody, or this participant, can start a new task now; None if they can.
+
+    Args:
+        is_rehearsal: as `entry_refusal`.
+    """
+    synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
     if participant is not None and participant.tasks.filter(state=Task.State.OPEN).exists():
-        return _state_refusal(study)
-    refusal = entry_refusal(study, participant)
+        return None if synthetic else _state_refusal(study)
+    refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal)
     if refusal is not None:
         return refusal
     if judges_items(study):
@@ -94,16 +101,22 @@ def study_refusal(study: Study, participant: Participant | None) -> Refused | No
             return Refused("full", _("This study has all the people it needs."))
         return None
     met = bots_met(participant) if participant is not None else ()
-    synthetic = participant is not None and participant.is_synthetic
     return bots_refusal(study, met=met, synthetic=synthetic)
 
 
-def entry_refusal(study: Study, participant: Participant | None) -> Refused | None:
+def entry_refusal(
+    study: Study, participant: Participant | None, *, is_rehearsal: bool = False
+) -> Refused | None:
     """Say why nobody, or this participant without an open task, can start, whatever there is to give.
 
-    What there is to give is looked at by the draw; a page that draws nothing asks `study_refusal`.
+    What there is to give is looked at by the draw; a page that draws nothing asks `study_refusal`. A rehearsal
+    tries a study out before it is open, and takes nobody's place.
+
+    Args:
+        is_rehearsal: somebody new has come by the link of one; scripted participants need not be told apart.
     """
-    refusal = _state_refusal(study)
+    synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
+    refusal = None if synthetic else _state_refusal(study)
     if refusal is not None:
         return refusal
     if participant is not None:
@@ -114,7 +127,6 @@ def entry_refusal(study: Study, participant: Participant | None) -> Refused | No
         n_done = sum(state == Task.State.COMPLETED for state, _outcome in had)
         if limit and n_done >= limit:
             return Refused("limit", _("You have taken part as often as one person can."))
-    synthetic = participant is not None and participant.is_synthetic
     wanted = study.values.quotas.n_conversations_wanted
     if wanted and not synthetic and n_tasks_taken(study) >= wanted:
         return Refused("full", _("This study has all the people it needs."))

@@ -17,6 +17,7 @@ from webapp.bots.selectors import bot_available_ids
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.counting import task_counted
 from webapp.studies.drawing import StudyDraw
+from webapp.studies.items import items_copy
 from webapp.studies.models import (
     ConsentText,
     Outcome,
@@ -67,8 +68,8 @@ def study_create(
     return study_store(study=study, values=values, rubric=rubric, author=author)
 
 
-def study_copy(*, study: Study) -> Study:
-    """Make a draft like the study, without its people and what a recruitment platform gave to it alone.
+def study_copy(*, study: Study, author: str = "") -> Study:
+    """Make a draft like the study, with its items and without its people and what a recruitment platform gave to it alone.
 
     Raises:
         ValidationError: if the study has settings that are refused today.
@@ -77,16 +78,20 @@ def study_copy(*, study: Study) -> Study:
     flat = {name: value for name, value in study.values.flat().items() if name not in of_platform}
     taken = set(Study.objects.values_list("key", flat=True))
     number = next(n for n in count(2) if _numbered(study.key, n) not in taken)
-    return study_create(
-        key=_numbered(study.key, number),
-        name=f"{study.name[:190]} ({number})",
-        rubric=study.rubric,
-        protocol=study.protocol,
-        rule=study.rule,
-        seed=study.seed,
-        bot_columns=study.bot_columns,
-        **flat,
-    )
+    with transaction.atomic():
+        made = study_create(
+            key=_numbered(study.key, number),
+            name=f"{study.name[:190]} ({number})",
+            rubric=study.rubric,
+            protocol=study.protocol,
+            rule=study.rule,
+            seed=study.seed,
+            bot_columns=study.bot_columns,
+            author=author,
+            **flat,
+        )
+        items_copy(items=study.items.all(), study=made)
+    return made
 
 
 def _numbered(key: str, number: int) -> str:

@@ -11,8 +11,9 @@ from django.urls import reverse
 from statsmodels.stats.power import TTestIndPower
 
 from chatbots.registry import bot_get
-from tests.builders import force_bots, make_participant, make_staff, make_study
+from tests.builders import force_bots, make_annotated, make_participant, make_staff, make_study
 from tests.webapp.dashboard.conftest import rate_some
+from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.checklist import findings_of, stops
@@ -20,13 +21,15 @@ from webapp.dashboard.build.cost import amount, cost_of
 from webapp.dashboard.build.fields import section_fields
 from webapp.dashboard.build.power import reach_of, spread_for
 from webapp.dashboard.build.registry import STEPS
-from webapp.studies.models import Study
+from webapp.runs.models import Job
+from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.services import task_complete, task_open
 from webapp.studies.values import SECTIONS, StudyValues
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
+CODES = Outcome.values
 JSON = {"HTTP_ACCEPT": "application/json"}
 
 
@@ -276,7 +279,7 @@ def test_the_checklist_says_what_is_missing_and_opening_is_refused(staff: Client
     told = " ".join(one.lead + one.rest for one in missing)
     assert "A study needs a bot" in told
     assert "Words of thanks" in told
-    assert "has no code. Make one in Prolific" in told
+    assert f"{len(CODES)} outcomes have no code of Prolific’s:" in told
     assert "Nobody has gone through the link" in told
     steps = {one.step for one in missing}
     assert steps == {"bots", "texts", "pay", "walk"}
@@ -337,6 +340,7 @@ def test_cost_and_what_the_plan_can_show() -> None:
     told = leads(study)
     assert "80 are wanted in all" in told
     assert told["£12.00 an hour"] == "good"
+    assert told["Pay is kept quiet."] == "warn"
     few = study_edit(study=study, platform="prolific", pay_each=0.5)
     assert leads(few)["£3.75 an hour is little."] == "warn"
 
@@ -373,3 +377,79 @@ def test_two_equal_codes_are_said_at_the_field(staff: Client) -> None:
     assert "code of another outcome already" in answer["errors"]["code_withdrawn"][0]
     html = staff.get(where).content.decode()
     assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in html
+
+
+def test_a_duplicate_is_a_draft_with_the_items_and_without_codes(staff: Client) -> None:
+    study = make_annotated(
+        "a", n_items=4, platform="prolific", **{f"code_{o}": f"C{o}" for o in CODES}
+    )
+    make_participant(study)
+    answer = staff.post(reverse("dashboard:study_duplicate", args=["a"]))
+    assert answer["Location"] == address("a-2", "bots")
+    made = Study.objects.get(key="a-2")
+    assert (made.state, made.version.author, made.items.count()) == ("draft", "r", 4)
+    assert made.values.recruitment.code_rated == ""
+    assert study.items.count() == 4
+    assert made.participants.count() == 0
+
+
+def test_an_archived_study_leaves_the_list_and_comes_back(staff: Client) -> None:
+    study = make_study("kept")
+    where = reverse("dashboard:study_archive", args=["kept"])
+    assert (
+        "Pause or close it first"
+        in staff.post(where, {"archived": "1"}, follow=True).content.decode()
+    )
+    study_edit(study=study, state=Study.State.ENDED)
+    staff.post(where, {"archived": "1"})
+    listed = reverse("dashboard:studies")
+    assert ">kept</a>" not in staff.get(listed).content.decode()
+    assert "1 archived" in staff.get(listed).content.decode()
+    assert ">kept</a>" in staff.get(listed, {"archived": "1"}).content.decode()
+    staff.post(where, {"archived": "0"})
+    assert ">kept</a>" in staff.get(listed).content.decode()
+
+
+def test_a_study_with_peoples_data_is_deleted_only_by_its_key(staff: Client) -> None:
+    study = make_study("gone")
+    rate_some(study, 3)
+    walk(study)
+    where = reverse("dashboard:study_delete", args=["gone"])
+    assert "Pause or close it first" in staff.post(where, {"typed": "gone"}).content.decode()
+    study_edit(study=study, state=Study.State.ENDED)
+    html = staff.get(where).content.decode()
+    assert "<dt>ratings, with their comments</dt><dd>3</dd>" in html
+    refused = staff.post(where, {"typed": "Gone"}).content.decode()
+    assert "Write its key, gone, to delete it; “Gone” is not it." in refused
+    assert Study.objects.count() == 1
+    assert staff.post(where, {"typed": "gone"})["Location"] == reverse("dashboard:studies")
+    assert Study.objects.count() == Conversation.objects.count() == Task.objects.count() == 0
+
+
+def test_a_draft_that_was_only_rehearsed_is_deleted_at_once(staff: Client) -> None:
+    study = make_study("tried")
+    walk(study)
+    study_edit(study=study, state=Study.State.DRAFT)
+    where = reverse("dashboard:study_delete", args=["tried"])
+    assert 'name="typed"' not in staff.get(where).content.decode()
+    staff.post(where)
+    assert not Study.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("people", "said"), [("many", "“many” is no number"), ("0", "people"), ("900", "people")]
+)
+def test_a_rehearsal_of_no_number_is_refused(staff: Client, people: str, said: str) -> None:
+    study = draft()
+    where = reverse("dashboard:study_rehearse", args=[study.key])
+    assert said in staff.post(where, {"people": people}, follow=True).content.decode()
+    assert not Job.objects.exists()
+
+
+def test_a_rehearsal_is_a_job_of_the_study(staff: Client) -> None:
+    study = draft()
+    answer = staff.post(reverse("dashboard:study_rehearse", args=[study.key]), {"people": "3"})
+    job = Job.objects.get()
+    assert answer["Location"] == reverse("dashboard:job", args=["rehearsal", job.pk])
+    assert (job.study, job.payload["people"], job.payload["url"]) == (study, 3, "http://testserver")
+    assert "Rehearsal: d" in staff.get(answer["Location"]).content.decode()

@@ -23,13 +23,18 @@ pytestmark = pytest.mark.django_db
 # Beside reading. An address that is not named here is read by all who may read, and takes no POST.
 TO_GET = {
     "study_new": {Right.ADMINISTER},
-    "imports": {Right.RUN},
+    "study_delete": {Right.ADMINISTER},
     "study_pay": {Right.PAY},
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},
+    "imports": {Right.RUN},
 }
 TO_POST = {
     "study_new": {Right.ADMINISTER},
+    "study_duplicate": {Right.ADMINISTER},
+    "study_archive": {Right.ADMINISTER},
+    "study_delete": {Right.ADMINISTER},
+    "study_rehearse": {Right.RUN},
     "study_build_step": {Right.ADMINISTER},
     "study_pay": {Right.PAY},
     "study_pay_person": {Right.PAY},

@@ -16,6 +16,7 @@ from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import recruitment_unsign
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.selectors import rehearsal_token
+from webapp.studies.services import task_complete
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -268,3 +269,34 @@ def test_no_heading_of_the_consent_form_takes_an_id_of_the_page(browser: Client)
     prose = page.split('class="prose">')[1].split("</div>")[0]
     assert set(re.findall(r"<(h\d)", prose)) == {"h3", "h4", "h5"}
     assert f"<h3>{ids[0]}</h3>" in prose
+
+
+def _taken_in(client: Client, study: Study, link: str) -> Participant:
+    """Agree on the page of this link. Returns who has come."""
+    page = client.get(link).content.decode()
+    entry = re.search(r'name="_entry" value="([^"]+)"', page)
+    assert entry is not None, page
+    answer = client.post(f"/s/{study.key}/start/", {"consent": "on", "_entry": entry[1]})
+    assert answer.status_code == 302
+    return Participant.objects.latest("created_at")
+
+
+@pytest.mark.parametrize("state", ["draft", "paused", "ended"])
+def test_a_rehearsal_goes_through_a_study_that_is_closed_to_people(
+    client: Client, state: str
+) -> None:
+    study = make_study(state=state)
+    assert 'name="consent"' not in client.get("/s/s/").content.decode()
+    link = f"/s/s/?rehearsal={rehearsal_token(study)}"
+    first = _taken_in(client, study, link)
+    assert first.is_synthetic
+    assert study.version.frozen_at is None
+    # Under way the link leads back; after the end it begins anew.
+    assert "/chat/" in client.get(link).content.decode()
+    task_complete(task=first.tasks.get())
+    again = _taken_in(client, study, link)
+    assert again != first
+    assert Task.objects.filter(participant__is_synthetic=False).count() == 0
+    # Whoever is no rehearsal is not let in by what a researcher's browser did.
+    assert 'name="consent"' not in Client().get("/s/s/").content.decode()
+    assert 'name="consent"' not in Client().get("/s/s/?rehearsal=forged").content.decode()

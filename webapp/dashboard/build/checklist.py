@@ -10,11 +10,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import Plan
-from webapp.dashboard.build.cost import PROLIFIC_LEAST, amount, cost_of, n_wanted
+from webapp.dashboard.build.cost import PROLIFIC_LEAST, Cost, amount, cost_of, n_wanted
 from webapp.dashboard.build.power import reach_of
 from webapp.dashboard.build.texts import texts_missing
 from webapp.studies.checks import outcomes_possible, study_errors
-from webapp.studies.models import Study, Task
+from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.values import SECTION_OF
 
 _STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay"}
@@ -75,10 +75,26 @@ def _refusals(plan: Plan) -> list[Finding]:
     errors = study_errors(
         before=plan.study, study=study, values=plan.study.values, rubric=plan.study.rubric
     )
-    return [
+    without = [field for field in errors if _is_end_missing(field, plan)]
+    found = [
         Finding("stop", sentence, step=_step_of(field, plan), field=field)
         for field, sentence in errors.items()
+        if len(without) < 2 or field not in without
     ]
+    if len(without) > 1:
+        lead = _("%(n)d outcomes have neither a code nor a way back:") % {"n": len(without)}
+        if plan.study.values.recruitment.platform == "prolific":
+            lead = _("%(n)d outcomes have no code of Prolific’s:") % {"n": len(without)}
+        titles = [str(Outcome(field.partition("_")[2]).label) for field in without]
+        rest = "; ".join(titles) + "."
+        found.append(Finding("stop", lead, rest, step="pay", field=without[0]))
+    return found
+
+
+def _is_end_missing(field: str, plan: Plan) -> bool:
+    """Tell whether an error is about an outcome that has nothing to be ended with."""
+    is_end = field.startswith(("code_", "link_"))
+    return is_end and not getattr(plan.study.values.recruitment, field)
 
 
 def _step_of(field: str, plan: Plan) -> str:
@@ -175,10 +191,9 @@ def _walked(plan: Plan) -> list[Finding]:
             )
         ]
     when = _("The whole way was gone through.")
-    if last.version_id != plan.study.version_id:
-        rest = _("That was version %(old)d; this is version %(new)d.")
-        numbers = {"old": last.version.number, "new": plan.study.version.number}
-        return [Finding("warn", when, rest % numbers, step="walk")]
+    saved_at, version = plan.study.version.saved_at, plan.study.version
+    if last.version_id != version.pk or (saved_at and last.ended_at and last.ended_at < saved_at):
+        return [Finding("warn", when, _("The study has been changed since."), step="walk")]
     return [Finding("good", when, _("As it stands now."))]
 
 
@@ -254,6 +269,15 @@ def _pay(plan: Plan) -> list[Finding]:
     cost = cost_of(plan.study)
     if cost.an_hour is None:
         return []
+    unsaid = []
+    if not plan.study.values.texts.payment:
+        rest = _("No words of pay stand on the first page, so people read “Unpaid”.")
+        unsaid = [Finding("warn", _("Pay is kept quiet."), rest, step="texts", field="payment")]
+    return [*unsaid, *_hourly(plan, cost)]
+
+
+def _hourly(plan: Plan, cost: Cost) -> list[Finding]:
+    assert cost.an_hour is not None
     an_hour = amount(cost.an_hour, cost.currency)
     least = PROLIFIC_LEAST.get(cost.currency, 0.0)
     if plan.study.values.recruitment.platform == "prolific" and cost.an_hour < least:

@@ -6,11 +6,14 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import yaml
 from django import forms
+from django.utils.translation import gettext as _
 from pydantic.fields import FieldInfo
 
 from chatbots.outside import Values
 from webapp.studies.assignment import by_bot_text
+from webapp.studies.questions import questions_from_text
 from webapp.studies.values import SECTION_OF, SECTIONS, is_of_lines
 
 _ROWS = {"consent_text": 9}
@@ -49,6 +52,8 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
         return ByNameField(**told)
     if get_origin(kind) is tuple and get_args(kind)[0] is str:
         return LinesField(**told)
+    if get_origin(kind) is tuple and isinstance(get_args(kind)[0], type):
+        return StructureField(get_args(kind)[0], **told)
     return None
 
 
@@ -65,6 +70,37 @@ class LinesField(forms.CharField):
         """Return the lines that are not blank."""
         text = super().clean(value)
         return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+class StructureField(forms.CharField):
+    """A list of values with values of their own, as YAML or JSON. What they must be is said by themselves."""
+
+    def __init__(self, entry: type[Values], **told: Any) -> None:
+        keys = ", ".join(entry.model_fields)
+        hint = _("A list in YAML; each entry has %(keys)s.") % {"keys": keys}
+        told["help_text"] = f"{told['help_text']} {hint}".strip()
+        super().__init__(widget=forms.Textarea(attrs={"rows": 5, "spellcheck": "false"}), **told)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the entries as YAML; empty without any."""
+        return value if isinstance(value, str) else _as_yaml(value or ())
+
+    def clean(self, value: Any) -> Any:
+        """Return what the text says, not checked yet."""
+        text = super().clean(value)
+        try:
+            return questions_from_text(text)
+        except ValueError as error:
+            said = _("This is neither YAML nor JSON: %(why)s") % {"why": error}
+            raise forms.ValidationError(said) from None
+
+
+def _as_yaml(entries: Sequence[Any]) -> str:
+    plain = [
+        one.model_dump(mode="json", exclude_defaults=True) if isinstance(one, Values) else one
+        for one in entries
+    ]
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True) if plain else ""
 
 
 class ByNameField(forms.CharField):
@@ -176,6 +212,8 @@ def value_words(value: Any) -> str:
         return "✓" if value else "–"
     if isinstance(value, dict):
         return by_bot_text(value) or "–"
+    if isinstance(value, list | tuple) and any(isinstance(one, dict | Values) for one in value):
+        return _as_yaml(value)
     if isinstance(value, list | tuple):
         return "\n".join(str(one) for one in value) or "–"
     return "–" if value in (None, "") else str(value)

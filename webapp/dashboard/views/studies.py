@@ -24,12 +24,15 @@ _YEAR_S = 365 * 24 * 3600
 def studies(request: HttpRequest) -> HttpResponse:
     """Show all studies."""
     jobs_settle()
-    rows = selectors.study_rows()
+    is_archive = request.GET.get("archived") == "1"
+    rows = selectors.study_rows(is_archived=is_archive)
     return page(
         request,
         "studies.html",
         "studies",
         rows=rows,
+        is_archive=is_archive,
+        n_archived=selectors.archived_count(),
         n_collecting=sum(row.study.state == Study.State.COLLECTING for row in rows),
         needs=[
             (

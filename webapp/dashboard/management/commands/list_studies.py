@@ -22,7 +22,7 @@ class Command(ConfabCommand):
                 "conversations": row.n_completed,
                 "wanted": row.n_wanted or None,
             }
-            for row in study_rows()
+            for row in study_rows(is_archived=None)
         ]
 
     def present(self, result: list[dict[str, Any]]) -> None:

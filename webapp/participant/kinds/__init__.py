@@ -1,0 +1,3 @@
+"""Kinds of job that play participants."""
+
+from __future__ import annotations

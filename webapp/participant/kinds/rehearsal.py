@@ -1,0 +1,124 @@
+"""A rehearsal that a researcher starts from the browser: scripted participants, sent by a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from typing import Any
+
+import httpx
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+from pydantic import Field
+
+from chatbots.corpora.reader import corpus_read
+from chatbots.outside import Values
+from webapp.core.errors import Refused
+from webapp.participant.rehearsal import Played, rehearse
+from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
+from webapp.runs.models import Job
+from webapp.studies.selectors import rehearsal_token
+
+_FAILURES_KEPT = 20
+_LOOKED_AT_S = 1.0
+Outcome = Played | Exception
+
+
+class RehearsalAsked(Values):
+    """How many people, and where the server is as the researcher's browser sees it."""
+
+    people: int = Field(default=12, ge=1, le=200)
+    url: str = Field(default="", max_length=500)
+    seed: int = 0
+
+
+@register_kind
+class Rehearsal(Kind[Job, RehearsalAsked]):
+    """Scripted participants go through the study's pages as people do; the result says who got through."""
+
+    name = "rehearsal"
+    title = _("Rehearsal")
+    Payload = RehearsalAsked
+
+    def plan(self, job: Job, asked: RehearsalAsked) -> list[ShardPlan]:
+        return [ShardPlan(n_total=asked.people)]
+
+    def slice(self, work: Work[Job, RehearsalAsked]) -> dict[str, Any]:
+        study = work.job.study
+        if study is None:
+            raise Refused("no_study", "a rehearsal is of a study, and this job names none")
+        url = settings.CONFAB_REHEARSAL_URL or work.asked.url
+        try:
+            httpx.get(f"{url}/healthz", timeout=10)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Refused(
+                "no_server",
+                f"the worker reaches no server at {url} ({error}); set CONFAB_REHEARSAL_URL to an address "
+                "by which it does",
+            ) from None
+        crowd = _Crowd(
+            base_url=url,
+            study_key=study.key,
+            rehearsal_token=rehearsal_token(study),
+            lines=[list(dialogue.turns) for dialogue in corpus_read().dialogues],
+            n_people=work.asked.people,
+            seed=work.asked.seed or work.job.pk,
+        )
+        played = crowd.play(work)
+        failed = [str(one) for one in played if not isinstance(one, Played)]
+        return {
+            "people": len(played),
+            "done": len(played) - len(failed),
+            "failed": failed[:_FAILURES_KEPT],
+        }
+
+
+class _Crowd:
+    """Plays in a thread of its own, since signs of life are written to the database, which no event loop may do."""
+
+    def __init__(self, **asked: Any) -> None:
+        self.asked = asked
+        self.outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self.result: list[Outcome] | BaseException | None = None
+        self.loop = asyncio.new_event_loop()
+        self.task: asyncio.Task[list[Outcome]] | None = None
+
+    def play(self, work: Work[Job, RehearsalAsked]) -> list[Outcome]:
+        """Return what became of everybody; ends them when the job is stopped."""
+        thread = threading.Thread(target=self._run, name="rehearsal")
+        thread.start()
+        n_done = 0
+        try:
+            while thread.is_alive() or not self.outcomes.empty():
+                try:
+                    self.outcomes.get(timeout=_LOOKED_AT_S)
+                except queue.Empty:
+                    pass
+                else:
+                    n_done += 1
+                work.beat(n_done)
+        except BaseException:
+            self.loop.call_soon_threadsafe(self._cancel)
+            raise
+        finally:
+            thread.join()
+            self.loop.close()
+        if isinstance(self.result, BaseException):
+            raise self.result
+        assert self.result is not None, "the thread ends with a result"
+        return self.result
+
+    def _run(self) -> None:
+        async def all_of_them() -> list[Outcome]:
+            return await rehearse(**self.asked, on_played=self.outcomes.put)
+
+        self.task = self.loop.create_task(all_of_them())
+        try:
+            self.result = self.loop.run_until_complete(self.task)
+        except BaseException as error:  # told to the thread that waits
+            self.result = error
+
+    def _cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
