@@ -35,6 +35,16 @@ def test_it_chooses_among_what_it_is_offered_and_by_the_seed(rule: AssignmentRul
     assert rule.choose(loads[:1], random.Random(0)) == 0
 
 
+def test_needs_that_are_known_change_nothing_of_that(rule: AssignmentRule) -> None:
+    loads, needs = [0, 2, 2, 4], [0.0, 3.0, 100.0, 0.0]
+    for seed in range(50):
+        chosen = rule.choose(loads, random.Random(seed), needs)
+        assert 0 <= chosen < len(loads)
+        assert chosen == rule.choose(loads, random.Random(seed), needs)
+        if not rule.reads_needs:
+            assert chosen == rule.choose(loads, random.Random(seed))
+
+
 @pytest.mark.django_db
 def test_a_person_meets_every_bot_once(rule: AssignmentRule) -> None:
     study = make_study(bots=["eliza", "parrot", "generic"], rule=rule.name)

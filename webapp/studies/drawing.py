@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from django.db.models import Count, F, QuerySet, Window
@@ -36,6 +36,7 @@ class StudyDraw:
         values: what the version of the study says that the task will follow.
         available: ids of bots of the study that can answer now.
         exclude: bots not to give now, besides those met before and those whose cost cap is reached.
+        needs: by bot, how many more ratings it needs, for a rule that asks; empty where that is not known.
     """
 
     study: Study
@@ -43,6 +44,7 @@ class StudyDraw:
     values: StudyValues
     available: Collection[str]
     exclude: Collection[str] = ()
+    needs: Mapping[str, float] = field(default_factory=dict)
 
     def bots(self, n: int = 1) -> list[str]:
         """Return `n` different bots by the study's rule.
@@ -61,7 +63,9 @@ class StudyDraw:
             refusal = bots_refusal(study, met=met, loads=loads, synthetic=synthetic)
             raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
         candidates.sort(key=loads.__getitem__)
-        return [candidates[i] for i in self._places([loads[bot_id] for bot_id in candidates], n)]
+        needs = [float(self.needs.get(bot_id, 0)) for bot_id in candidates] if self.needs else None
+        at = self._places([loads[bot_id] for bot_id in candidates], n, needs)
+        return [candidates[i] for i in at]
 
     def conversations(self, n: int = 1) -> list[str]:
         """Return ids of `n` different completed conversations of others, by the study's rule.
@@ -163,14 +167,19 @@ class StudyDraw:
         """Return numbers drawn by the study's seed, others for each person."""
         return random.Random(derive_seed(self.study.seed, *what, str(self.participant.pk)))
 
-    def _places(self, loads: Sequence[int], n: int) -> list[int]:
+    def _places(
+        self, loads: Sequence[int], n: int, needs: Sequence[float] | None = None
+    ) -> list[int]:
         """Return the places in `loads`, ascending, of `n` different ones that the rule gives."""
         rng = self._rng("assignment", sum(loads))
         rule = rules.get(self.study.rule)
         left, places = list(loads), list(range(len(loads)))
+        wanted = None if needs is None else list(needs)
         drawn: list[int] = []
         for _number in range(n):
-            at = rule.choose(left, rng)
+            at = rule.choose(left, rng, wanted)
             left.pop(at)
+            if wanted is not None:
+                wanted.pop(at)
             drawn.append(places.pop(at))
         return drawn

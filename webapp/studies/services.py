@@ -20,6 +20,7 @@ from webapp.studies.drawing import StudyDraw
 from webapp.studies.items import items_copy
 from webapp.studies.models import (
     ConsentText,
+    OrderState,
     Outcome,
     Participant,
     PlatformIds,
@@ -235,7 +236,14 @@ def task_open(
             raise refusal
         protocol = protocols.get(study.protocol)
         values = version.values if version else study.values
-        plan = protocol.next_task(StudyDraw(study, participant, values, bot_ids, exclude))
+        rule = rules.get(study.rule)
+        order = OrderState.objects.filter(study=study).first() if rule.reads_needs else None
+        needs = order.needs if order is not None else {}
+        # A bot that nobody has rated yet is in no comparison, and is needed most.
+        most = max(needs.values(), default=0) or 1
+        needs = {bot_id: needs.get(bot_id, most) for bot_id in bots} if needs else {}
+        draw = StudyDraw(study, participant, values, bot_ids, exclude, needs)
+        plan = protocol.next_task(draw)
         task = Task.objects.create(
             participant=participant,
             version=version or study.version,
@@ -243,12 +251,20 @@ def task_open(
             payload=dict(plan.payload),
             drawn_by={
                 "protocol": protocol.identity.as_dict(),
-                "rule": rules.get(study.rule).identity.as_dict(),
+                "rule": rule.identity.as_dict(),
+                **({"order": order.identity} if order is not None else {}),
             },
             submission=participant.submission,
         )
         slots_add(task=task, plan=plan)
     return task
+
+
+def order_state_store(*, study: Study, found: dict[str, Any], n_ratings: int) -> OrderState:
+    """Keep how far the order of the study's bots is settled, in place of what was found before."""
+    fields = {"found": found, "n_ratings": n_ratings, "made_at": timezone.now()}
+    state, _made = OrderState.objects.update_or_create(study=study, defaults=fields)
+    return state
 
 
 def _study_locked(participant: Participant) -> Study:

@@ -21,6 +21,7 @@ from webapp.ratings.services import (
     rating_draft_store,
     rating_submit,
 )
+from webapp.results.order import order_refresh_for_rule
 
 _CHECK = "check"  # the note of an address whose form says what is wrong with it
 
@@ -100,4 +101,6 @@ def _rate(conversation: Conversation, visit: Visit, form: RatingForm) -> HttpRes
             return redirect(visit.link("rate", conversation.pk, note=_CHECK))
         conversation.refresh_from_db()
         return to_next_step(standing_in(conversation), visit)
+    assert conversation.study is not None
+    order_refresh_for_rule(conversation.study)
     return redirect(visit.link("done", conversation.pk))

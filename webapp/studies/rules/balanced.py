@@ -18,6 +18,9 @@ class Balanced:
     title = "Balanced"
     description = "Each person gets the bot that has had the fewest conversations so far."
     identity = Identity("balanced", "1")
+    reads_needs = False
 
-    def choose(self, loads: Sequence[int], rng: random.Random) -> int:
+    def choose(
+        self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None
+    ) -> int:
         return rng.randrange(bisect_right(loads, loads[0]))

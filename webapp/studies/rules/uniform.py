@@ -17,6 +17,9 @@ class Uniform:
     title = "Random"
     description = "Each person gets a bot at random; numbers per bot will differ."
     identity = Identity("uniform", "1")
+    reads_needs = False
 
-    def choose(self, loads: Sequence[int], rng: random.Random) -> int:
+    def choose(
+        self, loads: Sequence[int], rng: random.Random, needs: Sequence[float] | None = None
+    ) -> int:
         return rng.randrange(len(loads))

@@ -1,0 +1,35 @@
+"""Keeping it up to date how far the order of a study's bots is settled."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from webapp.runs.models import UNFINISHED, Job
+from webapp.runs.services.jobs import job_create
+from webapp.studies.models import OrderState, Study
+from webapp.studies.rules.base import rules
+from webapp.studies.selectors import judges_items
+
+KIND = "order"
+NOT_SOONER_THAN = timedelta(seconds=20)
+"""One look at the ratings in so long a time: people come one by one, and each look reads all ratings."""
+
+
+def order_refresh(study: Study) -> Job | None:
+    """Ask a worker to look at the ratings again; None where it has just done so, or somebody has asked."""
+    if judges_items(study):
+        return None
+    fresh = timezone.now() - NOT_SOONER_THAN
+    if OrderState.objects.filter(study=study, made_at__gte=fresh).exists():
+        return None
+    if Job.objects.filter(kind=KIND, study=study, state__in=UNFINISHED).exists():
+        return None
+    return job_create(kind=KIND, payload={"study": study.pk}, study=study)
+
+
+def order_refresh_for_rule(study: Study) -> None:
+    """Ask for it where the study's rule draws by it, after a rating was stored."""
+    if study.rule in rules and rules.get(study.rule).reads_needs:
+        order_refresh(study)
