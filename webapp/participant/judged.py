@@ -71,8 +71,14 @@ def judged_shown(task: Task, judgement: Judgement) -> Judged:
         if slot.item is None:
             texts.append(_conversation(slot))
         else:
-            texts += _replies(slot, slot.item)
+            texts += (
+                _replies(slot, slot.item)
+                if slot.item.context or slot.item.responses[0]["text"]
+                else []
+            )
             references.append(slot.item.reference or "")
+    if not texts:  # the question stands by itself
+        return Judged([])
     before = texts[0].before
     if any(text.before != before for text in texts):
         return Judged(texts)

@@ -12,6 +12,7 @@ from django.db.models import Count, Max
 from chatbots.identity import canonical_json
 from chatbots.release import release
 from webapp.ratings.bots import study_bots
+from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, study_conversations
 from webapp.runs.models import MetricResult, MetricRun, SelfPlayRun, State
 from webapp.runs.selectors.fits import fit_leading
@@ -85,6 +86,9 @@ def data_state(
         rated,
         talked,
     ]
+    if weights := study.values.referencing.weights_study:
+        of = Rating.objects.filter(item__study__key=weights)
+        parts.append(of.aggregate(Count("pk"), Max("updated_at")))
     if "metrics" in reads:
         parts.append(MetricRun.objects.filter(study=study).aggregate(Count("pk"), Max("ended_at")))
     if "runs" in reads:

@@ -44,6 +44,7 @@ def study_errors(
         **attention_wrong(before, study, values, rubric),
         **scales_wrong(study, values, rubric),
         **referencing_wrong(study, values, rubric),
+        **choosing_wrong(study, values, rubric),
         **names_wrong(before, study),
         **key_wrong(before, study),
         **fixed_wrong(before, study, values, rubric),
@@ -203,6 +204,8 @@ def _items_missing(study: Study) -> Errors:
     gives = protocols.get(study.protocol).gives
     if study.state != Study.State.COLLECTING or gives != "items":
         return {}
+    if protocols.get(study.protocol).has_one_item:
+        return {}
     if study.pk is not None and items_given(study).exists():
         return _replies_wrong(items_given(study), protocols.get(study.protocol).n_replies)
     if study.pk is not None and items_judged(study).exists():
@@ -271,6 +274,17 @@ def scales_wrong(study: Study, values: StudyValues, rubric: Rubric | None) -> Er
     )
     low, high = scale
     return {"after": sentence % {"name": study.protocol, "low": low, "high": high, "key": wrong[0]}}
+
+
+def choosing_wrong(study: Study, values: StudyValues, rubric: Rubric | None) -> Errors:
+    """Check that there are more things to choose from than are chosen."""
+    if study.protocol not in protocols or "choosing" not in protocols.get(study.protocol).settings:
+        return {}
+    wanted, n = values.choosing.n_choose, len(scales_of(values, rubric))
+    if wanted < n:
+        return {}
+    sentence = _("There are %(n)d things to choose from, so fewer than %(wanted)d can be chosen.")
+    return {"n_choose": sentence % {"n": n, "wanted": wanted}}
 
 
 def referencing_wrong(study: Study, values: StudyValues, rubric: Rubric | None) -> Errors:

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from chatbots.outside import Many, Number, Values, ValuesError
 from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
+from webapp.studies.choosing import Choosing
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.reference import Referencing
@@ -245,6 +246,7 @@ class StudyValues(Values):
     judging: Judging = Judging()
     attention: Attention = Attention()
     referencing: Referencing = Referencing()
+    choosing: Choosing = Choosing()
     asking: Asking = Asking()
     training: Training = Training()
     recruitment: RecruitmentValues = RecruitmentValues()
@@ -280,6 +282,7 @@ SECTIONS: dict[str, type[Values]] = {
     "judging": Judging,
     "attention": Attention,
     "referencing": Referencing,
+    "choosing": Choosing,
     "asking": Asking,
     "training": Training,
     "recruitment": RecruitmentValues,

@@ -19,8 +19,9 @@ from pydantic import ValidationError as WrongValues
 
 from chatbots.outside import mistakes_of
 from webapp.studies.checks import study_errors
+from webapp.studies.items import question_item_ensure
 from webapp.studies.models import Rubric, Study, StudyVersion
-from webapp.studies.protocols.base import protocol_asks
+from webapp.studies.protocols.base import protocol_asks, protocols
 from webapp.studies.rubrics import OF_CHATS, rubric_default, rubric_store
 from webapp.studies.values import NAMES, SECTIONS, StudyValues, values_nested
 
@@ -127,6 +128,8 @@ def study_store(
             raise ValidationError(errors)  # type: ignore[arg-type]
         study.version = current  # type: ignore[assignment]  # none only while it is made
         study.save()
+        if study.protocol in protocols and protocols.get(study.protocol).has_one_item:
+            question_item_ensure(study=study)
         version = _version(study, values, _rubric(study, values, beside, current), author)
         if study.version_id != version.pk:
             Study.objects.filter(pk=study.pk).update(version=version)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from evaluation.analysis.approval import Approval
 from evaluation.analysis.beside_reference import BesideReference
 from evaluation.analysis.grades import Grades, Label
 from evaluation.analysis.items import LEVEL, DimensionItems, HumanBound, ItemMeans
@@ -41,6 +42,13 @@ def items_section(frame: StudyFrame, found: StudyItems) -> Section:
     section = Section("items", _("The items"))
     if found.means is None:
         return section
+    if found.approval is not None:
+        section.title = _("What people chose")
+        section.lead.append(
+            _("{people} chose.").format(people=counts.people(found.approval.n_people))
+        )
+        section.tables.append(_approval_table(found.approval, frame.all_dimensions))
+        return section
     section.lead.append(_raters_sentence(found.means))
     titles = {dimension.key: dimension for dimension in frame.all_dimensions}
     section.lead.append(_bound_sentence(found.means.dimensions[0].bound))
@@ -51,7 +59,7 @@ def items_section(frame: StudyFrame, found: StudyItems) -> Section:
     if found.beside is not None:
         section.lead.extend(_reference_sentences(found.beside))
         section.tables.append(_reference_table(found.beside, frame.bots))
-        section.tables.append(_weights_table(found.beside, titles))
+        section.tables.append(_weights_table(found, titles))
     section.tables.append(_bounds_table(found.means, titles))
     first = found.means.dimensions[0]
     section.tables.append(_items_table(first, titles[first.dimension], frame.bots))
@@ -167,13 +175,51 @@ def _reference_table(found: BesideReference, bots: Mapping[str, BotInfo]) -> Nam
     )
 
 
-def _weights_table(found: BesideReference, dimensions: Mapping[str, Dimension]) -> NamedTable:
+def _weights_table(found: StudyItems, dimensions: Mapping[str, Dimension]) -> NamedTable:
+    assert found.beside is not None
     headers = [Header(_("Dimension")), Header(_("Weight"), numeric=True)]
     rows = [
         [Cell(dimensions[key].title), share_cell(weight, 3)]
-        for key, weight in found.weights.items()
+        for key, weight in found.beside.weights.items()
     ]
-    return NamedTable("weights", _("How much each question counts"), Table(headers, rows))
+    return NamedTable(
+        "weights",
+        _("How much each question counts"),
+        Table(headers, rows),
+        method=_("By what people chose in the study {key}: softmax of the shares.").format(
+            key=found.weights_from
+        )
+        if found.weights_from
+        else _("All count alike."),
+    )
+
+
+def _approval_table(found: Approval, dimensions: Sequence[Dimension]) -> NamedTable:
+    titles = {dimension.key: dimension.title for dimension in dimensions}
+    heads = (_("Chosen by"), "95 %", _("Weight"), "95 %", "n")
+    headers = [Header(_("What")), *(Header(head, numeric=True) for head in heads)]
+    rows = [
+        [
+            Cell(titles.get(one.option, one.option)),
+            share_cell(one.approval, 2),
+            span_cell(one.low, one.high, shares=True),
+            share_cell(one.weight, 3),
+            span_cell(
+                one.weight_low, one.weight_high, 3, shares=True, why=_("one person: no interval")
+            ),
+            count_cell(one.n),
+        ]
+        for one in found.options
+    ]
+    return NamedTable(
+        "approval",
+        _("What people chose"),
+        Table(headers, rows),
+        method=_(
+            "Share of people who chose it, with Wilson’s interval; the weights are the softmax of the shares, their "
+            "intervals over resampled people."
+        ),
+    )
 
 
 def _bounds_table(found: ItemMeans, dimensions: Mapping[str, Dimension]) -> NamedTable:

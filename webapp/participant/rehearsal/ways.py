@@ -94,6 +94,10 @@ async def judge(person: Person) -> None:
         else:
             answers[name] = person.choose(impression, name, choices)
     answers |= {name: f"{(low + high) // 2:g}" for name, (low, high) in asked.numbers.items()}
+    if exactly := int(asked.hidden.get("_exactly", 0)):
+        answers |= {
+            name: person.rng.sample(options, exactly) for name, options in asked.boxes.items()
+        }
     if person.rng.random() < _CONTENT:
         answers.pop("reference_score", None)  # the known reply's score stays as it is
     told = _CHECK.search(" ".join(heard))

@@ -23,8 +23,9 @@ is no part of it: the study's values say that (`questions` before a task, `after
   changing answers are the step's own and the same for all. A scripted participant answers every sheet of radio
   buttons, check boxes, numbers and texts; one with other rules has a way in `webapp/participant/rehearsal/`.
 - `needs_reference`: whether only items with a scored reference are given.
+- `has_one_item`: whether its studies have one item that stands for the question itself, and need no others.
 - `results`: what is made of its ratings beside means and agreement: `grades` (the majority's), `reference` (what was
-  said beside the known replies).
+  said beside the known replies), `approval` (shares of what was chosen).
 - `needs_checks`: whether a study must have attention checks before it opens.
 - `asks`, `scale`: the questions that a new study begins with, where those about a chat do not fit, and the one
   scale that its sheet has.
@@ -199,6 +200,7 @@ class StudyProtocol(Protocol):
     page: JudgePage | None = None
     needs_checks: bool = False
     needs_reference: bool = False
+    has_one_item: bool = False
     results: tuple[str, ...] = ()
     asks: tuple[Question, ...] = ()
     """What a new study asks about what was looked at; empty: the questions about a chat."""

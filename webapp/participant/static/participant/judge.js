@@ -16,3 +16,13 @@ if (note) {
     });
   }
 }
+
+// How many are chosen of how many.
+const count = byId("chosen-count");
+if (count) {
+  byId("rating").addEventListener("change", () => {
+    const chosen = document.querySelectorAll("input[name=chosen]:checked").length;
+    const words = count.dataset.template.replace("%(wanted)s", count.dataset.exactly);
+    count.textContent = words.replace("%(n)s", chosen);
+  });
+}
