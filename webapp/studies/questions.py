@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Annotated, Any, Literal
 
-import yaml
 from django.utils.translation import gettext as _
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -31,6 +30,7 @@ from chatbots import derive_seed
 from chatbots.outside import Many, Mistake, Values
 from chatbots.outside_types import Wanted
 from chatbots.storable import is_blank, storable
+from webapp.core.plain_yaml import plain_read, plain_text
 
 MOST_CHARS = 1000
 """The longest text that is taken as an answer."""
@@ -168,6 +168,12 @@ class Question(Values):
 _OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": False}
 
 
+def scale(key: str, title: str, labels: Mapping[int, str]) -> Question:
+    """Return a scale from the lowest to the highest of the points that have words."""
+    ends = {"low": min(labels), "high": max(labels)}
+    return Question(key=key, title=title, kind="scale", labels=dict(labels), **ends)
+
+
 def _twice(names: Sequence[str]) -> str:
     return next((name for i, name in enumerate(names) if name in names[:i]), "")
 
@@ -198,19 +204,16 @@ def keys_wrong(
 def questions_text(questions: Sequence[Question]) -> str:
     """Return the questions as YAML, for people to edit; empty without any."""
     plain = [question.to_plain() for question in questions]
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True) if plain else ""
+    return plain_text(plain) if plain else ""
 
 
 def questions_from_text(text: str) -> Any:
     """Return what YAML or JSON says, not checked yet; an empty list for an empty text.
 
     Raises:
-        ValueError: it is neither; the message says where it goes wrong.
+        NotPlain: it is neither; the message says where it goes wrong.
     """
-    try:
-        found = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split())) from None
+    found = plain_read(text)
     return [] if found is None else found
 
 

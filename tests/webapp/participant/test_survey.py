@@ -18,6 +18,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.ratings.summary import bot_summary
 from webapp.studies.models import Item, Study, Task, TaskCount
+from webapp.studies.rubrics import CHAT_QUESTIONS
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -33,6 +34,7 @@ CHECK = {
 def make_survey(key: str = "a", *, n_items: int = 6, **fields: Any) -> Study:
     study = make_study(
         key,
+        after=CHAT_QUESTIONS,
         protocol="survey",
         bots=[],
         state="draft",
@@ -172,7 +174,9 @@ def test_checks_that_cannot_be_passed_are_refused(fields: dict[str, Any], words:
 
 def test_other_protocols_of_items_may_have_checks_and_need_none() -> None:
     for protocol in ("annotate", "aspects", "majority"):
-        study = make_study(protocol, protocol=protocol, bots=[], state="draft")
+        study = make_study(
+            protocol, protocol=protocol, bots=[], state="draft", after=CHAT_QUESTIONS
+        )
         make_items(study, 6)
         study = study_edit(study=study, state=Study.State.COLLECTING)
         assert task_open(participant=make_participant(study)).slots.count() == 5

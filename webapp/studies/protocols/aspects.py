@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from chatbots import Identity
 from webapp.studies.protocols.annotate import Annotate
 from webapp.studies.protocols.base import JudgePage, register_protocol
+from webapp.studies.questions import scale
 
 
 @register_protocol
@@ -20,3 +21,12 @@ class Aspects(Annotate):
     )
     identity = Identity("aspects", "1")
     page = JudgePage(_("Rate this reply"), _("Reply %(n)s of %(of)s"))
+    asks = tuple(
+        scale(key, title, {1: "very bad", 6: "very good"})
+        for key, title in (
+            ("fluency", "How fluent is the reply?"),
+            ("coherence", "How well does it fit what was said?"),
+            ("engagement", "How much would you like to go on talking?"),
+            ("overall", "How good is it, all in all?"),
+        )
+    )

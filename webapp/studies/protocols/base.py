@@ -31,6 +31,9 @@ is no part of it: the study's values say that (`questions` before a task, `after
   scale that its sheet has.
 - `not_asked`, `more_answers` and `answers_wrong`: questions that are not asked of an item, what is answered beside
   the rubric's questions, and rules between answers.
+- `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
+  useful default, for example. Bots, texts for judging and sample items are added where it does not say them
+  (`webapp/studies/examples.py`). `study_example NAME` prints it, and the contract tests import, open and export it.
 - `is_complete`: whether a task has earned its completion code.
 - `identity`: name, version and parameters. Raise the version whenever people would be led differently.
 """
@@ -242,6 +245,10 @@ class StudyProtocol(Protocol):
 
         The text's name is `comments`.
         """
+        return {}
+
+    def example(self) -> dict[str, Any]:
+        """Return what a study of it needs beside `asks`, as a study's file has it."""
         return {}
 
     def is_complete(self, progress: Progress) -> bool:

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from chatbots import Identity
 from webapp.studies.protocols.annotate import Annotate
 from webapp.studies.protocols.base import JudgePage, register_protocol
+from webapp.studies.questions import scale
 
 
 @register_protocol
@@ -19,3 +20,10 @@ class Majority(Annotate):
     identity = Identity("majority", "1")
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
     results = ("grades",)
+    asks = (
+        scale(
+            "overall",
+            "How good is the reply, all in all?",
+            {0: "bad", 1: "poor", 2: "good", 3: "excellent"},
+        ),
+    )

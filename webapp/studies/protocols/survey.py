@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
 from webapp.studies.protocols.annotate import Annotate
 from webapp.studies.protocols.base import JudgePage, register_protocol
+from webapp.studies.questions import scale
 
 
 @register_protocol
@@ -24,4 +27,19 @@ class Survey(Annotate):
         _("Reply %(n)s of %(of)s"),
         hint=_("Judge the fit, not whether you agree."),
     )
+    asks = (
+        scale(
+            "coherence",
+            "How well does the reply fit what was said?",
+            {1: "not coherent at all", 5: "very coherent"},
+        ),
+    )
     needs_checks = True
+
+    def example(self) -> dict[str, Any]:
+        check = {
+            "context": ["How was your weekend?", "Quiet. I mended my bicycle."],
+            "response": "Bicycles need care now and then. To show that you read this, please choose 2 here.",
+            "expected": {"coherence": [2]},
+        }
+        return {"attention": {"attention_checks": [check], "n_checks": 1}}

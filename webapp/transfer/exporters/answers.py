@@ -26,8 +26,8 @@ def answer_column(question: Question, name: str, when: str) -> ExportColumn:
         )
     if question.kind == "choices":
         words += ". Several are joined by “; ”"
-    kind = "number" if question.kind == "scale" else "text"
-    return ExportColumn(name, kind, f"{words}. Empty if not answered.")
+    is_number = question.kind == "scale"
+    return ExportColumn(name, "number" if is_number else "text", f"{words}. Empty if not answered.")
 
 
 def answer_cell(question: Question, given: Any) -> Any:

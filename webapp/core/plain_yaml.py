@@ -1,0 +1,146 @@
+"""YAML and JSON from people, read as plain values: texts, numbers, lists and mappings, and nothing that runs or grows.
+
+Read as YAML 1.2 where that differs from the YAML of old: `yes`, `no`, `on` and `off` are texts, and so are dates and
+`12:30`. A key that stands twice is refused, since one of the two would be lost. So are anchors and aliases, by which a
+few lines can stand for gigabytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from typing import Any
+
+import yaml
+from yaml.composer import ComposerError
+from yaml.constructor import ConstructorError
+from yaml.nodes import MappingNode
+
+MOST_BYTES = 1_000_000
+_OTHER_LINE_ENDS = set("\r\x85\u2028\u2029")
+
+
+class NotPlain(ValueError):
+    """What was given cannot be read; the message says where and why."""
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict[str, Any] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent) or getattr(self.peek_event(), "anchor", None):
+            mark = self.peek_event().start_mark
+            raise ComposerError(
+                None, None, "anchors (&) and aliases (*) are not read; write it out", mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _value in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            try:
+                is_twice = key in seen
+            except TypeError:
+                raise ConstructorError(
+                    None, None, "a key must be a text or a number", key_node.start_mark
+                ) from None
+            if is_twice:
+                raise ConstructorError(
+                    None, None, f"the key {key!r} stands there twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `_Loader` reads back the same; texts of several lines stand as they are."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
+        return super().increase_indent(flow, False)
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> Any:
+    style = "|" if "\n" in text else None
+    if set(text) & _OTHER_LINE_ENDS:
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        "-+0123456789.",
+    ),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+):
+    for _side in (
+        _Loader,
+        _Dumper,
+    ):  # whatever the one would take for no text, the other puts in quotes
+        _side.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+        )
+
+
+def _int(loader: _Loader, node: Any) -> int:
+    text = loader.construct_scalar(node)
+    return int(text, 16 if text.startswith("0x") else 10)  # 007 is seven, as in YAML 1.2
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _int)
+
+
+def plain_read(text: str | bytes) -> Any:
+    """Return what YAML or JSON says; None for an empty text.
+
+    Raises:
+        NotPlain: it is neither, or too long, or not plain.
+    """
+    try:
+        content = text if isinstance(text, str) else text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotPlain(f"it is no text in UTF-8: byte {error.start + 1} is none") from None
+    if len(content) > MOST_BYTES:
+        raise NotPlain(f"it has {len(content)} characters; at most {MOST_BYTES} are read")
+    try:
+        if content.lstrip().startswith(("{", "[")):
+            with suppress(json.JSONDecodeError):  # what is no JSON may be YAML all the same
+                return json.loads(content, object_pairs_hook=_pairs)
+        return yaml.load(content, Loader=_Loader)  # noqa: S506  a SafeLoader that takes less
+    except NotPlain:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise NotPlain(f"it is no plain YAML: {error.problem or error.context}{where}") from None
+    except yaml.YAMLError as error:
+        raise NotPlain(f"it is no YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise NotPlain("it is nested too deeply") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise NotPlain(str(error)) from None
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise NotPlain(f"the key {key!r} stands there twice")
+        found[key] = value
+    return found
+
+
+def plain_text(values: Any) -> str:
+    """Return plain values as YAML that `plain_read` reads back the same."""
+    return yaml.dump(
+        values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100, indent=2
+    )

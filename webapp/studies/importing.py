@@ -1,0 +1,171 @@
+"""Writes of studies that come as files: a new study, or a new version of the one with the file's key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from chatbots.outside import Mistake, ValuesError
+from webapp.studies.checks import study_errors
+from webapp.studies.differences import Change, names_diff, values_diff
+from webapp.studies.models import Item, Study
+from webapp.studies.rubrics import asked_after, rubric_create
+from webapp.studies.study_file import FileItem, StudyFile, items_of_file, study_file_of
+from webapp.studies.values import SECTION_OF, StudyValues
+from webapp.studies.versions import study_store
+
+_BATCH = 500
+_OWN = ("name", "protocol", "rule", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a file.
+
+    Attributes:
+        study: as it is stored now.
+        is_new: whether there was none with its key.
+        changes: what differs from how it was stored before.
+        n_items: items that are new.
+    """
+
+    study: Study
+    is_new: bool
+    changes: list[Change]
+    n_items: int
+
+
+def study_import(
+    *, file: StudyFile, folder: Path | None = None, opens: bool = False, author: str = ""
+) -> Imported:
+    """Store what a file says: a new study as a draft, or a change of the one with its key.
+
+    What people have agreed to gets a new version, as with every edit. Nothing is stored where anything is wrong.
+
+    Args:
+        folder: where the study's file is, which may name a file of items beside it; None if there can be none.
+        opens: let the study collect.
+        author: the name of who imports.
+
+    Raises:
+        ValuesError: with all that is wrong, each with its path in the file.
+    """
+    with transaction.atomic():
+        before = (
+            Study.objects.select_for_update(of=("self",), no_key=True).filter(key=file.key).first()
+        )
+        changes = study_changes(before, file) if before else []
+        study = before or Study(key=file.key)
+        _check(before, file, opens)
+        for name in _OWN:
+            setattr(study, name, getattr(file, name))
+        study = _stored(study, file, author)
+        n_items = _items_store(study, _items(file, folder))
+        if opens and study.state != Study.State.COLLECTING:
+            study.state = Study.State.COLLECTING
+            study = _stored(study, file, author)
+    return Imported(study, before is None, changes, n_items)
+
+
+def study_changes(study: Study, file: StudyFile) -> list[Change]:
+    """Return what importing the file would change of the study; its items are not looked at."""
+    stored = study_file_of(study)
+    own = [{name: getattr(one, name) for name in _OWN} for one in (stored, file)]
+    return [*names_diff(own[0], own[1]), *values_diff(stored.values, file.values)]
+
+
+def _values(study: Study, file: StudyFile) -> StudyValues:
+    """Return the values to store: a study that asks its rubric, and the same as the file, goes on asking that."""
+    values = file.values
+    version = study.version
+    if version is None or version.values.after or asked_after(version) != values.after:
+        return values
+    return values.model_copy(update={"after": ()})
+
+
+def _check(before: Study | None, file: StudyFile, opens: bool) -> None:
+    study = Study(
+        pk=before.pk if before else None,
+        state=Study.State.COLLECTING if opens else before.state if before else Study.State.DRAFT,
+        key=file.key,
+        **{name: getattr(file, name) for name in _OWN},
+    )
+    errors = study_errors(before=before, study=study, values=file.values, rubric=None)
+    if file.items:
+        errors.pop("state", None)  # they are stored before it opens
+    if errors:
+        raise ValuesError([_mistake(name, sentence) for name, sentence in errors.items()])
+
+
+def _stored(study: Study, file: StudyFile, author: str) -> Study:
+    values = _values(study, file)
+    rubric = None
+    if study.version is None and not values.after:  # what a file does not ask is not asked
+        rubric = rubric_create(name=file.key, dimensions=[])
+    try:
+        return study_store(study=study, values=values, rubric=rubric, author=author)
+    except ValidationError as error:
+        told = error.message_dict.items()
+        raise ValuesError([_mistake(name, " ".join(words)) for name, words in told]) from None
+
+
+def _mistake(field: str, sentence: str) -> Mistake:
+    section = SECTION_OF.get(field)
+    path = f"{section}.{field}" if section else {"rubric": "after"}.get(field, field)
+    return Mistake(path, f"{path}: {sentence}")
+
+
+def _items(file: StudyFile, folder: Path | None) -> Iterable[FileItem]:
+    if not isinstance(file.items, str):
+        return file.items
+    name = file.items
+    if folder is None:
+        raise _items_wrong(
+            f"names the file {name!r}, which cannot be read here; write the items in"
+        )
+    if Path(name).name != name:
+        raise _items_wrong(f"is {name!r}; it must be the name of a file beside the study's")
+    if not (folder / name).is_file():
+        raise _items_wrong(f"names the file {name!r}, which is not beside the study's")
+    return items_of_file(folder / name)
+
+
+def _items_wrong(words: str) -> ValuesError:
+    return ValuesError([Mistake("items", f"items {words}")])
+
+
+def _items_store(study: Study, items: Iterable[FileItem]) -> int:
+    """Store the items that the study does not have yet; what is there with other texts may have been judged.
+
+    Raises:
+        ValuesError: with each item that stands there with other texts, or twice.
+    """
+    n_new, number, wrong = 0, 0, []
+    for batch in _batches(iter(items)):
+        rows: dict[str, Item] = {}
+        stored = {one.key: one for one in study.items.filter(key__in=[item.id for item in batch])}
+        for item in batch:
+            known = stored.get(item.id)
+            if item.id in rows or (known and FileItem.of(known) != item):
+                what = "twice" if item.id in rows else "in the study with other texts already"
+                path = f"items[{number}].id"
+                wrong.append(Mistake(path, f"{path} is {item.id!r}, which stands {what}"))
+            elif known is None:
+                rows[item.id] = item.to_row(study)
+            number += 1
+        if not wrong:
+            Item.objects.bulk_create(rows.values())
+            n_new += len(rows)
+    if wrong:
+        raise ValuesError(wrong)
+    return n_new
+
+
+def _batches(items: Iterator[FileItem]) -> Iterator[list[FileItem]]:
+    while batch := list(islice(items, _BATCH)):
+        yield batch

@@ -1,0 +1,66 @@
+"""`import_study FILE.yaml [--key KEY] [--open]`."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from chatbots.outside import ValuesError
+from webapp.core.errors import Refused
+from webapp.core.management.base import ConfabCommand
+from webapp.studies.importing import study_import
+from webapp.studies.study_file import study_file_read
+
+
+class Command(ConfabCommand):
+    help = "Make a study of a file (YAML or JSON), or a new version of the study with its key."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="as export_study or study_example writes it")
+        parser.add_argument("--key", help="in place of the file's")
+        parser.add_argument("--open", action="store_true", help="let the study collect")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        path: Path = options["file"]
+        if not path.is_file():
+            raise Refused("not_found", f"there is no file {str(path)!r}")
+        try:
+            file = study_file_read(path.read_bytes(), key=options["key"] or "")
+            done = study_import(file=file, folder=path.parent, opens=options["open"])
+        except ValuesError as error:
+            self._tell(error, as_json=options["json"])
+            n = len(error.mistakes)
+            told = f"{n} mistake{'s' if n > 1 else ''} in {path}; nothing was changed"
+            raise CommandError(told) from None
+        return {
+            "study": done.study.key,
+            "version": done.study.version.number,
+            "state": done.study.state,
+            "is_new": done.is_new,
+            "items": done.n_items,
+            "changes": [change.as_dict() | {"words": str(change)} for change in done.changes],
+        }
+
+    def _tell(self, error: ValuesError, *, as_json: bool) -> None:
+        if as_json:
+            errors = [{"path": one.path, "message": one.message} for one in error.mistakes]
+            self.stdout.write(json.dumps({"errors": errors}, ensure_ascii=False))
+            return
+        for mistake in error.mistakes:
+            self.stderr.write(f"- {mistake}")
+
+    def present(self, result: dict[str, Any]) -> None:
+        what = (
+            "is new" if result["is_new"] else "is changed" if result["changes"] else "is as it was"
+        )
+        self.stdout.write(
+            f"Study {result['study']} {what}: version {result['version']}, {result['state']}."
+        )
+        for change in result["changes"]:
+            self.stdout.write(f"- {change['words']}")
+        if result["items"]:
+            self.stdout.write(f"{result['items']} items are new.")

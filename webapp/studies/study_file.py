@@ -1,0 +1,297 @@
+"""A study as a file: everything that a version of it says, in YAML or JSON, read by one model and written one way.
+
+    confab_study: 1
+    key: everyday-talk
+    name: Everyday talk
+    protocol: chat
+    rule: balanced
+    bots: [eliza, parrot]
+    questions: []            # before the task
+    after:                   # after it; its scales are what bots are rated on
+      - {key: quality, title: "How good was it?", kind: scale, low: 1, high: 7}
+    texts: {title: Chat with a chatbot, minutes: 8}
+    …
+
+Sections and their settings are those of `webapp.studies.values`; what is left out has its default. Items stand in the
+file, or in one beside it that `items` names. The same study is always written as the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from chatbots.names import did_you_mean
+from chatbots.outside import Many, Mistake, Number, Values, ValuesError, values_read
+from chatbots.outside_types import Wanted
+from evaluation.formats.base import Skipped
+from evaluation.formats.lines import text_lines
+from evaluation.items import Item as ReadItem
+from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
+from webapp.studies.models import Item, Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.rubrics import asked_after
+from webapp.studies.rules.base import rules
+from webapp.studies.values import SECTION_OF, SECTIONS, StudyValues
+
+FORMAT = 1
+MOST_INLINE = 20
+"""So many items of a study are written into its file; more get a file of their own."""
+_OF_EVERY_STUDY = ("texts", "asking", "recruitment", "quotas", "assignment")
+_HEAD = (
+    "# A study as a file. `import_study` makes a study of it, or a new version of the one with its key;\n"
+    "# `export_study` writes the same file again.\n"
+)
+
+
+def _protocol(name: str) -> str:
+    return _registered(name, protocols.names())
+
+
+def _rule(name: str) -> str:
+    return _registered(name, rules.names())
+
+
+def _registered(name: str, known: list[str]) -> str:
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise ValueError(f"{near} It must be one of {', '.join(known)}".strip())
+    return name
+
+
+class Reply(Values):
+    """One reply of an item that has several."""
+
+    model: str = Field(default="", max_length=100)
+    text: str = Field(min_length=1, max_length=20_000)
+
+
+class FileItem(Values):
+    """One item as a study's file has it: a context, and one reply or several."""
+
+    id: str = Field(min_length=1, max_length=200)
+    context: Many[str] = ()
+    response: str = ""
+    model: str = ""
+    responses: Many[Reply] = ()
+    reference: str | None = None
+    reference_score: Number | None = None
+    task: str = Field(default="", max_length=50)
+    persona: Many[str] = ()
+    emotion: str = Field(default="", max_length=200)
+    topic: str = Field(default="", max_length=200)
+
+    @model_validator(mode="after")
+    def _has_replies(self) -> FileItem:
+        if bool(self.response) == bool(self.responses):
+            raise ValueError("response must be a text, or responses a list of several; one of both")
+        return self
+
+    @classmethod
+    def of(cls, item: Item) -> FileItem:
+        """Return a stored item as a file has it."""
+        replies = [{"model": one.get("model") or "", "text": one["text"]} for one in item.responses]
+        [first, *more] = replies
+        said = {"responses": replies} if more else {"response": first["text"], **first}
+        said.pop("text", None)
+        return cls.model_validate(
+            {
+                "id": item.key,
+                "context": item.context,
+                **said,
+                "reference": item.reference,
+                "reference_score": item.reference_score,
+                "task": item.task,
+                **item.panel,
+            }
+        )
+
+    def to_row(self, study: Study) -> Item:
+        """Return it as a row that is not stored yet."""
+        replies = self.responses or (Reply(model=self.model, text=self.response),)
+        panel = {"persona": list(self.persona), "emotion": self.emotion, "topic": self.topic}
+        return Item(
+            study=study,
+            key=self.id,
+            context=list(self.context),
+            responses=[one.model_dump() for one in replies],
+            reference=self.reference,
+            reference_score=self.reference_score,
+            task=self.task,
+            panel={name: value for name, value in panel.items() if value},
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what a file says of it."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+Slug = Annotated[
+    str,
+    Field(pattern="^[-a-zA-Z0-9_]{1,60}$"),
+    Wanted("letters, digits, - and _, at most 60 of them"),
+]
+
+
+class StudyFile(StudyValues):
+    """All that a study's file says. `items` is a list, or the name of a file beside it."""
+
+    confab_study: Literal[1]
+    key: Slug
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    protocol: Annotated[str, AfterValidator(_protocol)]
+    rule: Annotated[str, AfterValidator(_rule)] = "balanced"
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
+    items: Many[FileItem] | str = ()
+
+    @property
+    def values(self) -> StudyValues:
+        """What a version of the study holds of it."""
+        return StudyValues.model_construct(
+            **{name: getattr(self, name) for name in StudyValues.model_fields}
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return what stands in the file, in its order."""
+        plain: dict[str, Any] = {
+            "confab_study": FORMAT,
+            "key": self.key,
+            "name": self.name,
+            "protocol": self.protocol,
+            "rule": self.rule,
+            "seed": self.seed,
+            "bots": list(self.bots),
+            "questions": [question.to_plain() for question in self.questions],
+            "after": [question.to_plain() for question in self.after],
+        }
+        used = (*_OF_EVERY_STUDY, *protocols.get(self.protocol).settings)
+        for section, kind in SECTIONS.items():
+            said = getattr(self, section)
+            if section in used or said != kind():
+                plain[section] = said.model_dump(mode="json")
+        if isinstance(self.items, str):
+            plain["items"] = self.items
+        elif self.items:
+            plain["items"] = [one.to_plain() for one in self.items]
+        return plain
+
+
+def study_file_read(text: str | bytes, *, key: str = "") -> StudyFile:
+    """Return what a study's file says.
+
+    Args:
+        key: in place of the file's.
+
+    Raises:
+        ValuesError: with all that is wrong, each with its path and what would be right.
+    """
+    plain = _plain(text)
+    return study_file_made({**plain, "key": key} if key else plain)
+
+
+def study_file_made(plain: Any) -> StudyFile:
+    """Return the study's file that these plain values make.
+
+    Raises:
+        ValuesError: as `study_file_read`.
+    """
+    try:
+        return values_read(StudyFile, plain, what="the study's file")
+    except ValuesError as error:
+        raise ValuesError([_in_its_section(mistake) for mistake in error.mistakes]) from None
+
+
+def _plain(text: str | bytes) -> Any:
+    try:
+        found = plain_read(text)
+    except NotPlain as error:
+        raise ValuesError(f"the study's file cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise ValuesError("the study's file must hold keys and values, as `study_example` prints")
+    return found
+
+
+def _in_its_section(mistake: Mistake) -> Mistake:
+    """Say of a setting that stands outside its section where it belongs."""
+    section = SECTION_OF.get(mistake.path)
+    if section is None or " is no key here" not in mistake.message:
+        return mistake
+    name = mistake.path
+    return Mistake(name, f"{name} is no key here; it stands in {section}: write {section}.{name}")
+
+
+def study_file_of(study: Study) -> StudyFile:
+    """Return the newest version of a study as a file has it."""
+    version = study.version
+    said = {name: getattr(version.values, name) for name in StudyValues.model_fields}
+    said["after"] = asked_after(version)
+    stored = study.items.filter(purpose="").order_by("pk")
+    n_items = stored.count()
+    items: Any = items_name(study)
+    if n_items <= MOST_INLINE:
+        items = tuple(FileItem.of(item) for item in stored)
+    own = {name: getattr(study, name) for name in ("key", "name", "protocol", "rule", "seed")}
+    return StudyFile.model_construct(confab_study=FORMAT, **own, **said, items=items)
+
+
+def items_name(study: Study) -> str:
+    """Return the name of the file of a study's items."""
+    return f"{study.key}.items.jsonl"
+
+
+def items_lines(study: Study) -> Iterator[str]:
+    """Return the lines of the file of a study's items."""
+    for item in study.items.filter(purpose="").order_by("pk").iterator(chunk_size=500):
+        yield json.dumps(FileItem.of(item).to_plain(), ensure_ascii=False) + "\n"
+
+
+def items_of_file(path: Path) -> Iterator[FileItem]:
+    """Stream the items of a file beside a study's file; lines of `import_items` are read too.
+
+    Raises:
+        ValuesError: at the first line that is no item, with its number and all that is wrong in it.
+    """
+    for found in text_lines(path):
+        if isinstance(found, Skipped):
+            raise ValuesError([Mistake("items", f"items: line {found.line}: {found.reason}")])
+        number, text = found
+        try:
+            yield _line_item(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            raise ValuesError([Mistake("items", f"items: line {number}: {error}")]) from None
+
+
+def _line_item(plain: Any) -> FileItem:
+    if isinstance(plain, dict) and "responses" in plain:
+        return values_read(FileItem, plain, what="the line")
+    read = values_read(ReadItem, plain, what="the line")
+    said = read.model_dump(exclude={"id", "source"})
+    return FileItem.model_validate({"id": read.key, **said})
+
+
+def study_file_text(file: StudyFile) -> str:
+    """Return a study's file as YAML: the same study is always the same text."""
+    parts = [_HEAD]
+    for name, value in file.to_plain().items():
+        if note := _NOTES.get(name):
+            parts.append(f"\n# {note}\n")
+        parts.append(plain_text({name: value}))
+    return "".join(parts)
+
+
+def study_file_json(file: StudyFile) -> str:
+    """Return a study's file as JSON."""
+    return json.dumps(file.to_plain(), ensure_ascii=False, indent=2) + "\n"
+
+
+_NOTES = {
+    "bots": "Who is chatted with; the order gives their marks in plots.",
+    "questions": "Asked once, before the first task.",
+    "after": "Asked after every task, or about every item. Scales are what bots are rated on.",
+    "items": "What people are given to judge.",
+    **{name: " ".join((kind.__doc__ or "").split()) for name, kind in SECTIONS.items()},
+}
