@@ -119,12 +119,31 @@ def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
     Raises:
         Refused: `elsewhere` while the open chat is in use.
     """
-    task = participant.tasks.filter(state=Task.State.OPEN).select_related("version").first()
+    task = _task_open_of(participant)
     if task is None or (submission and task.submission == submission):
         return
+    _idle_check(task)
+    task_close(task=task, state=Task.State.EXPIRED)
+
+
+def task_elsewhere_check(*, participant: Participant) -> None:
+    """Make sure that nobody is at work on the participant's open task just now.
+
+    Raises:
+        Refused: `elsewhere` while somebody is.
+    """
+    task = _task_open_of(participant)
+    if task is not None:
+        _idle_check(task)
+
+
+def _task_open_of(participant: Participant) -> Task | None:
+    return participant.tasks.filter(state=Task.State.OPEN).select_related("version").first()
+
+
+def _idle_check(task: Task) -> None:
     newest = Turn.objects.filter(conversation__slot__task=task).order_by("created_at").last()
     # A judgement that was stored is noted in the task itself.
     active_at = max(newest.created_at, task.updated_at) if newest else task.updated_at
     if timezone.now() - active_at < task.version.values.assignment.idle_after:
         raise Refused("elsewhere", _("You are chatting in another window."))
-    task_close(task=task, state=Task.State.EXPIRED)

@@ -55,6 +55,11 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
         query = "&".join(f"{name}=[{name.upper()}]" for name in shown)
         hint = _("Put your panel’s own placeholders where brackets stand.")
         return RecruitingLink(_("Give this link to the panel"), f"{address}?{query}", hint)
+    if platform == "links":
+        hint = _(
+            "Each person gets one of their own. Make a list of them under Collect, One-time links."
+        )
+        return RecruitingLink(_("Where their links lead"), address, hint)
     return RecruitingLink(_("The link of the study"), address)
 
 

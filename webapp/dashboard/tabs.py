@@ -40,6 +40,7 @@ TABS = (
         (
             StudyPage("pay", gettext_lazy("Pay"), "study_pay", (Right.PAY,)),
             StudyPage("places", gettext_lazy("Places"), "study_places"),
+            StudyPage("links", gettext_lazy("One-time links"), "study_links", (Right.ADMINISTER,)),
         ),
     ),
     Tab(

@@ -88,6 +88,25 @@ REFUSAL_TEXTS = {
         gettext_lazy("You have taken part as often as one person can"),
         gettext_lazy("There is nothing more to do, and nothing you sent is lost."),
     ),
+    "link_missing": RefusalText(
+        gettext_lazy("This study is opened by a link of one's own"),
+        gettext_lazy("Open the link that you were sent, whole. Nothing was stored."),
+    ),
+    "link_unknown": RefusalText(
+        gettext_lazy("We do not know this link"),
+        gettext_lazy(
+            "A part of it may be missing. Open it again from the message that it came with. Nothing was stored."
+        ),
+    ),
+    "link_expired": RefusalText(
+        gettext_lazy("This link has expired"),
+        gettext_lazy("It could be used for a limited time. Nothing was stored."),
+        what_now=gettext_lazy("Ask whoever sent it for another."),
+    ),
+    "link_used": RefusalText(
+        gettext_lazy("This link has been used"),
+        gettext_lazy("Each link is for one person, once. Nothing was stored."),
+    ),
     "not_again": RefusalText(
         gettext_lazy("Your part in this study is over"),
         gettext_lazy("One person can take part once."),

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from django.core import signing
 
 from webapp.studies.models import Participant, Study, StudyVersion
+from webapp.studies.one_time_links import PARAMETER, PLATFORM, link_read
 from webapp.studies.recruitment import submission_of
 from webapp.studies.terms import consent_version
 
@@ -49,6 +50,7 @@ class Recruitment:
 
     Attributes:
         id_name, session_name: of a panel, the parameters that hold the ids of the person and of the visit.
+        problem: code of why nobody new may begin by this link; empty where they may.
         rehearsal: the token of a scripted participant.
         nonce: of the entry form that carried them; empty before there is a form.
         consent: version of the texts that stood on that form.
@@ -57,23 +59,26 @@ class Recruitment:
     fields: dict[str, str] = field(default_factory=dict)
     id_name: str = ""
     session_name: str = ""
+    problem: str = ""
     rehearsal: str = ""
     nonce: str = ""
     consent: str = ""
 
     @property
     def platform(self) -> str:
-        """`mturk`, `prolific`, `panel` or nothing."""
+        """`mturk`, `prolific`, `links`, `panel` or nothing."""
         if self.fields.get("PROLIFIC_PID"):
             return "prolific"
         if self.fields.get("workerId") or self.fields.get("assignmentId"):
             return "mturk"
+        if self.fields.get(PARAMETER) and not self.id_name:
+            return PLATFORM
         return "panel" if self.fields.get(self.id_name) else ""
 
     @property
     def external_id(self) -> str:
         """The person's id on the platform; empty where it gave none."""
-        names = ("PROLIFIC_PID", "workerId", self.id_name)
+        names = ("PROLIFIC_PID", "workerId", self.id_name or PARAMETER)
         return next((self.fields[name] for name in names if self.fields.get(name)), "")
 
     @property
@@ -91,10 +96,11 @@ class Recruitment:
         """Whether the platform left a placeholder where an id should stand: this is nobody's link."""
         return any(_PLACEHOLDER.search(value) for value in self.fields.values())
 
-    @property
-    def lacks_id(self) -> bool:
-        """Whether a panel's link came without the id by which the person is paid."""
-        return bool(self.id_name) and not self.platform and not self.rehearsal
+    def problem_for(self, participant: Participant | None) -> str:
+        """Return the code of why this person cannot begin; empty where they can. Whom we know may go on."""
+        if self.is_unfilled:
+            return "no_ids"
+        return "" if participant is not None or self.rehearsal else self.problem
 
 
 def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
@@ -104,17 +110,26 @@ def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
     names = (*_MTURK, *_PROLIFIC, *(settings.parameters if is_panel else ()))
     found = {name: query.get(name, "")[:_VALUE_MAX_CHARS] for name in names}
     known = {name: value for name, value in found.items() if value}
-    return _named(study, Recruitment(known, rehearsal=query.get("rehearsal", "")))
+    problem = ""
+    if settings.platform == PLATFORM:
+        number, problem = link_read(study, query.get(PARAMETER, ""))
+        known |= {PARAMETER: number} if number else {}
+    rehearsal = query.get("rehearsal", "")
+    return _named(study, Recruitment(known, problem=problem, rehearsal=rehearsal))
 
 
 def _named(study: Study, recruitment: Recruitment) -> Recruitment:
-    """Return it with the names of the parameters that hold a panel's ids."""
+    """Return it with the names of the parameters that hold a panel's ids, and what is wrong without them."""
     settings = study.values.recruitment
+    if settings.platform == PLATFORM and not recruitment.fields.get(PARAMETER):
+        return replace(recruitment, problem=recruitment.problem or "link_missing")
     if settings.platform != "panel":
         return recruitment
-    return replace(
+    found = replace(
         recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter
     )
+    # Without the id nobody could be paid.
+    return replace(found, problem="no_ids" if found.id_name and not found.platform else "")
 
 
 def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitment) -> str:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
-from webapp.conversations.entering import chat_elsewhere_close, task_enter, task_start
+from webapp.conversations.entering import (
+    chat_elsewhere_close,
+    task_elsewhere_check,
+    task_enter,
+    task_start,
+)
 from webapp.core.errors import Refused
 from webapp.participant.recruitment import Recruitment
 from webapp.participant.selectors import participant_of_form, start_refusal
 from webapp.studies.declining import task_decline
 from webapp.studies.models import Participant, Study, Task
+from webapp.studies.one_time_links import PLATFORM
 from webapp.studies.selectors import rehearsal_token_valid
 from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.terms import consent_version
 
 # Codes of what is refused before anybody is known; the entry page says each in its own place.
-UNFILLED, PREVIEW, CHANGED, NOT_AGREED = "no_ids", "preview", "changed", "not_agreed"
+PREVIEW, CHANGED, NOT_AGREED = "preview", "changed", "not_agreed"
 
 
 def task_begin(
@@ -37,7 +43,7 @@ def task_begin(
         by_token: whether the signed token does.
 
     Raises:
-        Refused: `no_ids`, `preview`, `changed` or `not_agreed` before anybody is stored; `elsewhere`
+        Refused: `no_ids`, `link_…`, `preview`, `changed` or `not_agreed` before anybody is stored; `elsewhere`
             while the participant's task is in use in another visit; and as `study_refusal` and
             `task_open`.
     """
@@ -52,6 +58,9 @@ def task_begin(
     if refusal is not None:
         raise refusal
     if participant is not None and not is_theirs:
+        if recruitment.platform == PLATFORM:
+            # One person's link: while the task goes on elsewhere, whoever comes by it may be another.
+            task_elsewhere_check(participant=participant)
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
     if participant is not None and (by_token or not recruitment.external_id):
         consent_record(participant=participant)
@@ -99,9 +108,9 @@ def consent_decline(
 
 def _came_check(recruitment: Recruitment, participant: Participant | None) -> None:
     """Refuse those of whom nobody could tell who they are, and those who only look."""
-    if recruitment.is_unfilled or (recruitment.lacks_id and participant is None):
-        # Nobody can be paid by a link whose placeholders the platform did not fill in.
-        raise Refused(UNFILLED, _("The link came without its ids."))
+    if problem := recruitment.problem_for(participant):
+        # Nobody can be paid, for example, by a link whose placeholders the platform did not fill in.
+        raise Refused(problem, _("Nobody can begin by this link."))
     if recruitment.is_preview:
         raise Refused(PREVIEW, _("Accept the task to start."))
 

@@ -74,7 +74,7 @@ def submission_of(parameters: Mapping[str, str], panel_name: str) -> str:
     Args:
         panel_name: of the parameter in which a panel gives it; where it has none for visits, the person's own.
     """
-    names = ("SESSION_ID", "assignmentId", panel_name)
+    names = ("SESSION_ID", "assignmentId", "link", panel_name)
     return next((parameters[name] for name in names if parameters.get(name)), "")
 
 

@@ -36,3 +36,27 @@ class PlatformIds(models.Model):
 
     def __str__(self) -> str:
         return str(self.participant_id)
+
+
+class OneTimeLink(models.Model):
+    """A link that one person may use, of a list that a researcher made. Who used it is in `PlatformIds`."""
+
+    study = models.ForeignKey(
+        "studies.Study", on_delete=models.CASCADE, related_name="one_time_links"
+    )
+    number = models.PositiveIntegerField(help_text=_("In the study."))
+    batch = models.PositiveIntegerField(help_text=_("Which list of the study it is in."))
+    label = models.CharField(max_length=100, blank=True, help_text=_("Of its list."))
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("one-time link")
+        constraints = [
+            models.UniqueConstraint(fields=["study", "number"], name="one_time_link_unique")
+        ]
+        indexes = [models.Index(fields=["study", "batch"], name="one_time_link_batch")]
+
+    def __str__(self) -> str:
+        return str(self.number)

@@ -31,6 +31,7 @@ from webapp.studies.models import (
     StudyVersion,
     Task,
 )
+from webapp.studies.one_time_links import PLATFORM, link_use
 from webapp.studies.places import study_group
 from webapp.studies.protocols.base import TaskPlan, protocol_asks, protocols
 from webapp.studies.rules.base import rules
@@ -160,6 +161,8 @@ def _participant_create(
             external_id=external_id,
             parameters=parameters,
         )
+    if platform == PLATFORM:
+        link_use(study=study, number=external_id)
     return participant
 
 

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.django_db
 TO_GET = {
     "study_new": {Right.ADMINISTER},
     "study_delete": {Right.ADMINISTER},
+    "study_links": {Right.ADMINISTER},
+    "study_links_csv": {Right.ADMINISTER},
     "study_pay": {Right.PAY},
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},
@@ -36,6 +38,8 @@ TO_POST = {
     "study_delete": {Right.ADMINISTER},
     "study_rehearse": {Right.RUN},
     "study_build_step": {Right.ADMINISTER},
+    "study_links": {Right.ADMINISTER},
+    "study_links_csv": {Right.ADMINISTER},
     "study_pay": {Right.PAY},
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},

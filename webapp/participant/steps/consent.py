@@ -14,7 +14,6 @@ from webapp.participant.access import Visit, study_page
 from webapp.participant.arrivals import Arrival
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.recruitment import PLATFORM_NAMES, recruitment_read, recruitment_sign
-from webapp.participant.services import UNFILLED
 from webapp.participant.steps.base import Standing, next_step, register_step, standing_open
 from webapp.studies.models import Outcome, Study
 
@@ -40,9 +39,8 @@ class Consent:
 def entry(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     """Show consent and instructions. Creates nothing: link previews must not use up places."""
     arrival = Arrival(request, study, visit, recruitment_read(study, request.GET))
-    is_unknown = arrival.recruitment.lacks_id and arrival.participant is None
-    if arrival.recruitment.is_unfilled or is_unknown:
-        return arrival.refused_page(Refused(UNFILLED, _("The link came without its ids.")))
+    if problem := arrival.recruitment.problem_for(arrival.participant):
+        return arrival.refused_page(Refused(problem, _("Nobody can begin by this link.")))
     # "Read the consent again", of those who did not agree.
     ended = arrival.ended_page(may_agree="again" in request.GET)
     if ended is not None:

@@ -1,0 +1,51 @@
+"""`make_links --study KEY --number N`."""
+
+from __future__ import annotations
+
+import csv
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+
+from webapp.core.errors import Refused
+from webapp.core.management.base import ConfabCommand
+from webapp.studies.models import Study
+from webapp.studies.one_time_links import link_table, links_make
+from webapp.studies.selectors import study_by_key
+
+
+class Command(ConfabCommand):
+    help = "Make a list of one-time links, each for one person, and write it as CSV."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--study", required=True, metavar="KEY")
+        parser.add_argument("--number", type=int, required=True, metavar="N", help="of links")
+        parser.add_argument("--output", type=Path, required=True, metavar="FILE.csv")
+        parser.add_argument("--label", default="", help="what they are for")
+        parser.add_argument("--days", type=int, help="for how long they may be used; else for ever")
+        parser.add_argument(
+            "--address",
+            default="http://127.0.0.1:8000",
+            metavar="URL",
+            help="of this server, as people reach it",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        try:
+            study = study_by_key(options["study"])
+        except Study.DoesNotExist:
+            raise Refused("not_found", f"there is no study {options['study']!r}") from None
+        path: Path = options["output"]
+        address = f"{options['address'].rstrip('/')}/s/{study.key}/"
+        with transaction.atomic():  # links that cannot be written down are not made
+            batch = links_make(
+                study=study, n=options["number"], label=options["label"], days=options["days"]
+            )
+            with path.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(link_table(study, address, batch))
+        return {"links": options["number"], "list": batch, "file": str(path)}
+
+    def present(self, result: dict[str, Any]) -> None:
+        self.stdout.write(f"{result['links']} links are in {result['file']}.")

@@ -1,0 +1,157 @@
+"""Lists of one-time links: made by a researcher, signed, each used by one person.
+
+A link carries its number and a signature. Whoever begins, or does not agree, by it is known by that number from then
+on, in the table of what platforms call people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+from django.core import signing
+from django.db import transaction
+from django.db.models import CharField, Count, Max, Min, OuterRef, Q, Subquery
+from django.db.models.functions import Cast
+from django.utils import timezone
+
+from evaluation.formats.spreadsheet import escaped
+from webapp.core.errors import Refused
+from webapp.studies.models import OneTimeLink, Study, Task
+
+PLATFORM = "links"
+PARAMETER = "link"
+MOST_AT_ONCE = 10_000
+MOST_DAYS = 3650
+
+
+@dataclass(frozen=True, slots=True)
+class LinkList:
+    """One list of links, and how many of them have been used."""
+
+    batch: int
+    label: str
+    made_at: datetime
+    expires_at: datetime | None
+    n: int
+    n_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """One link as it is given out, and what became of it."""
+
+    number: int
+    address: str
+    label: str
+    expires_at: datetime | None
+    state: str
+
+
+def links_make(*, study: Study, n: int, label: str = "", days: int | None = None) -> int:
+    """Make a list of so many links. Returns the number of the list.
+
+    Args:
+        days: for how long they may be used; for ever if not given.
+
+    Raises:
+        Refused: `bad_number` for a number of links or days that cannot be.
+    """
+    if not 1 <= n <= MOST_AT_ONCE:
+        raise Refused("bad_number", f"{n} links cannot be made at once; 1 to {MOST_AT_ONCE} can")
+    if days is not None and not 1 <= days <= MOST_DAYS:
+        raise Refused("bad_number", f"{days} days is no time for a link; 1 to {MOST_DAYS} days is")
+    until = timezone.now() + timedelta(days=days) if days is not None else None
+    with transaction.atomic():
+        Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
+        last = study.one_time_links.aggregate(number=Max("number"), batch=Max("batch"))
+        first, batch = (last["number"] or 0) + 1, (last["batch"] or 0) + 1
+        OneTimeLink.objects.bulk_create(
+            (
+                OneTimeLink(
+                    study=study, number=first + i, batch=batch, label=label, expires_at=until
+                )
+                for i in range(n)
+            ),
+            batch_size=1000,
+        )
+    return batch
+
+
+def links_of(study: Study) -> list[LinkList]:
+    """Return the study's lists, the newest first."""
+    grouped = study.one_time_links.values("batch", "label", "expires_at").annotate(
+        made_at=Min("created_at"),
+        n=Count("pk"),
+        n_used=Count("pk", filter=Q(used_at__isnull=False)),
+    )
+    return [LinkList(**row) for row in grouped.order_by("-batch")]
+
+
+def link_rows(study: Study, participant_link: str, batch: int | None = None) -> Iterator[LinkRow]:
+    """Yield the links of a list, or of all, as they are given out.
+
+    Args:
+        participant_link: the address of the study's first page.
+    """
+    newest = Task.objects.filter(
+        participant__platform_ids__study=OuterRef("study"),
+        participant__platform_ids__platform=PLATFORM,
+        participant__platform_ids__external_id=Cast(OuterRef("number"), CharField()),
+    ).order_by("-created_at", "-pk")
+    links = study.one_time_links.annotate(outcome=Subquery(newest.values("outcome")[:1]))
+    if batch is not None:
+        links = links.filter(batch=batch)
+    now = timezone.now()
+    for link in links.order_by("number").iterator(chunk_size=500):
+        state = link.outcome or "begun" if link.used_at else "unused"
+        if state == "unused" and link.expires_at and link.expires_at < now:
+            state = "expired"
+        query = urlencode({PARAMETER: link_token(study, link.number)})
+        address = f"{participant_link}?{query}"
+        yield LinkRow(link.number, address, link.label, link.expires_at, state)
+
+
+def link_table(
+    study: Study, participant_link: str, batch: int | None = None
+) -> Iterator[tuple[str, ...]]:
+    """Yield the same as rows of a CSV file, its header first."""
+    yield "number", "link", "label", "expires_at", "state"
+    for row in link_rows(study, participant_link, batch):
+        until = row.expires_at.isoformat() if row.expires_at else ""
+        yield str(row.number), row.address, escaped(row.label), until, row.state
+
+
+def link_token(study: Study, number: int) -> str:
+    """Return the number with a signature that holds in this study alone."""
+    return _signer(study).sign(str(number))
+
+
+def link_read(study: Study, token: str) -> tuple[str, str]:
+    """Return the number of the link that a visit came by, and why nobody new may begin by it; each may be empty.
+
+    The reasons are `link_missing`, `link_unknown`, `link_expired`, and `link_used` where whoever used it was erased.
+    """
+    if not token:
+        return "", "link_missing"
+    try:
+        number = _signer(study).unsign(token)
+    except signing.BadSignature:
+        return "", "link_unknown"
+    link = study.one_time_links.filter(number=number).first()
+    if link is None:
+        return "", "link_unknown"
+    if link.expires_at is not None and link.expires_at < timezone.now():
+        return number, "link_expired"
+    return number, "link_used" if link.used_at is not None else ""
+
+
+def link_use(*, study: Study, number: str) -> None:
+    """Note that somebody has come by the link."""
+    study.one_time_links.filter(number=number, used_at=None).update(used_at=timezone.now())
+
+
+def _signer(study: Study) -> signing.Signer:
+    return signing.Signer(salt=f"confab.one-time-link.{study.pk}")
