@@ -176,6 +176,18 @@ def items_judged(study: Study) -> QuerySet[Item]:
     return study.items.filter(purpose=Item.Purpose.JUDGED)
 
 
+def steps_asked(study: Study) -> list[str]:
+    """Return the steps of its protocol that people come to: without those that this study has nothing for."""
+    values = study.values
+    empty = {
+        "questions": not values.questions,
+        "practice": not values.training.training_pairs,
+    }
+    return [
+        step.name for step in protocols.get(study.protocol).steps if not empty.get(step.name, False)
+    ]
+
+
 def items_given(study: Study) -> QuerySet[Item]:
     """Return those that its protocol can give: for some they need a scored reference."""
     found = items_judged(study)

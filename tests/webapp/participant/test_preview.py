@@ -81,7 +81,7 @@ def test_every_way_on_leads_to_a_preview(study: Study, staff: Client) -> None:
     assert 'data-theme="dark"' in content
     assert 'data-rate="/preview/s/form/?theme=dark' in content
     assert told(page)["next"].startswith("/preview/s/form/?theme=dark")
-    assert told(staff.get("/preview/s/consent/"))["next"].startswith("/preview/s/instructions/")
+    assert told(staff.get("/preview/s/consent/"))["next"].startswith("/preview/s/chat/")
 
 
 def test_questions_are_on_the_way_where_the_study_asks_some(study: Study, staff: Client) -> None:

@@ -16,6 +16,8 @@ from webapp.dashboard.build.fields import SettingsForm
 from webapp.ratings.selectors import study_dimensions
 from webapp.studies.models import Dimension, Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
+from webapp.studies.questions import Question
+from webapp.studies.rubrics import asked_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,11 @@ class Plan:
         """The scale questions that are asked after the task."""
         return list(self.study.rubric.dimensions.all())
 
+    @cached_property
+    def asked_after(self) -> list[Question]:
+        """Everything that is asked after the task."""
+        return list(asked_after(self.study.version))
+
 
 class BuildStep:
     """One step of the builder. Made by a class in a module of its own and listed in `registry.py`.
@@ -116,6 +123,10 @@ class BuildStep:
     def live(self, plan: Plan) -> dict[str, Any]:
         """Return what its live template shows."""
         return {}
+
+    def onward(self, form: SettingsForm) -> str:
+        """Return what to add to the step's address after a save without script: a query, a place on the page."""
+        return ""
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return what else its template shows."""

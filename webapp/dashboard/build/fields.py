@@ -205,6 +205,10 @@ class SettingsForm(forms.Form):
         """Return the values by their names, once the form is valid."""
         return {name: self.cleaned_data[name] for name in self.fields}
 
+    def told(self) -> dict[str, Any]:
+        """Return what the page's script is told besides, once the form is saved."""
+        return {}
+
 
 def value_words(value: Any) -> str:
     """Return a value as the page that compares two of them shows it."""

@@ -13,7 +13,8 @@ from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
 from webapp.studies.models import Outcome, Study
-from webapp.studies.protocols.base import places, protocols
+from webapp.studies.protocols.base import StudyProtocol, places, protocols
+from webapp.studies.selectors import steps_asked
 
 THEMES = {"light": gettext_lazy("Light"), "dark": gettext_lazy("Dark")}
 # Steps that stand for several pages below one heading, by what those are called.
@@ -21,6 +22,8 @@ _TITLES: dict[str, str | Promise] = {
     "consent": gettext_lazy("Agreeing"),
     "instructions": gettext_lazy("How it works"),
     "questions": gettext_lazy("Questions before"),
+    "practice": gettext_lazy("Practice"),
+    "judge": gettext_lazy("Items"),
 }
 # Where a participant reads what is edited; a field that stands nowhere alone leaves the phone as it is.
 FIELD_STEPS = {
@@ -80,8 +83,8 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         beside: name of the builder's step, which says what is shown where the address does not.
     """
     found = places(protocols.get(study.protocol).steps)
-    has = [name for place in found for name in place.steps if _is_asked(name, study)]
-    work = [name for place in found[1:-1] for name in place.steps]
+    has = steps_asked(study)
+    work = [name for name in work_steps(protocols.get(study.protocol)) if name in has]
     first = {"bots": work[:1], "questions": work[-1:], "pay": has[-1:]}.get(beside) or has
     now = asked.get("preview", "")
     now = now if now in has else first[0]
@@ -131,6 +134,6 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
     )
 
 
-def _is_asked(name: str, study: Study) -> bool:
-    """Tell whether people come to the step in this study."""
-    return name != "questions" or bool(study.values.questions)
+def work_steps(protocol: StudyProtocol) -> list[str]:
+    """Return the steps between the first and the last place: what people come for, and questions about it."""
+    return [name for place in places(protocol.steps)[1:-1] for name in place.steps]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest
@@ -10,6 +11,14 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
+from webapp.dashboard.build.fields import SettingsForm
+from webapp.dashboard.build.preview import work_steps
+from webapp.dashboard.build.question_actions import Scale, Undo
+from webapp.dashboard.build.question_form import NEW_KINDS, QuestionCard, QuestionsForm, card_new
+from webapp.dashboard.build.question_sets import QuestionSet, sets_for
+from webapp.studies.models import AGREED_BY_PEOPLE
+from webapp.studies.protocols.base import asks_questions
+from webapp.studies.values import ASKED
 
 
 class QuestionsStep(BuildStep):
@@ -19,11 +28,75 @@ class QuestionsStep(BuildStep):
     heading = _("What do you ask?")
 
     def state(self, plan: Plan) -> StepState:
-        n = len(plan.dimensions) + len(plan.study.values.questions)
-        if not plan.dimensions:
+        n = len(plan.asked_after) + len(plan.study.values.questions)
+        if not any(question.kind == "scale" for question in plan.asked_after):
             return StepState(__("none about the task"), "warn")
         return StepState(ngettext("%(n)d question", "%(n)d questions", n) % {"n": n}, "good")
 
+    def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> QuestionsForm:
+        """Return the form of the lists, in the order in which the page shows them."""
+        n_agreed = plan.study.participants.filter(AGREED_BY_PEOPLE).count()
+        lists = ["after"]
+        if plan.protocol and asks_questions(plan.protocol.name):
+            lists.append("questions")
+        return QuestionsForm(
+            data,
+            stored={"after": plan.asked_after, "questions": plan.study.values.questions},
+            initial=plan.study.values.flat()
+            | {name: getattr(plan.study.values, name) for name in ASKED},
+            fixed=n_agreed > 0,
+            has_answers=n_agreed > 0,
+            scale=plan.protocol.scale if plan.protocol else None,
+            lists=lists,
+        )
+
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
-        """Return the questions as they stand."""
-        return {"before": plan.study.values.questions, "after": plan.dimensions}
+        """Return the lists' headings, what can be added, and the question that was deleted just now."""
+        deleted = request.GET.get("deleted", "")
+        undo = Undo.unsign(deleted)
+        chosen = sets_for(plan.study.protocol)
+        scale = plan.protocol.scale if plan.protocol else None
+        work = work_steps(plan.protocol) if plan.protocol else []
+        return {
+            "new_kinds": NEW_KINDS,
+            "sets": [(one, _set_cards(one, scale)) for one in chosen],
+            "deleted": deleted if undo else "",
+            "deleted_list": undo.list_name if undo else "",
+            "deleted_title": undo.sent.get("title", "") if undo else "",
+            "shown_on": {"after": work[-1] if work else "", "questions": "questions"},
+            "moving_words": _moving_words(),
+        }
+
+    def onward(self, form: SettingsForm) -> str:
+        """Lead back with the question that was deleted, so that this can be undone without script too."""
+        assert isinstance(form, QuestionsForm)
+        return f"?deleted={form.undo.sign()}#deleted" if form.undo else ""
+
+
+def _set_cards(chosen: QuestionSet, scale: Scale | None) -> list[QuestionCard]:
+    return [card_new("after-NEWCARD", question, scale) for question in chosen.questions]
+
+
+def _moving_words() -> dict[str, Any]:
+    """Return what the page's script says of questions that move, come and go."""
+    return {
+        "moved": __("Question %(n)s is now %(place)s of %(of)s."),
+        "first": __("It is the first question already."),
+        "last": __("It is the last question already."),
+        "deleted": __("“%(title)s” is deleted."),
+        "undo": __("Undo"),
+        "undone": __("“%(title)s” is back."),
+        "added": __("A question is added at the end."),
+        "added_many": __("%(n)s questions are added at the end."),
+        "places": [
+            *(__("first"), __("second"), __("third"), __("fourth"), __("fifth"), __("sixth")),
+            *(__("seventh"), __("eighth"), __("ninth"), __("tenth")),
+        ],
+        "numbers": [
+            *(__("one"), __("two"), __("three"), __("four"), __("five"), __("six"), __("seven")),
+            *(__("eight"), __("nine"), __("ten")),
+        ],
+        "place": __("number %(n)s"),
+        "words_under": __("Words under %(point)s"),
+        "optional": __("%(what)s, optional"),
+    }

@@ -22,7 +22,7 @@ from webapp.participant.recruitment import Recruitment
 from webapp.participant.steps.base import Standing, steps
 from webapp.participant.steps.consent import entry_page
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import participant_token
+from webapp.studies.selectors import participant_token, steps_asked
 
 BEFORE_TASKS = ("consent", "instructions")
 """Steps on the study's first page, which asks for no participant."""
@@ -127,9 +127,12 @@ def made_preview(
 def _front(standing: Standing, step: str, look: Look) -> str:
     """Return the elements in front of all others."""
     study = standing.study
-    names = [one.name for one in protocols.get(study.protocol).steps]
-    following = [name for name in names[names.index(step) + 1 :] if _is_asked(name, standing)]
-    talk = chat_sample()
+    # The study's first page holds all the steps before a task.
+    asked = steps_asked(study)
+    left = asked[asked.index(step) + 1 :] if step in asked else []
+    following = [name for name in left if name not in BEFORE_TASKS]
+    # One exchange is left to write, unless the study has one alone.
+    talk = chat_sample()[: 2 * max(1, study.values.chat.max_exchanges - 1)]
     told = {
         "step": step,
         "focus": look.focus,
@@ -148,14 +151,6 @@ def _front(standing: Standing, step: str, look: Look) -> str:
         static("participant/preview.css"),
         static("participant/preview.js"),
     )
-
-
-def _is_asked(name: str, standing: Standing) -> bool:
-    """Tell whether the study has the step at all."""
-    values = standing.version.values
-    if name == "practice":
-        return bool(values.training.training_pairs)
-    return name != "questions" or bool(values.questions)
 
 
 def _request(request: HttpRequest, look: Look) -> HttpRequest:

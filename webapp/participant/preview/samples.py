@@ -12,8 +12,9 @@ from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.studies.drawing import StudyDraw
 from webapp.studies.items import item_add
-from webapp.studies.models import Item, Study
+from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import items_given
 
 _MOST = 40  # of items and conversations: more are not looked at in a preview
 
@@ -55,10 +56,12 @@ def bot_sample() -> BotVersion:
 
 def items_ensure(study: Study, n: int) -> None:
     """Make so many items, if the study has none."""
-    if study.items.exists():
+    if items_given(study).exists():
         return
+    protocol = protocols.get(study.protocol)
+    rubric = protocol.form(study.version)
     talk = chat_sample()
-    n_replies = protocols.get(study.protocol).n_replies or 1
+    n_replies = protocol.n_replies or 1
     replies = [{"model": str(i), "text": talk[3 + 2 * (i % 2)]} for i in range(n_replies)]
     for number in range(min(n, _MOST)):
         item_add(
@@ -67,6 +70,7 @@ def items_ensure(study: Study, n: int) -> None:
             context=talk[:3],
             responses=replies,
             reference=talk[5],
+            reference_score=rubric.high - 1,
         )
 
 
@@ -99,7 +103,7 @@ class PreviewDraw(StudyDraw):
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
         items_ensure(self.study, n)
-        found = Item.objects.filter(study=self.study).order_by("pk")
+        found = items_given(self.study).order_by("pk")
         return [str(pk) for pk in found.values_list("pk", flat=True)[: min(n, _MOST)]]
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:

@@ -95,7 +95,10 @@ function follow(form) {
       say(box.dataset.conflicting, "bad");
       return;
     }
-    if (!found.saved) return say(box.dataset.refused, "bad");
+    if (!found.saved) {
+      document.dispatchEvent(new CustomEvent("build:refused"));
+      return say(box.dataset.refused, "bad");
+    }
     form.elements._seen.value = found.seen;
     const time = box.querySelector("time");
     time.dateTime = found.at;

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -78,7 +79,7 @@ def _save(request: HttpRequest, plan: Plan, step: BuildStep) -> HttpResponse:
         else:
             plan = Plan(saved)
             if not _by_script(request):
-                return _onward(request, saved, step)
+                return _onward(request, saved, step, step.onward(form))
     if _by_script(request):
         return JsonResponse(_outcome(request, plan, step, form, conflict))
     return _page(request, plan, step, form=form, conflict=conflict)
@@ -98,10 +99,11 @@ def _told(form: SettingsForm, error: ValidationError) -> None:
                 form.add_error(None, f"{title_of_value(field)}: {sentence}")
 
 
-def _onward(request: HttpRequest, study: Study, step: BuildStep) -> HttpResponse:
+def _onward(request: HttpRequest, study: Study, step: BuildStep, place: str = "") -> HttpResponse:
     after = step_after(step)
-    to = after if "_next" in request.POST and after else step
-    return redirect("dashboard:study_build_step", study.key, to.name)
+    if "_next" in request.POST and after:
+        return redirect("dashboard:study_build_step", study.key, after.name)
+    return redirect(reverse("dashboard:study_build_step", args=[study.key, step.name]) + place)
 
 
 def _conflict(request: HttpRequest, stored: Study, mine: dict[str, Any]) -> dict[str, Any]:
@@ -139,6 +141,7 @@ def _outcome(
         "version": version.number,
         "at": (version.saved_at or version.created_at).isoformat(),
         "seen": state_of(plan.study, form.fields),
+        **form.told(),
         "steps": {
             one.name: {"words": state.words, "tone": state.tone}
             for one in STEPS

@@ -1,0 +1,294 @@
+"""The builder's questions: cards that are worded, added, moved, taken away and closed, with script and without."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.builders import make_participant, make_staff, make_study
+from tests.webapp.dashboard.test_build import JSON, address
+from webapp.core.rights import Right
+from webapp.dashboard.build.question_form import key_made
+from webapp.dashboard.build.question_sets import QUESTION_SETS, sets_for
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import Question
+from webapp.studies.rubrics import asked_after
+from webapp.studies.versions import study_edit
+
+pytestmark = pytest.mark.django_db
+
+FIVE = ["quality", "fluency", "diversity", "contingency", "empathy"]
+AGE = {"key": "age", "title": "How old are you?", "kind": "choice", "options": ["Young", "Old"]}
+MOOD = {
+    "key": "mood",
+    "title": "How do you feel?",
+    "kind": "scale",
+    "low": 0,
+    "high": 3,
+    "labels": {0: "bad", 1: "so so", 3: "good"},
+    "reversed": True,
+    "help": "Now, not in general.",
+}
+
+
+def draft(**fields: Any) -> Study:
+    return make_study("d", state=Study.State.DRAFT, **fields)
+
+
+def sent(staff: Client, study: Study) -> dict[str, Any]:
+    """Return what a browser would send of the step as it stands."""
+    context = staff.get(address(study, "questions")).context
+    form = context["form"]
+    data: dict[str, Any] = {"_seen": context["seen"], **dict.fromkeys(form.lists, ())}
+    for name in form.fields:
+        if name not in form.lists and form[name].value() not in (None, False):
+            data[name] = "on" if form[name].value() is True else form[name].value()
+    for cards in form.cards.values():
+        for card in cards:
+            data[card.list_name] = [*data[card.list_name], card.token]
+            for field in card:
+                value = field.value()
+                if value not in (None, False):
+                    data[field.html_name] = "on" if value is True else value
+    return data
+
+
+def after(study: Study) -> list[Question]:
+    return list(asked_after(Study.objects.get(pk=study.pk).version))
+
+
+def keys(questions: Sequence[Question]) -> list[str]:
+    return [question.key for question in questions]
+
+
+def press(staff: Client, study: Study, button: str, **more: Any) -> Any:
+    data = {**sent(staff, study), "_do": button, **more}
+    return staff.post(address(study, "questions"), data)
+
+
+def test_a_step_that_is_saved_as_it_stands_changes_nothing(staff: Client) -> None:
+    for fields in ({}, {"questions": [AGE, MOOD], "after": [MOOD, AGE], "after_order": "shuffled"}):
+        study = draft(**fields)
+        before = (study.version.values, study.rubric_id)
+        answer = staff.post(address(study, "questions"), sent(staff, study), **JSON).json()
+        assert answer["saved"], answer
+        study.refresh_from_db()
+        assert (study.version.values, study.rubric_id) == before
+        study.delete()
+
+
+def test_all_of_a_question_can_be_worded(staff: Client) -> None:
+    study = draft(after=[MOOD])
+    data = sent(staff, study)
+    data |= {
+        "after-1-title": "How was it?",
+        "after-1-help": "Honestly.",
+        "after-1-span": "1:5",
+        "after-1-low_words": "awful",
+        "after-1-high_words": "great",
+        "after-1-between": "all",
+        "after-1-word_3": "so so",
+        "after-1-name": "Feeling",
+        "after-1-key": "feeling",
+        "after_order": "shuffled",
+    }
+    data.pop("after-1-reversed")
+    data.pop("after-1-required")
+    assert staff.post(address(study, "questions"), data, **JSON).json()["saved"]
+    [question] = after(study)
+    assert question == Question(
+        key="feeling",
+        title="How was it?",
+        name="Feeling",
+        kind="scale",
+        help="Honestly.",
+        required=False,
+        low=1,
+        high=5,
+        labels={1: "awful", 3: "so so", 5: "great"},
+    )
+    assert Study.objects.get().values.asking.after_order == "shuffled"
+
+
+@pytest.mark.parametrize("name", ["after", "questions"])
+@pytest.mark.parametrize("kind", ["scale", "choice", "choices", "text"])
+def test_a_question_of_each_kind_is_added_before_and_after(
+    staff: Client, name: str, kind: str
+) -> None:
+    study = draft()
+    answer = press(staff, study, f"add:{name}:{kind}")
+    assert answer.status_code == 302
+    stored = Study.objects.get()
+    found = stored.values.questions if name == "questions" else asked_after(stored.version)
+    assert (found[-1].kind, found[-1].key) == (kind, "new_question")
+    # A key is made of the words, until somebody writes one.
+    data = sent(staff, study)
+    token = data[name][-1]
+    data[f"{name}-{token}-title"] = "How many languages do you speak?"
+    told = staff.post(address(study, "questions"), data, **JSON).json()
+    assert told["keys"][f"{name}-{token}"] == "languages_speak"
+
+
+@pytest.mark.parametrize("chosen", QUESTION_SETS, ids=lambda one: one.name)
+def test_a_set_is_added_with_keys_that_differ(staff: Client, chosen: Any) -> None:
+    study = draft()
+    press(staff, study, f"set:after:{chosen.name}")
+    found = keys(after(study))
+    assert found[:5] == FIVE
+    assert len(found) == 5 + len(chosen.questions) == len(set(found))
+
+
+def test_each_protocol_is_offered_sets_that_fit_it() -> None:
+    assert "preference" not in [one.name for one in sets_for("chat")]
+    assert "preference" in [one.name for one in sets_for("arena")]
+
+
+def test_buttons_move_duplicate_and_delete_without_script(staff: Client) -> None:
+    study = draft()
+    press(staff, study, "up:after:3")
+    assert keys(after(study)) == ["quality", "diversity", "fluency", "contingency", "empathy"]
+    press(staff, study, "down:after:5")  # the last stays
+    press(staff, study, "down:after:1")
+    assert keys(after(study))[:2] == ["diversity", "quality"]
+    press(staff, study, "duplicate:after:1")
+    assert keys(after(study))[:3] == ["diversity", "diversity_2", "quality"]
+
+
+def test_a_question_deleted_without_script_can_be_brought_back(staff: Client) -> None:
+    study = draft(after=[MOOD, AGE])
+    answer = press(staff, study, "delete:after:1")
+    assert keys(after(study)) == ["age"]
+    page = staff.get(answer["Location"].partition("#")[0]).content.decode()
+    assert "“How do you feel?” is deleted." in page
+    token = html.unescape(re.search(r'name="_deleted" value="([^"]+)"', page)[1])
+    press(staff, study, "undo:after:", _deleted=token)
+    assert [question.to_plain() for question in after(study)] == [
+        Question.model_validate(one).to_plain() for one in (MOOD, AGE)
+    ]
+    press(staff, study, "undo:after:", _deleted=token[:-2])  # no text of ours
+    assert keys(after(study)) == ["mood", "age"]
+
+
+def test_every_mistake_is_said_at_once_at_its_field(staff: Client) -> None:
+    study = draft(after=[MOOD, AGE], questions=[AGE])
+    data = sent(staff, study)
+    data |= {
+        "after-1-title": " ",
+        "after-2-options": "only one\n",
+        "after-2-key": "Not a key",
+        "questions-1-options": "a\na",
+        "questions-1-help": "x" * 501,
+    }
+    told = staff.post(address(study, "questions"), data, **JSON).json()
+    assert not told["saved"]
+    wrong = told["errors"]
+    assert wrong["after-1-title"] == ["Write the question."]
+    assert wrong["after-2-options"] == ["Give at least two answers, one a line."]
+    assert "questions-1-help" in wrong
+    assert keys(after(study)) == ["mood", "age"]
+    data |= {"after-2-options": "a\nb", "questions-1-help": ""}
+    wrong = staff.post(address(study, "questions"), data, **JSON).json()["errors"]
+    assert "lower-case" in wrong["after-2-key"][0]
+    assert "twice" in wrong["questions-1-options"][0]
+
+
+def test_two_questions_with_one_key_are_told(staff: Client) -> None:
+    study = draft(after=[MOOD, AGE])
+    data = {**sent(staff, study), "after-2-key": "mood"}
+    told = staff.post(address(study, "questions"), data, **JSON).json()
+    assert not told["saved"]
+    assert "mood" in told["errors"]["after"][0]
+
+
+def test_what_people_agreed_to_is_closed_with_the_reason(staff: Client) -> None:
+    study = make_study("d", after=[MOOD, AGE], questions=[AGE])
+    make_participant(study)
+    study.refresh_from_db()
+    page = staff.get(address(study, "questions")).content.decode()
+    assert "People have agreed to take part." in page
+    cards = re.findall(r'<li class="q-card".*?</li>', page, re.S)
+    assert 'aria-describedby="fixed-reason"' in cards[0]
+    assert 'value="delete:after:1"' not in page
+    assert 'value="delete:after:2"' in page  # a choice is no scale
+    assert 'value="add:after:scale"' not in page.split("<template")[0].split("Before the task")[0]
+    # What is sent all the same is refused; other words make a new version.
+    data = sent(staff, study)
+    refused = staff.post(address(study, "questions"), {**data, "after-1-span": "1:9"}, **JSON)
+    assert not refused.json()["saved"]
+    before = study.version.number
+    data |= {"after-1-title": "How do you feel now?", "after-2-title": "What is your age?"}
+    assert staff.post(address(study, "questions"), data, **JSON).json()["saved"]
+    study.refresh_from_db()
+    assert study.version.number == before + 1
+    assert keys(after(study)) == ["mood", "age"]  # keys stay
+
+
+def test_only_what_the_protocol_asks_can_be_edited(staff: Client) -> None:
+    for protocol in protocols:
+        study = make_study("d", protocol=protocol.name, state="draft", bots=[])
+        page = staff.get(address(study, "questions")).content.decode()
+        has_before = any(step.name == "questions" for step in protocol.steps)
+        assert ('data-questions="questions"' in page) == has_before
+        study.delete()
+
+
+def test_reading_staff_see_the_questions_closed() -> None:
+    study = draft(after=[MOOD])
+    reader = Client()
+    reader.force_login(make_staff(Right.READ, username="reader"))
+    assert (
+        '<fieldset class="build-fields" disabled>'
+        in reader.get(address(study, "questions")).content.decode()
+    )
+    assert reader.post(address(study, "questions"), {}).status_code == 403
+
+
+def test_words_that_could_be_markup_are_text(staff: Client) -> None:
+    study = draft(after=[{**MOOD, "title": "<b>x</b> & “y”"}])
+    page = staff.get(address(study, "questions")).content.decode()
+    assert "<b>x</b>" not in page
+    assert "&lt;b&gt;x&lt;/b&gt;" in page
+
+
+def test_somebody_elses_save_is_not_overwritten(staff: Client) -> None:
+    study = draft(after=[MOOD])
+    data = {**sent(staff, study), "after-1-title": "Mine"}
+    study_edit(study=study, author="r.lee", after=[{**MOOD, "title": "Theirs"}])
+    told = staff.post(address(study, "questions"), data, **JSON).json()
+    assert not told["saved"]
+    assert "r.lee" in told["conflict"]
+    assert after(study)[0].title == "Theirs"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("How fluent were the replies?", "fluent_replies"),
+        ("Größe", "groe"),
+        ("What?", "question"),
+        ("年齢", "question"),
+        ("7 days", "days"),
+    ],
+)
+def test_keys_are_made_of_words(text: str, key: str) -> None:
+    assert key_made(text, ()) == key
+    assert key_made(text, [key]) == f"{key}_2"
+
+
+def test_a_protocol_that_compares_asks_on_its_own_scale(staff: Client) -> None:
+    study = make_study("d", protocol="pairwise", state="draft", bots=[])
+    before = len(after(study))
+    page = staff.get(address(study, "questions")).content.decode()
+    assert "A, same or B" in page
+    assert '<label for="id_after-1-title">' in page
+    assert '<label for="id_after-1-low_words">' not in page
+    for button in ("add:after:scale", "set:after:preference"):
+        press(staff, study, button)
+    added = after(study)[before:]
+    assert [(one.low, one.high) for one in added] == [(-1, 1), (-1, 1)]

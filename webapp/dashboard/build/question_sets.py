@@ -1,0 +1,113 @@
+"""Ready-made questions of the papers, to add and change: what they ask and on which scales; the wording is ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from webapp.studies.questions import Question
+from webapp.studies.rubrics import CHAT_QUESTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """Questions that were asked together; `source` says by whom, `compares` that they are about two things."""
+
+    name: str
+    title: str | Promise
+    source: str
+    questions: tuple[Question, ...]
+    compares: bool = False
+
+
+def _scales(high: int, ends: tuple[str, str], *asked: tuple[str, str, str]) -> tuple[Question, ...]:
+    labels = {1: ends[0], high: ends[1]}
+    return tuple(
+        Question(key=key, name=name, title=title, kind="scale", low=1, high=high, labels=labels)
+        for key, name, title in asked
+    )
+
+
+QUESTION_SETS = (
+    QuestionSet(
+        "interactive",
+        _("A chat: quality, fluency, diversity, contingency, empathy"),
+        "Ghandeharioun et al. 2019",
+        CHAT_QUESTIONS,
+    ),
+    QuestionSet(
+        "aspects",
+        _("A reply: fluency, coherence, engagement, overall"),
+        "PONE, Lan et al. 2020",
+        _scales(
+            6,
+            ("very bad", "very good"),
+            ("fluency", "Fluency", "How well is the reply written, in grammar and flow?"),
+            ("coherence", "Coherence", "How well does the reply fit what was said before?"),
+            ("engagement", "Engagement", "How attractive and interesting is the reply?"),
+            ("overall", "Overall", "How good is the reply, all in all?"),
+        ),
+    ),
+    QuestionSet(
+        "coherence",
+        _("A reply: coherence"),
+        "GRADE, Huang et al. 2020",
+        _scales(
+            5,
+            ("not coherent at all", "very coherent"),
+            ("coherence", "Coherence", "How coherent is the reply with what was said before?"),
+        ),
+    ),
+    QuestionSet(
+        "submetrics",
+        _("A reply: RADE's general and task-specific sub-metrics"),
+        "RADE, Shi et al. 2023",
+        _scales(
+            5,
+            ("very poor", "very good"),
+            ("relevance", "Relevance", "How relevant is the reply to what was said before?"),
+            (
+                "engagingness",
+                "Engagingness",
+                "How much does the reply invite one to go on talking?",
+            ),
+            ("fluency", "Fluency", "How fluent is the reply, in grammar and wording?"),
+            (
+                *("understandability", "Understandability"),
+                "How well can the reply be understood from what was said before?",
+            ),
+            (
+                *("emotional_awareness", "Emotional awareness"),
+                "How well does the reply notice and meet the feelings of the other person?",
+            ),
+            (
+                *("personality_awareness", "Personality awareness"),
+                "How well does the reply fit the personality it is meant to have?",
+            ),
+        ),
+    ),
+    QuestionSet(
+        "preference",
+        _("Two conversations: whom one would rather talk to"),
+        "ACUTE-Eval, Li et al. 2019",
+        _scales(
+            7,
+            ("not at all", "very much"),
+            ("preference", "Preference", "Who would you rather talk to for a long time?"),
+        ),
+        compares=True,
+    ),
+)
+_COMPARING = ("pairwise", "dialogues", "arena")
+
+
+def question_set(name: str) -> QuestionSet | None:
+    """Return the set of this name, if there is one."""
+    return next((one for one in QUESTION_SETS if one.name == name), None)
+
+
+def sets_for(protocol: str) -> list[QuestionSet]:
+    """Return the sets to offer in a study of this protocol: those that compare only where two things are compared."""
+    return [one for one in QUESTION_SETS if protocol in _COMPARING or not one.compares]
