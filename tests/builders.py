@@ -15,7 +15,11 @@ from webapp.core.rights import Right
 from webapp.ratings.services import RatingOutcome, rating_submit
 from webapp.studies.items import item_add
 from webapp.studies.models import Item, Participant, Study, StudyVersion
-from webapp.studies.services import consent_record, participant_enter, study_create
+from webapp.studies.services import (
+    consent_record,
+    participant_enter,
+    study_create,
+)
 from webapp.studies.versions import study_edit
 
 BY_PROLIFIC = {
@@ -157,3 +161,14 @@ def make_rating(conversation: Conversation, **answers: float) -> RatingOutcome:
         participant=conversation.participant,
         answers={key: answers.get(key, 4) for key in keys},
     )
+
+
+def make_arena(key: str = "a", **fields: Any) -> Study:
+    """Make a collecting study whose people compare two pairs of its three bots, one exchange each."""
+    defaults: dict[str, Any] = {
+        "protocol": "arena",
+        "bots": ["eliza", "parrot", "generic"],
+        "n_comparisons": 2,
+        "min_exchanges": 1,
+    }
+    return make_study(key, **{**defaults, **fields})

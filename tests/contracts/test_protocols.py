@@ -33,6 +33,9 @@ class FirstOnes:
     def bots(self, n: int = 1) -> Sequence[str]:
         return ["eliza", "parrot", "generic"][:n]
 
+    def pairs(self, n: int = 1) -> Sequence[tuple[str, str]]:
+        return [(f"bot-{number}", "parrot") for number in range(n)]
+
     def conversations(self, n: int = 1) -> Sequence[str]:
         return [str(UUID(int=number)) for number in range(n)]
 

@@ -14,6 +14,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import bots_unavailable_at_hosts
 from webapp.core.errors import Refused
 from webapp.studies.models import Participant, Slot, Study, StudyVersion, Task
+from webapp.studies.pairs import slots_grouped, slots_kept
 from webapp.studies.services import (
     consent_record,
     conversation_seed,
@@ -85,9 +86,16 @@ def conversation_start(
 
 
 def task_chats(*, task: Task) -> list[Conversation]:
-    """Return the conversations that are made in the task, in their order; those missing are opened."""
-    slots = [slot for slot in task.slots.order_by("order") if slot.bot_id]
+    """Return the conversations that are made in the task now, in their order; those missing are opened.
+
+    Of pairs of chats, one pair is open at a time: the first whose chats are not both over.
+    """
+    slots = [slot for slot in slots_kept(task.slots.order_by("order")) if slot.bot_id]
     existing = {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots)}
+    pairs = [group for group in slots_grouped(slots) if len(group) == 2]
+    if pairs:
+        done = {pk for pk, chat in existing.items() if chat.state != Conversation.State.OPEN}
+        slots = list(next((pair for pair in pairs if not done.issuperset(s.pk for s in pair)), ()))
     return [existing.get(slot.pk) or _chat_open(task.participant, slot) for slot in slots]
 
 

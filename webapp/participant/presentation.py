@@ -229,6 +229,19 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
     }
 
 
+def arena_notes() -> dict[str, tuple[str, str]]:
+    """Return the notes that an address may ask the arena to show: (bold first words, the rest)."""
+    failed = _("One chatbot did not answer.")
+    return {
+        "bad_answers": (_("Not saved yet."), _("Choose one of the four answers.")),
+        "too_early": (_("Not yet."), _("Write a little more before you choose.")),
+        "waiting_for_reply": (_("Not yet."), _("You can choose when both have answered.")),
+        "not_failed": (_("Both chatbots are still running."), _("Go on writing.")),
+        "no_bot": (failed, _("No other pair is free now. Try again, or finish early.")),
+        "all_rated": (failed, _("You have met all other pairs. Try again, or finish early.")),
+    }
+
+
 def own_thanks(version: StudyVersion) -> str:
     """Return the study's own words of thanks; the page thanks already, so not the default ones."""
     thanks = version.values.texts.thanks_text

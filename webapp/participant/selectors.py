@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.participant.ownership import session_participant_id
 from webapp.participant.recruitment import Recruitment
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models import Participant, Slot, Study, Task
 from webapp.studies.outcomes import Ending, ending_of, endings_of, tasks_with_endings
 from webapp.studies.selectors import rehearsal_token_valid, study_refusal
 
@@ -126,3 +127,12 @@ def task_chat_now(task: Task) -> Conversation | None:
     chats = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
     is_open = (chat for chat in chats if chat.state == Conversation.State.OPEN)
     return next(is_open, chats[-1] if chats else None)
+
+
+def chats_by_slot(slots: Collection[Slot]) -> dict[int, Conversation]:
+    """Return the chats that are made in these slots, by the slots' keys."""
+    return {
+        chat.slot_id: chat
+        for chat in Conversation.objects.filter(slot__in=slots)
+        if chat.slot_id is not None
+    }

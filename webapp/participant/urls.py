@@ -6,7 +6,7 @@ from django.urls import path
 
 from webapp.participant import views
 from webapp.participant.preview.views import preview
-from webapp.participant.steps import chat, consent, done, form, judge, practice, questions
+from webapp.participant.steps import arena, chat, consent, done, form, judge, practice, questions
 
 app_name = "participant"
 urlpatterns = [
@@ -23,6 +23,7 @@ urlpatterns = [
     path("preview/<slug:study_key>/<slug:step>/", preview, name="preview"),
     path("task/<uuid:task_id>/questions/", questions.questions, name="questions"),
     path("task/<uuid:task_id>/practice/", practice.practice, name="practice"),
+    path("task/<uuid:task_id>/arena/", arena.arena, name="arena"),
     path("task/<uuid:task_id>/judge/", judge.judge, name="judge"),
     path("task/<uuid:task_id>/done/", done.task_done, name="task-done"),
 ]

@@ -14,6 +14,8 @@ from webapp.conversations.services import (
     conversation_finish_failed,
     conversation_swap,
     conversation_withdraw,
+    pair_finish_failed,
+    pair_swap,
 )
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page, has_cookies, study_page
@@ -24,6 +26,7 @@ from webapp.participant.services import CHANGED, NOT_AGREED, PREVIEW, consent_de
 from webapp.participant.steps.base import standing_in, standing_of, to_next_step
 from webapp.participant.steps.consent import entry_page
 from webapp.studies.models import Study, Task
+from webapp.studies.pairs import pair_with
 from webapp.studies.selectors import participant_token
 
 logger = logging.getLogger(__name__)
@@ -116,8 +119,13 @@ def _not_begun(arrival: Arrival, refused: Refused) -> HttpResponse:
 @require_POST
 @conversation_page
 def swap(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
-    """Go on with another chatbot after a failure."""
+    """Go on with another chatbot after a failure, or with two others where two are compared."""
+    pair = pair_with(conversation.slot) if conversation.slot else None
     try:
+        if pair is not None:
+            pair_swap(slots=pair)
+            conversation.refresh_from_db()
+            return to_next_step(standing_in(conversation), visit)
         return redirect(visit.link("chat", conversation_swap(conversation=conversation).pk))
     except Refused as refused:
         return _after_refusal(conversation, visit, refused)
@@ -127,8 +135,12 @@ def swap(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
 @conversation_page
 def finish(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """End with credit and without a rating after a failure."""
+    pair = pair_with(conversation.slot) if conversation.slot else None
     try:
-        conversation_finish_failed(conversation=conversation)
+        if pair is not None:
+            pair_finish_failed(slots=pair)
+        else:
+            conversation_finish_failed(conversation=conversation)
     except Refused as refused:
         return _after_refusal(conversation, visit, refused)
     return redirect(visit.link("done", conversation.pk))
@@ -153,4 +165,6 @@ def _after_refusal(conversation: Conversation, visit: Visit, refused: Refused) -
     key = conversation.study.key if conversation.study is not None else ""
     whose = conversation.participant_id
     logger.info("study %s refused participant %s: %s", key, whose, refused.code)
+    if conversation.task is not None and conversation.task.kind == "arena":
+        return redirect(visit.link("arena", conversation.task.public_id, note=refused.code))
     return redirect(visit.link("chat", conversation.pk, note=refused.code))

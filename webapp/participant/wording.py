@@ -72,3 +72,26 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
             "in the browser you started with."
         ),
     }
+
+
+def arena_words(version: StudyVersion) -> dict[str, Any]:
+    """Return the words that `arena.js` shows."""
+    return {
+        **chat_words(version),
+        "speakers": {side: _("Chatbot %(side)s") % {"side": side} for side in ("A", "B")},
+        "typing": _("Both chatbots are typing"),
+        "said_by": _("Chatbot %(side)s: %(text)s"),
+        "choose_later": _("You can choose when both have answered."),
+        "choose_after": plural_forms(
+            "You can choose after %(n)s more message.", "You can choose after %(n)s more messages."
+        ),
+        "choose_now": _("Choose, or write on."),
+        "choose_last": _("This talk is complete. Choose one of the four."),
+        "chosen": _("You can change it, or"),
+        "waiting_for_reply": _("A chatbot is still answering. Your text stays in the box."),
+        "hint_wait": _("You can keep writing. Send opens when both replies are complete."),
+        "bot_failed": " ".join(
+            [_("One chatbot did not answer."), _("This is our fault. Choose how to go on.")]
+        ),
+        "closed": _("This talk is finished. You can choose now."),
+    }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from webapp.ratings.models import Rating
 from webapp.ratings.targets import Target
 from webapp.studies.models import Slot, Task
+from webapp.studies.pairs import slots_grouped, slots_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class Judgement:
 def judgements_of(task: Task) -> list[Judgement]:
     """Return what the task asks to judge, in order, in two queries.
 
-    Two slots in a row with different sides are a pair; whatever else is stored stands alone. A chat by
-    itself is rated by the step `form`, not here.
+    Two slots in a row with different sides are a pair, unless a chatbot failed in one of them; whatever else is
+    stored stands alone. A chat by itself is rated by the step `form`, not here.
     """
     found = [Judgement(slots) for slots in _grouped(task)]
     ratings = list(Rating.objects.filter(task=task)) if found else []
@@ -43,15 +44,9 @@ def judgements_of(task: Task) -> list[Judgement]:
 
 
 def _grouped(task: Task) -> list[tuple[Slot, ...]]:
-    slots = list(task.slots.select_related("item", "conversation").order_by("order"))
-    groups: list[tuple[Slot, ...]] = []
-    while slots:
-        first = slots.pop(0)
-        if slots and first.side and slots[0].side and slots[0].side != first.side:
-            groups.append((first, slots.pop(0)))
-        elif not first.bot_id:
-            groups.append((first,))
-    return groups
+    slots = task.slots.select_related("item", "conversation", "chat").order_by("order")
+    groups = slots_grouped(slots_kept(slots))
+    return [group for group in groups if len(group) == 2 or not group[0].bot_id]
 
 
 def _rating_of(judgement: Judgement, ratings: list[Rating]) -> Rating | None:

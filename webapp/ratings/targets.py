@@ -9,6 +9,7 @@ from django.db.models import Q
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
 from webapp.studies.models import Item, Slot, Task
+from webapp.studies.pairs import slots_kept
 from webapp.studies.protocols.base import Progress
 
 Pair = tuple[Slot, Slot]
@@ -45,8 +46,11 @@ def slots_rated(task: Task, target: Target) -> set[int]:
 
 
 def task_progress(task: Task) -> Progress:
-    """Return how many slots the task has, and how many of them have been rated, in two queries."""
-    slots = task.slots.values_list("pk", "item_id", "conversation_id", "chat__pk")
+    """Return how many slots the task has, and how many of them have been rated, in two queries.
+
+    A pair in which a chatbot failed is nothing to rate: another pair stands in its place.
+    """
+    slots = slots_kept(task.slots.all()).values_list("pk", "item_id", "conversation_id", "chat__pk")
     given = Rating.objects.filter(task=task).values_list(
         "first_id", "second_id", "item_id", "conversation_id", "turn__conversation_id"
     )

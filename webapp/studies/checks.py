@@ -262,8 +262,20 @@ def _replies_wrong(items: QuerySet[Item], wanted: int | None) -> Errors:
 
 
 def scales_wrong(study: Study, values: StudyValues, rubric: Rubric | None) -> Errors:
-    """Check that every scale is the one that the protocol's sheet asks on, where it has one."""
-    scale = protocols.get(study.protocol).scale if study.protocol in protocols else None
+    """Check that there are as many questions as the protocol's page has room for, on the scale that its sheet has."""
+    if study.protocol not in protocols:
+        return {}
+    protocol = protocols.get(study.protocol)
+    n_asked = len(values.after) or len(scales_of(values, rubric))
+    if protocol.n_asked is not None and n_asked != protocol.n_asked:
+        sentence = ngettext(
+            "The protocol “%(name)s” has room for %(n)d question after its task, and there are %(found)d.",
+            "The protocol “%(name)s” has room for %(n)d questions after its task, and there are %(found)d.",
+            protocol.n_asked,
+        )
+        told = {"name": study.protocol, "n": protocol.n_asked, "found": n_asked}
+        return {"after": sentence % told}
+    scale = protocol.scale
     if scale is None:
         return {}
     wrong = [key for key, found in scales_of(values, rubric).items() if found != scale]

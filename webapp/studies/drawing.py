@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, Literal
 
 from django.db.models import Count, F, QuerySet, Window
@@ -15,6 +16,7 @@ from chatbots import derive_seed
 from webapp.core.errors import Refused
 from webapp.studies.items import checks_ensure
 from webapp.studies.models import Item, Participant, Slot, Study, Task
+from webapp.studies.pairs import pairs_compared
 from webapp.studies.places import (
     bot_loads,
     bots_beyond_cap,
@@ -63,9 +65,50 @@ class StudyDraw:
             refusal = bots_refusal(study, met=met, loads=loads, synthetic=synthetic)
             raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
         candidates.sort(key=loads.__getitem__)
-        needs = [float(self.needs.get(bot_id, 0)) for bot_id in candidates] if self.needs else None
-        at = self._places([loads[bot_id] for bot_id in candidates], n, needs)
+        at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
         return [candidates[i] for i in at]
+
+    def _needs_of(self, bots: Sequence[str]) -> list[float] | None:
+        """Return how much each of these bots is needed; None where the rule has not said."""
+        return [float(self.needs.get(bot_id, 0)) for bot_id in bots] if self.needs else None
+
+    def pairs(self, n: int = 1) -> list[tuple[str, str]]:
+        """Return `n` different pairs of bots, or as many as are left; the rule draws the first bot and then its partner.
+
+        Raises:
+            Refused: `no_bot` if fewer than two can answer, `all_rated` if this person has compared all of them.
+        """
+        study, participant = self.study, self.participant
+        loads = bot_loads(study, [*study.bots, *self.available], synthetic=participant.is_synthetic)
+        without = {*self.exclude, *bots_beyond_cap(study)}
+        if not participant.is_synthetic:
+            without |= bots_full(study, loads)
+        bots = [bot_id for bot_id in self.available if bot_id not in without]
+        if len(bots) < 2:
+            raise Refused("no_bot", _("No chatbot is available at the moment."))
+        compared = pairs_compared(participant)
+        left = {frozenset(pair) for pair in combinations(bots, 2)} - compared
+        if not left:
+            raise Refused("all_rated", _("You have already compared all chatbots."))
+        drawn: list[tuple[str, str]] = []
+        while left and len(drawn) < n:
+            first = self._one_of({bot_id for pair in left for bot_id in pair}, loads)
+            second = self._one_of(
+                {b for pair in left if first in pair for b in pair - {first}}, loads
+            )
+            left.discard(frozenset((first, second)))
+            number = str(len(compared) + len(drawn))
+            seed = derive_seed(study.seed, "sides", str(participant.pk), number)
+            pair = (first, second)
+            drawn.append(pair if random.Random(seed).random() < 0.5 else pair[::-1])
+            loads = {bot_id: n_had + (bot_id in pair) for bot_id, n_had in loads.items()}
+        return drawn
+
+    def _one_of(self, bots: Collection[str], loads: Mapping[str, int]) -> str:
+        """Return the bot among these that the rule gives."""
+        ordered = sorted(sorted(bots), key=loads.__getitem__)
+        [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered))
+        return ordered[place]
 
     def conversations(self, n: int = 1) -> list[str]:
         """Return ids of `n` different completed conversations of others, by the study's rule.

@@ -10,10 +10,12 @@ from itertools import count
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from chatbots import derive_seed
 from webapp.bots.selectors import bot_available_ids
+from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.counting import task_counted
 from webapp.studies.drawing import StudyDraw
@@ -32,6 +34,7 @@ from webapp.studies.models import (
     Task,
 )
 from webapp.studies.one_time_links import PLATFORM, link_use
+from webapp.studies.pairs import slots_grouped
 from webapp.studies.places import study_group
 from webapp.studies.protocols.base import TaskPlan, protocol_asks, protocols
 from webapp.studies.rules.base import rules
@@ -298,6 +301,37 @@ def slots_add(*, task: Task, plan: TaskPlan) -> None:
         )
         for order, slot in enumerate(plan.slots)
     )
+
+
+def pairs_replace(*, task: Task, without: Collection[str]) -> None:
+    """Give the task another pair in the place of one in which a bot failed, and of each to come with that bot.
+
+    Args:
+        without: bots not to give; pairs with them that have no chats yet go.
+
+    Raises:
+        Refused: as `StudyDraw.pairs`, if there is no other pair to go on with; then nothing has changed.
+    """
+    participant = task.participant
+    with transaction.atomic():
+        study = _study_locked(participant)
+        coming = slots_grouped(task.slots.filter(chat=None).order_by("order"))
+        dropped = [pair for pair in coming if {slot.bot_id for slot in pair} & {*without}]
+        available = bot_available_ids(list(task.version.values.bots))
+        draw = StudyDraw(study, participant, task.version.values, available, without)
+        try:
+            pairs = draw.pairs(1 + len(dropped))
+        except Refused:
+            if len(dropped) == len(coming):
+                raise
+            pairs = []  # there is one to go on with
+        Slot.objects.filter(pk__in=[slot.pk for pair in dropped for slot in pair]).delete()
+        first = (task.slots.aggregate(last=Max("order"))["last"] or 0) + 1
+        sides = [(bot_id, side) for pair in pairs for bot_id, side in zip(pair, "AB", strict=True)]
+        Slot.objects.bulk_create(
+            Slot(task=task, order=order, side=side, bot_id=bot_id)
+            for order, (bot_id, side) in enumerate(sides, start=first)
+        )
 
 
 def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:

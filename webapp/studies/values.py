@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from chatbots.outside import Many, Number, Values, ValuesError
+from webapp.studies.arena import Arena
 from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
 from webapp.studies.choosing import Choosing
@@ -249,6 +250,7 @@ class StudyValues(Values):
     choosing: Choosing = Choosing()
     asking: Asking = Asking()
     training: Training = Training()
+    arena: Arena = Arena()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
     assignment: Assignment = Assignment()
@@ -285,6 +287,7 @@ SECTIONS: dict[str, type[Values]] = {
     "choosing": Choosing,
     "asking": Asking,
     "training": Training,
+    "arena": Arena,
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
     "assignment": Assignment,

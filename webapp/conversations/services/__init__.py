@@ -15,6 +15,12 @@ from webapp.conversations.services.messages import (
     turn_add_human,
     vote_set,
 )
+from webapp.conversations.services.pairs import (
+    pair_chats,
+    pair_close,
+    pair_finish_failed,
+    pair_swap,
+)
 from webapp.conversations.services.replies import (
     BotTurn,
     reply_claim,
@@ -33,6 +39,10 @@ __all__ = [
     "conversation_finish_failed",
     "conversation_swap",
     "conversation_withdraw",
+    "pair_chats",
+    "pair_close",
+    "pair_finish_failed",
+    "pair_swap",
     "reply_claim",
     "reply_fail",
     "reply_give_up",

@@ -96,6 +96,9 @@ class PreviewDraw(StudyDraw):
     def bots(self, n: int = 1) -> list[str]:
         return [f"preview-{number}" for number in range(n)]
 
+    def pairs(self, n: int = 1) -> list[tuple[str, str]]:
+        return [(f"preview-{number}-a", f"preview-{number}-b") for number in range(n)]
+
     def conversations(self, n: int = 1) -> list[str]:
         conversations_ensure(self.study, n)
         found = self.study.conversations.filter(state=Conversation.State.COMPLETED)

@@ -33,7 +33,7 @@ class DoorClosed(Exception):
 
 
 class PageForm(HTMLParser):
-    """The fields of one form of a page.
+    """The fields of one form that a page posts.
 
     Attributes:
         hidden: values of hidden fields.
@@ -58,7 +58,7 @@ class PageForm(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {key: value or "" for key, value in attrs}
-        if tag == "form" and self.action is None:
+        if tag == "form" and self.action is None and values.get("method") == "post":
             # A form without an action is sent to its own page.
             action = urljoin(self.page_url, values.get("action", ""))
             if urlsplit(action).path.endswith(self.action_ends_with):
@@ -209,10 +209,17 @@ class OutsideDoors:
             self.conversation_id = self._path[1]
         return page
 
-    def socket(self) -> connect:
-        """Return the chat's socket, not yet open: `async with doors.socket() as ws`."""
+    def socket(self, conversation_id: str = "") -> connect:
+        """Return a chat's socket, not yet open: `async with doors.socket() as ws`.
+
+        Args:
+            conversation_id: of one that is named on a page of several; that of the chat's page if none is given.
+        """
         cookies = "; ".join(f"{c.name}={c.value}" for c in self.http.cookies.jar)
-        url = self.base_url.replace("http", "ws", 1) + f"/ws/chat/{self.conversation_id}/"
+        url = (
+            self.base_url.replace("http", "ws", 1)
+            + f"/ws/chat/{conversation_id or self.conversation_id}/"
+        )
         return connect(
             url,
             additional_headers={"Cookie": cookies},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from urllib.parse import parse_qsl
 
 from websockets.asyncio.client import ClientConnection
@@ -75,6 +77,39 @@ async def _vote(person: Person, socket: ClientConnection, turn: int) -> None:
         await frames_until(socket, "vote", "error")
 
 
+async def arena(person: Person) -> None:
+    """Write the same messages to both chatbots and choose the one that made the better impression."""
+    doors = person.doors
+    asked = doors.form("/arena/")
+    chats = re.findall(r'data-conversation="([^"]+)"', doors.page.text)
+    said: list[str] = []
+    heard: dict[str, list[str]] = {chat_id: [] for chat_id in chats}
+    n_messages = 1 + person.rng.randint(0, person.n_more)
+    script = list(person.rng.choice(person.lines)[::2])
+    async with AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(doors.socket(chat_id)) for chat_id in chats]
+        for socket in sockets:
+            await frames_until(socket, "history")
+        can_choose = False
+        while not can_choose or len(said) < n_messages:
+            text = script.pop(0) if script else person.rng.choice(person.lines)[0]
+            answers = await asyncio.gather(*(say(socket, text) for socket in sockets))
+            for chat_id, [*_frames, last] in zip(chats, answers, strict=True):
+                if last["type"] == "error":
+                    raise DoorClosed(f"a chat answered {last['code']}: {last['message']}")
+                heard[chat_id].append(last["text"])
+            said.append(text)
+            can_choose = all(frames[-1]["can_rate"] for frames in answers)
+    first, second = (Impression.of(said, heard[chat_id]).overall for chat_id in chats)
+    difference = first - second + person.rng.gauss(0, 0.1)
+    choice = ("a" if difference > 0 else "b") if abs(difference) > 0.1 else "equal"
+    if choice == "equal" and max(first, second) < 0.3:
+        choice = "bad"
+    after = await doors.send(asked, {"choice": choice})
+    if doors.step == "arena" and doors.form("/arena/").hidden.get("_n") == asked.hidden["_n"]:
+        raise DoorClosed(f"the choice was not taken at {after.url.path} ({after.status_code})")
+
+
 async def form(person: Person) -> None:
     """Rate the chat."""
     await person.doors.rate(person.answer, comments=_COMMENT)
@@ -128,6 +163,7 @@ WAYS: dict[str, Way] = {
     "questions": questions,
     "practice": practice,
     "chat": chat,
+    "arena": arena,
     "form": form,
     "judge": judge,
 }

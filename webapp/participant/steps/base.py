@@ -63,6 +63,11 @@ def register_step(cls: C) -> C:
     return cls
 
 
+def is_on_way(standing: Standing, name: str) -> bool:
+    """Tell whether the study's protocol has the step of this name."""
+    return any(step.name == name for step in protocols.get(standing.study.protocol).steps)
+
+
 def next_step(standing: Standing) -> StepView | None:
     """Return the first step of the study's protocol that is applicable and not completed.
 

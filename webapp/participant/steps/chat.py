@@ -9,7 +9,13 @@ from django.views.decorators.http import require_safe
 from webapp.conversations.models import Conversation
 from webapp.participant.access import Visit, conversation_page
 from webapp.participant.presentation import chat_notes, place_held_until, study_texts, way_at
-from webapp.participant.steps.base import Standing, register_step, standing_in, to_next_step
+from webapp.participant.steps.base import (
+    Standing,
+    is_on_way,
+    register_step,
+    standing_in,
+    to_next_step,
+)
 from webapp.participant.steps.questions import questions_due
 from webapp.participant.wording import chat_words
 
@@ -36,7 +42,7 @@ class Chat:
 def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """Show the chat while it is open."""
     standing = standing_in(conversation)
-    if standing.chat_is_over or questions_due(standing):
+    if not is_on_way(standing, "chat") or standing.chat_is_over or questions_due(standing):
         return to_next_step(standing, visit)
     study, version = standing.study, standing.version
     context = {

@@ -20,6 +20,7 @@ from webapp.participant.recruitment import (
     platform_name,
     recruitment_sign,
 )
+from webapp.participant.revealing import bots_revealed
 from webapp.participant.steps.base import (
     Standing,
     register_step,
@@ -104,6 +105,7 @@ def done_page(
         "platform": platform,
         # Of whom Mechanical Turk shows no frame: its task asks for the code.
         "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
+        "revealed": bots_revealed(task),
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,

@@ -14,7 +14,13 @@ from webapp.participant.access import Visit, conversation_page
 from webapp.participant.asked import asked_after_of, asked_shown
 from webapp.participant.forms import RatingForm
 from webapp.participant.presentation import study_texts, way_at
-from webapp.participant.steps.base import Standing, register_step, standing_in, to_next_step
+from webapp.participant.steps.base import (
+    Standing,
+    is_on_way,
+    register_step,
+    standing_in,
+    to_next_step,
+)
 from webapp.participant.steps.questions import questions_due
 from webapp.ratings.services import (
     WAITS_FOR_REPLY,
@@ -48,7 +54,7 @@ class Form:
 def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """Show the form, or take what it sends."""
     standing = standing_in(conversation)
-    if standing.chat_is_over or questions_due(standing):
+    if not is_on_way(standing, "form") or standing.chat_is_over or questions_due(standing):
         return to_next_step(standing, visit)
     study, version = standing.study, standing.version
     assert standing.participant is not None, f"chat {conversation.pk} without a participant"

@@ -21,6 +21,7 @@ from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.sheets.base import Asked, SheetForm, sheets
 from webapp.participant.steps.base import (
     Standing,
+    is_on_way,
     register_step,
     standing_of,
     step_before,
@@ -58,7 +59,7 @@ class Judge:
 def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     """Show what is judged next, or one that is judged already, or take the answers about one."""
     standing = standing_of(task)
-    if step_before(Judge.name, standing):
+    if not is_on_way(standing, Judge.name) or step_before(Judge.name, standing):
         return to_next_step(standing, visit)
     judgements = judgements_of(task)
     unrated = [n for n, one in enumerate(judgements, start=1) if one.rating is None]

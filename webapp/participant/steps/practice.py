@@ -18,6 +18,7 @@ from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.sheets.base import Asked, SheetForm, sheets
 from webapp.participant.steps.base import (
     Standing,
+    is_on_way,
     register_step,
     standing_of,
     step_before,
@@ -58,7 +59,12 @@ def practice(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     """Show the pair that is due, or take the answers about it."""
     standing = standing_of(task)
     due = practice_due(task.participant, task.version)
-    if task.state != Task.State.OPEN or step_before(Practice.name, standing) or due is None:
+    if (
+        task.state != Task.State.OPEN
+        or not is_on_way(standing, Practice.name)
+        or step_before(Practice.name, standing)
+        or due is None
+    ):
         return to_next_step(standing, visit)
     form = _form(task, due, request)
     if request.method == "POST" and form.is_valid():

@@ -9,7 +9,7 @@ is no part of it: the study's values say that (`questions` before a task, `after
   `webapp/participant/steps/<name>.py`, which says of a visit whether the step `is_applicable`, whether it
   `is_completed`, and which is `next`: the first step of the way that is applicable and not completed. So
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
-  once in each. The names there are: consent, instructions, questions, practice, chat, judge, form, done.
+  once in each. The names there are: consent, instructions, questions, practice, chat, arena, judge, form, done.
 - `gives`: what people are given. A study opens when it has some of it.
 - `n_replies`: how many replies its items hold, where that matters.
 - `settings`: sections of a study's values (`SECTIONS`) that it reads beside those of every study (`texts`,
@@ -27,8 +27,8 @@ is no part of it: the study's values say that (`questions` before a task, `after
 - `results`: what is made of its ratings beside means and agreement: `grades` (the majority's), `reference` (what was
   said beside the known replies), `approval` (shares of what was chosen).
 - `needs_checks`: whether a study must have attention checks before it opens.
-- `asks`, `scale`: the questions that a new study begins with, where those about a chat do not fit, and the one
-  scale that its sheet has.
+- `asks`, `scale`, `n_asked`: the questions that a new study begins with, where those about a chat do not fit, the
+  one scale that its sheet has, and how many questions there can be.
 - `not_asked`, `more_answers` and `answers_wrong`: questions that are not asked of an item, what is answered beside
   the rubric's questions, and rules between answers.
 - `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
@@ -157,6 +157,16 @@ class Draw(Protocol):
         """
         ...
 
+    def pairs(self, n: int = 1) -> Sequence[tuple[str, str]]:
+        """Return `n` different pairs of bots by the study's rule, not compared yet; the first bot of each is A.
+
+        Where fewer are left, those come back.
+
+        Raises:
+            Refused: `no_bot` or `all_rated` if there is none.
+        """
+        ...
+
     def conversations(self, n: int = 1) -> Sequence[str]:
         """Return ids of `n` different completed conversations of the study by its rule, not seen yet.
 
@@ -209,6 +219,8 @@ class StudyProtocol(Protocol):
     """What a new study asks about what was looked at; empty: the questions about a chat."""
     scale: tuple[int, int] | None = None
     """The one scale that its sheet asks on, whatever a researcher asks; None: any."""
+    n_asked: int | None = None
+    """How many questions its page has room for after the task; None: any number."""
     n_replies: int | None = None
     """How many replies an item must hold; None: any number."""
 

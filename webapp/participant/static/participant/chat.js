@@ -230,7 +230,7 @@ function errorWords({ code, limit, retry_after_s: waitS, message }) {
   return typeof text === "string" ? text : message;
 }
 
-const socket = new Socket(socketAddress(main), {
+const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
   open() {},
   frame(frame) {
     handlers[frame.type]?.(frame);

@@ -1,11 +1,12 @@
 // The conversation on the page: nodes are appended, never rewritten, and keyed by turn number.
 
 import { byId } from "./page.js";
+import { Pieces } from "./pieces.js";
+import { Follower } from "./scrolling.js";
 import { Votes } from "./votes.js";
 
 const SLOW_AFTER_MS = 15000;
 const PAINT_EVERY_MS = 100;
-const NEAR_BOTTOM_PX = 60;
 
 const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
 
@@ -14,34 +15,21 @@ export class Log {
   constructor(box, { pill, onVote, onRetry }) {
     this.box = box;
     this.list = box.querySelector("ol");
-    this.pill = pill;
     this.onVote = onVote;
     this.onRetry = onRetry;
     this.turns = new Map(); // turn -> {speaker, node, votes}
     this.waiting = null; // the message not acknowledged yet
-    this.coming = null; // the reply on its way: {turn, node, text, n, drawn, broken}
+    this.coming = null; // the reply on its way: {turn, node, pieces, drawn}
     this.failed = null;
-    this.atBottom = true;
-    box.addEventListener("scroll", () => {
-      this.atBottom = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_BOTTOM_PX;
-      if (this.atBottom) pill.hidden = true;
-    });
-    pill.addEventListener("click", () => {
-      this.toBottom();
-      box.focus();
-    });
-    // The keyboard of a phone opens, the window shrinks: the newest message stays in sight.
-    new ResizeObserver(() => this.follow()).observe(box);
+    this.follower = new Follower(box, pill);
   }
 
   toBottom() {
-    this.atBottom = true;
-    this.pill.hidden = true;
-    this.box.scrollTop = this.box.scrollHeight;
+    this.follower.toBottom();
   }
 
   follow() {
-    if (this.atBottom) this.box.scrollTop = this.box.scrollHeight;
+    this.follower.follow();
   }
 
   get nReplies() {
@@ -128,28 +116,16 @@ export class Log {
       this.onSlow?.();
       this.follow();
     }, SLOW_AFTER_MS);
-    this.coming = { turn, node, text: "", n: 0, drawn: false, broken: true, slow, paint: 0 };
+    this.coming = { turn, node, pieces: new Pieces(), drawn: false, slow, paint: 0 };
     this.follow();
   }
 
-  // A piece of the reply. Offset 0 starts it; a gap means: wait for the whole reply.
+  // A piece of the reply.
   token({ turn, offset, text }) {
     if (this.turns.has(turn)) return;
     if (this.coming?.turn !== turn) this.typing(turn);
     const coming = this.coming;
-    if (offset === 0) {
-      coming.text = "";
-      coming.n = 0;
-      coming.broken = false;
-    }
-    if (coming.broken) return;
-    if (offset < coming.n) return; // a piece that arrived twice
-    if (offset > coming.n) {
-      coming.broken = true;
-      return;
-    }
-    coming.text += text;
-    for (const _ of text) coming.n += 1;
+    if (!coming.pieces.add({ offset, text })) return;
     if (!coming.paint) coming.paint = setTimeout(() => this.paint(), coming.drawn ? PAINT_EVERY_MS : 0);
   }
 
@@ -157,10 +133,10 @@ export class Log {
     const coming = this.coming;
     if (!coming) return;
     coming.paint = 0;
-    if (!coming.text) return;
+    if (!coming.pieces.text) return;
     clearTimeout(coming.slow);
     coming.node.classList.add("streaming");
-    coming.node.querySelector(".bubble").textContent = coming.text;
+    coming.node.querySelector(".bubble").textContent = coming.pieces.text;
     coming.drawn = true;
     this.follow();
   }
@@ -191,8 +167,7 @@ export class Log {
     const votes = new Votes(group, turn, vote, this.onVote);
     this.turns.set(turn, { speaker: "bot", text, node, votes });
     this.box.removeAttribute("aria-busy");
-    if (this.atBottom) this.follow();
-    else this.pill.hidden = false;
+    this.follower.arrived();
     return true;
   }
 

@@ -79,10 +79,10 @@ export class Socket {
   }
 }
 
-// The address of a page's socket, with the participant token where the page carries one.
-export function socketAddress(main) {
-  const address = new URL(main.dataset.ws, location.href);
+// The address of a socket, with the participant token where the page carries one.
+export function socketAddress(path, token) {
+  const address = new URL(path, location.href);
   address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
-  if (main.dataset.token) address.searchParams.set("t", main.dataset.token);
+  if (token) address.searchParams.set("t", token);
   return address.href;
 }

@@ -1,0 +1,122 @@
+"""The arena in a real browser: two streams in one log, the choice, a lost connection and a chatbot that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_participant import no_sideways_scroll, say, study
+from tests.conftest import ConfabServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+ARENA = {"protocol": "arena", "min_exchanges": 1}
+
+
+def begin(page: Page, server: ConfabServer, key: str) -> None:
+    page.goto(f"{server.url}/s/{key}/")
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Start").last.click()
+    page.wait_for_url("**/arena/")
+
+
+def choices(page: Page) -> Any:
+    return page.get_by_role("group", name="Which chatbot is better?")
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_two_chatbots_answer_and_one_is_chosen(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int
+) -> None:
+    bots = ["test-slow", "test-quick"]
+    key = study(test_bots_server, "arena", bots, **ARENA, reveals_bots=True)
+    page = new_page(width, 800)
+    begin(page, test_bots_server, key)
+    expect(page.get_by_text("Comparison 1 of 1")).to_be_visible()
+    no_sideways_scroll(page)
+    closed = choices(page).get_by_role("radio", name="A is better")
+    expect(closed).to_have_attribute("aria-disabled", "true")
+    say(page, "Hello both")
+    # One streams while the other is complete, and nothing can be chosen yet.
+    expect(page.locator(".round .msg-bot[aria-busy=true]")).to_have_count(1)
+    expect(page.get_by_text("You can choose when both have answered.")).to_be_visible()
+    closed.focus()
+    page.keyboard.press("1")
+    expect(closed).not_to_be_checked()
+    expect(page.locator(".round .msg-bot[aria-busy=true]")).to_have_count(0)
+    expect(page.locator("#read-aloud p")).to_have_count(2)
+    assert [text[:10] for text in page.locator("#read-aloud p").all_text_contents()] == [
+        "Chatbot A:",
+        "Chatbot B:",
+    ]
+    # Nothing is lost by a reload.
+    page.reload()
+    expect(page.locator(".round .msg-bot .bubble")).to_have_count(2)
+    expect(page.get_by_text("Hello both", exact=True)).to_have_count(1)
+    expect(page.get_by_text("Choose, or write on.")).to_be_visible()
+    choices(page).get_by_role("radio", name="They are equal").focus()
+    page.keyboard.press("4")
+    chosen = choices(page).get_by_role("radio", name="B is better")
+    expect(chosen).to_be_checked()
+    expect(page.locator("#composer")).to_be_hidden()
+    page.get_by_role("button", name="write on").click()
+    expect(page.locator("#text")).to_be_focused()
+    expect(chosen).not_to_be_checked()
+    say(page, "One more")
+    expect(page.locator("#read-aloud p")).to_have_count(2)
+    page.keyboard.press("Tab")
+    choices(page).get_by_role("radio", name="Both are bad").check()
+    no_sideways_scroll(page)
+    page.get_by_role("button", name="Save and finish").click()
+    page.wait_for_url("**/done/")
+    expect(page.get_by_role("heading", name="The chatbots you compared")).to_be_visible()
+    told = page.locator(".revealed li").text_content()
+    assert "Slow" in told
+    assert "Quick" in told
+
+
+def test_a_chatbot_that_fails_is_not_named_and_another_pair_goes_on(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    bots = ["test-failing", "test-quick", "parrot", "generic"]
+    key = study(test_bots_server, "arena-failing", bots, **ARENA, n_comparisons=4)
+    page = new_page(360, 740)
+    begin(page, test_bots_server, key)
+    while True:
+        say(page, "Hello both")
+        failed = page.get_by_text("One chatbot did not answer.", exact=True)
+        complete = page.get_by_text("Choose, or write on.")
+        expect(failed.or_(complete).filter(visible=True)).to_have_count(1)
+        if failed.is_visible():
+            break
+        choices(page).get_by_role("radio", name="They are equal").check()
+        page.get_by_role("button", name="Save and go on").click()
+        expect(page.locator(".round")).to_have_count(0)
+    no_sideways_scroll(page)
+    expect(page.get_by_text("fails on purpose")).to_have_count(0)
+    page.get_by_role("button", name="New pair").click()
+    expect(page.locator(".round")).to_have_count(0)
+    say(page, "Hello again")
+    expect(page.get_by_text("Choose, or write on.")).to_be_visible()
+
+
+def test_what_was_written_offline_reaches_both(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    key = study(test_bots_server, "arena-offline", ["test-quick", "test-slow"], **ARENA)
+    page = new_page()
+    begin(page, test_bots_server, key)
+    say(page, "Hello both")
+    expect(page.get_by_text("Choose, or write on.")).to_be_visible()
+    page.context.set_offline(True)
+    expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    say(page, "Are you there?")
+    expect(page.get_by_text("Waiting to send")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.get_by_text("Reconnecting…")).to_be_hidden()
+    expect(page.locator(".round")).to_have_count(2)
+    expect(page.get_by_text("Choose, or write on.")).to_be_visible()
+    expect(page.locator(".round .msg-bot:visible")).to_have_count(4)

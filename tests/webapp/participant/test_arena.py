@@ -1,0 +1,239 @@
+"""The arena: two chats side by side, a choice for each pair, and the ways on when a chatbot fails."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.test import Client
+
+from tests.builders import exchange, fail_reply, make_arena, make_participant
+from tests.webapp.participant.conftest import entry_field, post
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.ratings.comparing import comparison_submit
+from webapp.ratings.models import Rating
+from webapp.studies.models import Outcome, Slot, Task
+from webapp.studies.services import task_complete, task_open
+
+pytestmark = pytest.mark.django_db
+BOTS = ("eliza", "parrot", "generic")
+
+
+@pytest.fixture
+def address(browser: Client) -> str:
+    """Return where somebody is led who has agreed."""
+    make_arena()
+    return begin(browser)
+
+
+def begin(browser: Client, key: str = "a") -> str:
+    page = browser.get(f"/s/{key}/")
+    started = post(browser, f"/s/{key}/start/", consent="on", _entry=entry_field(page))
+    assert started.status_code == 302, started.content[:500]
+    return started.url
+
+
+def open_chats() -> list[Conversation]:
+    return list(Conversation.objects.filter(state="open").order_by("slot__order"))
+
+
+def talk(n: int = 1) -> None:
+    for number in range(n):
+        for chat in open_chats():
+            exchange(chat, f"message {number}", f"reply {number} of {chat.slot.side}")
+
+
+def test_one_pair_is_open_at_a_time_and_its_page_names_no_bot(
+    browser: Client, address: str
+) -> None:
+    task = Task.objects.get()
+    assert address == f"/task/{task.public_id}/arena/"
+    assert [slot.side for slot in task.slots.order_by("order")] == ["A", "B", "A", "B"]
+    chats = open_chats()
+    assert [chat.slot.order for chat in chats] == [0, 1]
+    page = browser.get(address).content.decode()
+    assert "Comparison 1 of 2" in page
+    for chat in chats:
+        assert f'data-ws="/ws/chat/{chat.pk}/"' in page
+    for bot in BOTS:
+        assert bot not in page.lower()
+
+
+@pytest.mark.parametrize(
+    ("choice", "stored"),
+    [
+        ("a", {"better": 1, "both_bad": 0}),
+        ("equal", {"better": 0, "both_bad": 0}),
+        ("bad", {"better": 0, "both_bad": 1}),
+        ("b", {"better": -1, "both_bad": 0}),
+    ],
+)
+def test_a_choice_closes_both_chats_and_opens_the_next_pair(
+    browser: Client, address: str, choice: str, stored: dict[str, int]
+) -> None:
+    talk()
+    first = {chat.pk for chat in open_chats()}
+    assert post(browser, address, _n="1", choice=choice).url == address
+    rating = Rating.objects.get()
+    assert rating.answers == stored
+    assert (rating.first.side, rating.second.side) == ("A", "B")
+    assert set(Conversation.objects.filter(state="completed").values_list("pk", flat=True)) == first
+    assert [chat.slot.order for chat in open_chats()] == [2, 3]
+    assert "Comparison 2 of 2" in browser.get(address).content.decode()
+
+
+def test_the_last_choice_gives_the_code(browser: Client, address: str) -> None:
+    for number in ("1", "2"):
+        talk(2)
+        led_to = post(browser, address, _n=number, choice="a").url
+    task = Task.objects.get()
+    assert (task.state, task.outcome) == ("completed", Outcome.RATED)
+    assert led_to.endswith("/done/")
+    done = browser.get(led_to).content.decode()
+    assert task.completion_code in done
+    assert not any(bot in done.lower() for bot in BOTS)
+    # Whoever opens the arena again comes to the same end.
+    assert browser.get(address).url == led_to
+
+
+def test_a_choice_waits_for_both(browser: Client, address: str) -> None:
+    first, second = open_chats()
+    assert "note=too_early" in post(browser, address, _n="1", choice="a").url
+    exchange(first, "hello", "hi")
+    assert "note=too_early" in post(browser, address, _n="1", choice="a").url
+    exchange(second, "hello", "hi")
+    exchange(second, "more", "well")
+    answered = post(browser, address, _n="1", choice="a").url
+    assert "note=waiting_for_reply" in answered
+    assert "You can choose when both have answered." in browser.get(answered).content.decode()
+    assert not Rating.objects.exists()
+
+
+def test_no_choice_and_a_wrong_one_are_not_stored(browser: Client, address: str) -> None:
+    talk()
+    for sent in ({}, {"choice": "7"}, {"choice": ""}):
+        answered = post(browser, address, _n="1", **sent).url
+        assert "note=bad_answers" in answered
+        assert "Choose one of the four answers." in browser.get(answered).content.decode()
+    assert not Rating.objects.exists()
+
+
+def test_sent_twice_the_first_choice_stays(browser: Client, address: str) -> None:
+    talk()
+    post(browser, address, _n="1", choice="a")
+    talk()
+    assert post(browser, address, _n="1", choice="b").url == address
+    assert Rating.objects.get().answers["better"] == 1
+    task = Task.objects.get()
+    first, second = Slot.objects.filter(task=task, order__lt=2).order_by("order")
+    again = comparison_submit(task=task, slots=(first, second), choice="b")
+    assert not again.created
+    assert again.rating.answers["better"] == 1
+
+
+def test_the_pages_of_a_single_chat_lead_to_the_arena(browser: Client, address: str) -> None:
+    talk()
+    for chat in open_chats():
+        assert browser.get(f"/chat/{chat.pk}/").url == address
+        assert browser.get(f"/chat/{chat.pk}/rate/").url == address
+        assert post(browser, f"/chat/{chat.pk}/rate/", better="1").url == address
+    assert browser.get(address.replace("arena", "judge")).url == address
+    assert not Rating.objects.exists()
+
+
+def test_another_pair_stands_in_for_one_in_which_a_chatbot_failed(
+    browser: Client, address: str
+) -> None:
+    first, second = open_chats()
+    refused = post(browser, f"/chat/{first.pk}/swap/").url
+    assert refused == f"{address}?note=not_failed"
+    exchange(first, "hello", "hi")
+    fail_reply(second)
+    failed = second.bot.bot_id
+    assert post(browser, f"/chat/{first.pk}/swap/").url == address
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.state, second.state) == ("ended", "failed")
+    assert "Comparison 1 of" in browser.get(address).content.decode()
+    # Of three bots one pair is left without the one that failed, and it is the last.
+    assert failed not in {chat.bot.bot_id for chat in open_chats()}
+    talk()
+    assert post(browser, address, _n="1", choice="bad").url.endswith("/done/")
+    assert Rating.objects.count() == 1
+
+
+def test_whoever_was_failed_may_finish_early_with_credit(browser: Client, address: str) -> None:
+    first, second = open_chats()
+    fail_reply(first)
+    exchange(second, "hello", "hi")
+    assert post(browser, f"/chat/{second.pk}/finish/").url == f"/chat/{second.pk}/done/"
+    task = Task.objects.get()
+    assert (task.outcome, bool(task.completion_code)) == (Outcome.BOT_FAILED, True)
+    assert not Conversation.objects.filter(state="open").exists()
+
+
+def test_withdrawing_deletes_both_chats_and_what_was_chosen(browser: Client, address: str) -> None:
+    talk()
+    post(browser, address, _n="1", choice="a")
+    talk()
+    chat = open_chats()[0]
+    post(browser, f"/chat/{chat.pk}/withdraw/")
+    assert not Rating.objects.exists()
+    assert set(Conversation.objects.values_list("state", "n_exchanges")) == {("withdrawn", 0)}
+
+
+def test_only_whom_it_was_given_to_opens_it(address: str) -> None:
+    assert Client().get(address).status_code == 404
+
+
+def test_which_chatbots_they_were_is_told_at_the_end_where_the_study_says_so(
+    browser: Client,
+) -> None:
+    make_arena(n_comparisons=1, reveals_bots=True)
+    address = begin(browser)
+    bots = [chat.bot.bot_id for chat in open_chats()]
+    talk()
+    assert not any(bot in browser.get(address).content.decode().lower() for bot in BOTS)
+    done = browser.get(post(browser, address, _n="1", choice="a").url).content.decode().lower()
+    assert done.index(bots[0]) < done.index(bots[1])
+
+
+def test_an_arena_has_one_question_with_a_side_for_each_chatbot() -> None:
+    better = {"key": "better", "title": "Which one?", "kind": "scale", "low": -1, "high": 1}
+    assert make_arena().rubric.dimensions.get().scale == (-1, 1)
+    for after, wrong in (
+        ([better, {**better, "key": "nicer"}], "has room for 1 question"),
+        ([{**better, "low": 1, "high": 7}], "on a scale from -1 to 1"),
+    ):
+        with pytest.raises(ValidationError, match=wrong):
+            make_arena("b", after=after)
+
+
+def test_pairs_are_new_balanced_and_end() -> None:
+    study = make_arena(bots=["eliza", "parrot", "generic", "retrieval"], n_comparisons=4)
+    given: dict[str, int] = {}
+    sides: dict[str, int] = {}
+    for _person in range(12):
+        task = task_open(participant=make_participant(study))
+        slots = list(task.slots.order_by("order"))
+        pairs = [
+            frozenset((a.bot_id, b.bot_id)) for a, b in zip(slots[::2], slots[1::2], strict=True)
+        ]
+        assert len(set(pairs)) == 4
+        assert all(len(pair) == 2 for pair in pairs)
+        for slot in slots:
+            given[slot.bot_id] = given.get(slot.bot_id, 0) + 1
+            sides[slot.bot_id] = sides.get(slot.bot_id, 0) + (slot.side == "A")
+    assert max(given.values()) - min(given.values()) <= 4, given
+    assert all(4 <= n <= 20 for n in sides.values()), sides
+
+
+def test_with_few_bots_people_get_all_their_pairs_and_no_more() -> None:
+    study = make_arena(bots=["eliza", "parrot"], n_comparisons=4)
+    person = make_participant(study)
+    task = task_open(participant=person)
+    assert task.slots.count() == 2
+    task_complete(task=task)
+    with pytest.raises(Refused) as refused:
+        task_open(participant=person)
+    assert refused.value.code == "all_rated"

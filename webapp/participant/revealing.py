@@ -1,0 +1,24 @@
+"""Which chatbots somebody compared, told after the last comparison where the study says so."""
+
+from __future__ import annotations
+
+from webapp.bots.selectors import bot_entry, bot_find
+from webapp.studies.models import Outcome, Task
+from webapp.studies.pairs import slots_grouped, slots_kept
+
+
+def bots_revealed(task: Task) -> list[tuple[str, str]]:
+    """Return the names of A and B of each comparison; an empty list while they are not to be told."""
+    if task.outcome != Outcome.RATED or not task.version.values.arena.reveals_bots:
+        return []
+    groups = slots_grouped(slots_kept(task.slots.order_by("order")))
+    pairs = [group for group in groups if len(group) == 2 and group[0].bot_id]
+    return [(_name(first.bot_id), _name(second.bot_id)) for first, second in pairs]
+
+
+def _name(bot_id: str) -> str:
+    """Return what the bot is called; its id once it is no longer registered."""
+    try:
+        return bot_entry(bot_find(bot_id)).name
+    except LookupError:
+        return bot_id

@@ -1,0 +1,351 @@
+// The arena: one message goes to two chatbots, whose chats have a socket each. The server's rows are the truth, as on
+// the chat page: after every connection `history` says how things stand, and everything is keyed by turn.
+
+import { Composer } from "./composer.js";
+import { Outbox } from "./outbox.js";
+import { byId, fill, plural } from "./page.js";
+import { Rounds } from "./rounds.js";
+import { Socket, socketAddress } from "./socket.js";
+
+const LATE_AFTER_MS = 1500; // then an unacknowledged message says that it waits
+const DEAD_AFTER_MS = 10000; // then a connection that acknowledges nothing is given up
+const AGAIN_AFTER_MS = 3000; // then a message the server could not store is sent again
+const BANNER_AFTER_MS = 800; // short losses need no banner
+
+const main = byId("main");
+const words = JSON.parse(byId("words").textContent);
+const nMin = Number(main.dataset.minExchanges);
+const nMax = Number(main.dataset.maxExchanges);
+const storeKey = `confab.${main.dataset.task}.${main.dataset.number}`;
+const radios = [...document.querySelectorAll("input[name=choice]")];
+
+const outbox = new Outbox(`${storeKey}.outbox`);
+const state = { ended: false, wasLost: false };
+const timers = { late: 0, dead: 0, again: 0, banner: 0 };
+
+const say = (text) => {
+  byId("status").textContent = text;
+};
+const warn = (text) => {
+  byId("alert").textContent = text;
+};
+
+const sides = [...document.querySelectorAll("[data-side]")].map(({ dataset }) => ({
+  name: dataset.side,
+  conversation: dataset.conversation,
+  ws: dataset.ws,
+  connected: false,
+  loaded: false,
+  due: null,
+  can: null, // the ways on after its bot failed
+  acknowledged: false,
+}));
+const all = (test) => sides.every(test);
+const some = (test) => sides.some(test);
+
+const rounds = new Rounds(byId("rounds"), {
+  frame: byId("log"),
+  pill: byId("new-reply"),
+  sides: sides.map((side) => side.name),
+  speakers: words.speakers,
+  slowWords: words.slow,
+  onRead(side, text) {
+    const line = document.createElement("p");
+    line.dir = "auto";
+    line.textContent = fill(words.said_by, { side, text });
+    byId("read-aloud").append(line);
+  },
+});
+
+const composer = new Composer({
+  form: byId("composer"),
+  box: byId("text"),
+  button: byId("send"),
+  counter: byId("counter"),
+  limit: Number(main.dataset.maxChars),
+  draftKey: `${storeKey}.draft`,
+  onSend: send,
+});
+composer.onChange = () => {
+  warn("");
+  update();
+};
+
+const isDue = () => outbox.message !== null || some((side) => side.due !== null && !side.can);
+const hasFailed = () => some((side) => side.can);
+const nComplete = () => Math.min(...sides.map((side) => rounds.nReplies(side.name)));
+
+function send() {
+  const text = composer.text;
+  if (state.ended) return;
+  if (!text) warn(words.empty);
+  else if (hasFailed()) warn(words.hint_failed);
+  else if (isDue()) warn(words.waiting_for_reply);
+  else if (composer.nOver > 0) warn(plural(words.too_long, composer.nOver));
+  else {
+    outbox.put(text);
+    for (const side of sides) side.acknowledged = false;
+    composer.clear();
+    warn("");
+    byId("note")?.remove();
+    rounds.waitingShow(text, !all((side) => side.connected));
+    deliver();
+    update();
+  }
+}
+
+// To both at once: neither gets a start.
+function deliver() {
+  for (const name of ["late", "dead", "again"]) clearTimeout(timers[name]);
+  const { message } = outbox;
+  if (!message) return;
+  timers.late = setTimeout(() => {
+    if (outbox.message) rounds.waitingShow(outbox.message.text, true);
+  }, LATE_AFTER_MS);
+  if (!all((side) => side.connected && side.loaded)) return;
+  const waiting = sides.filter((side) => !side.acknowledged);
+  for (const side of waiting) side.socket.send(message);
+  timers.dead = setTimeout(() => {
+    if (!outbox.holds(message.client_id)) return;
+    for (const side of waiting) if (!side.acknowledged) side.socket.restart();
+  }, DEAD_AFTER_MS);
+}
+
+function delivered(side) {
+  side.acknowledged = true;
+  if (!all((one) => one.acknowledged)) return;
+  for (const name of ["late", "dead", "again"]) clearTimeout(timers[name]);
+  outbox.clear();
+  warn("");
+}
+
+// Where the page was left between the two, one chat has a message that the other lacks. Its number stands in the id, so
+// that two pages which see it at once send it once.
+function levelOut() {
+  if (outbox.message || !all((side) => side.loaded && side.connected)) return;
+  const said = sides.map((side) => rounds.saidTo(side.name));
+  const n = Math.max(...said.map((texts) => texts.length));
+  for (const [i, side] of sides.entries()) {
+    const number = said[i].length;
+    if (number >= n || side.due !== null) continue;
+    const text = said.find((texts) => texts.length > number)[number];
+    const id = side.conversation.slice(0, -6) + number.toString(16).padStart(6, "0");
+    side.socket.send({ type: "message", client_id: id, text });
+  }
+}
+
+const handlers = {
+  history(side, { turns, pending }) {
+    rounds.history(side.name, turns);
+    Object.assign(side, { connected: true, loaded: true, can: null });
+    side.due = pending ? pending.turn : null;
+    side.socket.settled();
+    if (side.due !== null) rounds.typing(side.name, side.due);
+    if (!all((one) => one.loaded && one.connected)) return;
+    rounds.readFromHere();
+    clearTimeout(timers.banner);
+    byId("reconnecting").hidden = true;
+    if (state.wasLost) say(words.back);
+    state.wasLost = false;
+    rounds.follower.follow();
+    if (outbox.message) {
+      rounds.waitingShow(outbox.message.text, false);
+      deliver();
+    } else {
+      levelOut();
+    }
+  },
+
+  turn(side, { turn, text, client_id: clientId }) {
+    rounds.human(side.name, turn, text);
+    if (outbox.holds(clientId)) delivered(side);
+    if (rounds.rounds[Math.floor(turn / 2)].replies[side.name].text !== null) return;
+    side.due = turn + 1;
+    side.can = null;
+    rounds.typing(side.name, side.due);
+    say(words.typing);
+  },
+
+  token(side, frame) {
+    rounds.token(side.name, frame);
+  },
+
+  reply(side, { turn, text }) {
+    if (side.due === turn) side.due = null;
+    side.can = null;
+    rounds.reply(side.name, turn, text);
+    if (!isDue()) say("");
+    levelOut();
+  },
+
+  error(side, frame) {
+    const { code } = frame;
+    if (code === "bot_failed") {
+      side.due = frame.turn ?? side.due;
+      side.can = frame.can ?? ["retry", "swap", "finish"];
+      if (side.due !== null) rounds.failed(side.name, side.due);
+      say(words.bot_failed);
+    } else if (code === "unavailable") {
+      if (frame.client_id && outbox.holds(frame.client_id)) sendAgain();
+    } else {
+      if (code === "not_found") {
+        state.ended = true;
+        side.socket.end();
+      }
+      if (frame.client_id && outbox.holds(frame.client_id)) refused(side, code);
+      warn(errorWords(frame));
+    }
+  },
+};
+
+// The server could not store it, or cannot say: the message waits here and is sent again.
+function sendAgain() {
+  clearTimeout(timers.dead);
+  rounds.waitingShow(outbox.message.text, true);
+  warn(words.unavailable);
+  clearTimeout(timers.again);
+  timers.again = setTimeout(deliver, AGAIN_AFTER_MS * (0.5 + Math.random()));
+}
+
+// One chat refused the message. If the other has it, it is brought there later; else its text goes back into the box.
+function refused(side, code) {
+  if (code === "too_fast" || some((one) => one !== side && one.acknowledged)) {
+    sendAgain();
+    return;
+  }
+  const { text } = outbox.message;
+  outbox.clear();
+  rounds.waitingEnd();
+  composer.giveBack(text);
+}
+
+function errorWords({ code, retry_after_s: waitS, message }) {
+  if (code === "too_long" && composer.nOver > 0) return plural(words.too_long, composer.nOver);
+  if (code === "too_fast") return plural(words.too_fast, Math.ceil(waitS ?? 1));
+  const text = words[code];
+  return typeof text === "string" ? text : message;
+}
+
+for (const side of sides) {
+  side.socket = new Socket(socketAddress(side.ws, main.dataset.token), {
+    open() {},
+    frame(frame) {
+      handlers[frame.type]?.(side, frame);
+      update();
+    },
+    down() {
+      side.connected = false;
+      state.wasLost = true;
+      clearTimeout(timers.dead);
+      clearTimeout(timers.banner);
+      timers.banner = setTimeout(() => {
+        byId("note")?.remove();
+        byId("reconnecting").hidden = false;
+        if (outbox.message) rounds.waitingShow(outbox.message.text, true);
+        rounds.follower.follow();
+      }, BANNER_AFTER_MS);
+      update();
+    },
+  });
+}
+
+const chosen = () => radios.find((radio) => radio.checked);
+
+function canChoose() {
+  const isComplete = all((side) => side.loaded && rounds.nReplies(side.name) === nComplete());
+  return isComplete && !isDue() && !hasFailed() && nComplete() >= nMin;
+}
+
+function choose(radio) {
+  if (canChoose()) radio.checked = true;
+  update();
+}
+
+for (const [i, radio] of radios.entries()) {
+  radio.addEventListener("click", (event) => {
+    if (canChoose()) update();
+    else event.preventDefault();
+  });
+  radio.addEventListener("keydown", (event) => {
+    const at = "1234".indexOf(event.key);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (at >= 0 || (step && !canChoose())) {
+      event.preventDefault();
+      const next = at >= 0 ? radios[at] : radios[(i + step + radios.length) % radios.length];
+      next.focus();
+      if (at >= 0) choose(next);
+    }
+  });
+  radio.addEventListener("change", update);
+}
+
+byId("write-on").addEventListener("click", () => {
+  for (const radio of radios) radio.checked = false;
+  update();
+  byId("text").focus();
+});
+
+byId("choice").addEventListener("submit", (event) => {
+  if (canChoose() && chosen()) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+});
+
+byId("failed")
+  .querySelector("[data-can=retry]")
+  .addEventListener("click", () => {
+    for (const side of sides) {
+      if (!side.can || !side.socket.send({ type: "retry" })) continue;
+      side.can = null;
+      rounds.typing(side.name, side.due);
+    }
+    say(words.typing);
+    byId("text").focus();
+    update();
+  });
+
+// Everything outside the talk follows from the state.
+function update() {
+  const isLoaded = all((side) => side.loaded);
+  const n = nComplete();
+  const isOver = isLoaded && n >= nMax && !isDue() && !hasFailed();
+  const isOpen = canChoose();
+  if (!isOpen) for (const radio of radios) radio.checked = false;
+  const picked = chosen();
+
+  composer.openFor(!isDue() && !hasFailed() && !state.ended);
+  byId("composer").hidden = isOver || Boolean(picked) || hasFailed();
+  hintShow();
+
+  const ways = sides.flatMap((side) => (side.can ? [side.can] : []));
+  byId("failed").hidden = !ways.length;
+  for (const way of byId("failed").querySelectorAll("[data-can]")) {
+    way.hidden = !ways.every((can) => can.includes(way.dataset.can));
+  }
+
+  for (const radio of radios) radio.setAttribute("aria-disabled", String(!isOpen));
+  byId("choice").hidden = hasFailed();
+  byId("save").hidden = !picked;
+  byId("write-on").hidden = !picked || isOver;
+  byId("chosen").textContent = picked ? `${picked.closest("label").querySelector(".long").textContent}.` : "";
+  byId("choice-words").textContent = choiceWords(n, isOpen, picked, isOver);
+  document.body.classList.toggle("has-chosen", Boolean(picked));
+}
+
+function choiceWords(n, isOpen, picked, isOver) {
+  if (picked) return isOver ? "" : words.chosen;
+  if (isOver) return words.choose_last;
+  if (isOpen) return words.choose_now;
+  return n < nMin && !isDue() ? plural(words.choose_after, nMin - n) : words.choose_later;
+}
+
+function hintShow() {
+  let text = composer.byTouch.matches ? "" : words.hint_keys;
+  if (!all((side) => side.connected) && all((side) => side.loaded)) text = words.hint_offline;
+  else if (isDue()) text = words.hint_wait;
+  byId("hint").textContent = text;
+}
+
+update();
+if (composer.byTouch.matches) byId("title").focus();
+else byId("text").focus({ preventScroll: true });

@@ -1,0 +1,26 @@
+// The pieces of a reply on its way, joined as they come. Offset 0 starts it; a gap means: wait for the whole reply.
+
+export class Pieces {
+  constructor() {
+    this.text = "";
+    this.n = 0;
+    this.broken = true; // until its beginning is here
+  }
+
+  // Take a piece and say whether there is more to draw than before.
+  add({ offset, text }) {
+    if (offset === 0) {
+      this.text = "";
+      this.n = 0;
+      this.broken = false;
+    }
+    if (this.broken || offset < this.n) return false; // a piece that arrived twice
+    if (offset > this.n) {
+      this.broken = true;
+      return false;
+    }
+    this.text += text;
+    for (const _ of text) this.n += 1;
+    return true;
+  }
+}

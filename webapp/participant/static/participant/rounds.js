@@ -1,0 +1,184 @@
+// Two chats in one log, round by round: the message, the reply of A, the reply of B. Nodes are appended, never
+// rewritten. Round r holds the turns 2r and 2r + 1 of both chats.
+
+import { byId } from "./page.js";
+import { Pieces } from "./pieces.js";
+import { Follower } from "./scrolling.js";
+
+const SLOW_AFTER_MS = 15000;
+const PAINT_EVERY_MS = 100;
+
+const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
+const roundOf = (turn) => Math.floor(turn / 2);
+
+export class Rounds {
+  // `sides` are their letters in order; `speakers` says what to call each.
+  constructor(list, { frame, pill, sides, speakers, slowWords, onRead }) {
+    Object.assign(this, { list, sides, speakers, slowWords, onRead });
+    this.follower = new Follower(frame, pill);
+    this.rounds = []; // {node, human, replies: {side: {node, bubble, text, pieces, paint, slow}}}
+    this.waiting = null; // the message that is not stored yet
+    this.nRead = null; // replies read aloud, in order; null until the history is drawn
+  }
+
+  // How many replies of a side are complete.
+  nReplies(side) {
+    return this.rounds.filter((round) => round.replies[side].text !== null).length;
+  }
+
+  // The messages that a side has, by their texts.
+  saidTo(side) {
+    return this.rounds.filter((round) => round.toldTo.has(side)).map((round) => round.human);
+  }
+
+  // Everything stored of a side. Partial text goes; what is drawn already stays.
+  history(side, turns) {
+    for (const round of this.rounds) this.replyStop(round.replies[side]);
+    for (const { turn, speaker, text } of turns) {
+      if (speaker === "bot") this.reply(side, turn, text);
+      else this.human(side, turn, text);
+    }
+  }
+
+  // From now on what is complete is read aloud.
+  readFromHere() {
+    this.nRead ??= this.inOrder().length;
+  }
+
+  round(number) {
+    while (this.rounds.length <= number) {
+      const node = this.waiting && this.rounds.length === number ? this.waiting : clone("tpl-round");
+      this.waitingRelease(node);
+      const replies = {};
+      for (const side of this.sides) {
+        const reply = clone("tpl-side");
+        reply.querySelector(".side-mark").textContent = side;
+        reply.querySelector(".speaker-name").textContent = this.speakers[side];
+        reply.hidden = true;
+        node.querySelector(".pair").append(reply);
+        replies[side] = { node: reply, bubble: reply.querySelector(".bubble"), text: null, pieces: null };
+      }
+      if (!node.isConnected) this.list.append(node);
+      this.rounds.push({ node, human: "", toldTo: new Set(), replies });
+    }
+    return this.rounds[number];
+  }
+
+  human(side, turn, text) {
+    const round = this.round(roundOf(turn));
+    round.human = text;
+    round.toldTo.add(side);
+    const bubble = round.node.querySelector(".msg-you .bubble");
+    if (bubble.textContent !== text) bubble.textContent = text;
+    this.follower.follow();
+  }
+
+  // A message that waits to be sent or acknowledged; `late` says so on it.
+  waitingShow(text, late) {
+    if (!this.waiting) {
+      this.waiting = clone("tpl-round");
+      this.waiting.querySelector(".bubble").textContent = text;
+      this.list.append(this.waiting);
+      this.follower.toBottom();
+    }
+    const message = this.waiting.querySelector(".msg-you");
+    if (late && !message.classList.contains("msg-waiting")) {
+      message.classList.add("msg-waiting");
+      message.append(clone("tpl-waiting"));
+      this.follower.follow();
+    }
+  }
+
+  waitingRelease(node) {
+    if (node !== this.waiting) return;
+    node.querySelector(".msg-you").classList.remove("msg-waiting");
+    node.querySelector(".waiting")?.remove();
+    this.waiting = null;
+  }
+
+  waitingEnd() {
+    this.waiting?.remove();
+    this.waiting = null;
+  }
+
+  // A reply is due: dots until its first piece.
+  typing(side, turn) {
+    const reply = this.round(roundOf(turn)).replies[side];
+    if (reply.text !== null || reply.pieces) return;
+    const dots = clone("tpl-typing");
+    reply.bubble.replaceChildren(dots);
+    reply.node.hidden = false;
+    reply.node.setAttribute("aria-busy", "true");
+    reply.pieces = new Pieces();
+    reply.slow = setTimeout(() => {
+      dots.classList.add("slow");
+      dots.querySelector(".typing-words").textContent = this.slowWords;
+      this.follower.follow();
+    }, SLOW_AFTER_MS);
+    this.follower.follow();
+  }
+
+  token(side, { turn, offset, text }) {
+    const reply = this.round(roundOf(turn)).replies[side];
+    if (reply.text !== null) return;
+    this.typing(side, turn);
+    if (!reply.pieces.add({ offset, text }) || reply.paint) return;
+    reply.paint = setTimeout(() => {
+      reply.paint = 0;
+      if (!reply.pieces?.text) return;
+      clearTimeout(reply.slow);
+      reply.node.classList.add("streaming");
+      reply.bubble.textContent = reply.pieces.text;
+      this.follower.follow();
+    }, PAINT_EVERY_MS);
+  }
+
+  // The whole reply is stored: it replaces whatever streamed.
+  reply(side, turn, text) {
+    const reply = this.round(roundOf(turn)).replies[side];
+    if (reply.text !== null) return;
+    this.replyStop(reply);
+    reply.text = text;
+    reply.bubble.textContent = text;
+    reply.node.hidden = false;
+    this.follower.arrived();
+    this.readOn();
+  }
+
+  // Nothing more comes of this reply for now: its dots and half a text go.
+  replyStop(reply) {
+    if (!reply.pieces) return;
+    clearTimeout(reply.slow);
+    clearTimeout(reply.paint);
+    Object.assign(reply, { pieces: null, paint: 0, slow: 0 });
+    reply.node.classList.remove("streaming");
+    reply.node.removeAttribute("aria-busy");
+    reply.bubble.replaceChildren();
+    reply.node.hidden = true;
+  }
+
+  failed(side, turn) {
+    this.replyStop(this.round(roundOf(turn)).replies[side]);
+  }
+
+  // Replies that may be read: complete, and so is every one before them. A comes before B.
+  inOrder() {
+    const found = [];
+    for (const round of this.rounds) {
+      for (const side of this.sides) {
+        const { text } = round.replies[side];
+        if (text === null) return found;
+        found.push({ side, text });
+      }
+    }
+    return found;
+  }
+
+  // Each reply is read once, when it is complete.
+  readOn() {
+    if (this.nRead === null) return;
+    const found = this.inOrder();
+    for (const { side, text } of found.slice(this.nRead)) this.onRead(side, text);
+    this.nRead = found.length;
+  }
+}

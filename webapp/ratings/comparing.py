@@ -1,0 +1,50 @@
+"""Writes of comparisons: which of two chats, made side by side, was the better one."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from webapp.conversations.entering import task_chats
+from webapp.conversations.services import pair_close
+from webapp.core.errors import Refused
+from webapp.ratings.models import Rating
+from webapp.ratings.services import RatingOutcome, rating_add
+from webapp.studies.models import Slot, Task
+from webapp.studies.protocols.arena import BOTH_BAD
+
+CHOICES: dict[str, tuple[int, int]] = {
+    "a": (1, 0),
+    "equal": (0, 0),
+    "bad": (0, 1),
+    "b": (-1, 0),
+}
+"""What can be chosen, with what is stored: which is better (1 the first, -1 the second), and whether both are bad."""
+
+
+def comparison_submit(*, task: Task, slots: tuple[Slot, Slot], choice: str) -> RatingOutcome:
+    """Store the choice, close both chats and open the next pair's, or complete the task, in one transaction.
+
+    Submitted again, the first choice stays.
+
+    Args:
+        choice: a name in `CHOICES`.
+
+    Raises:
+        Refused: `bad_answers` for another choice, and as `pair_close` and `rating_add`.
+    """
+    if choice not in CHOICES:
+        raise Refused("bad_answers", _("Choose one of the four answers."))
+    preference, both_bad = CHOICES[choice]
+    with transaction.atomic():
+        given = Rating.objects.filter(task=task, first=slots[0], second=slots[1]).first()
+        if given is not None:
+            return RatingOutcome(given, task, created=False)
+        pair_close(slots=slots)
+        [question] = task.version.rubric.dimensions.all()
+        outcome = rating_add(
+            task=task, target=slots, answers={question.key: preference, BOTH_BAD: both_bad}
+        )
+        if outcome.task.state == Task.State.OPEN:
+            task_chats(task=outcome.task)
+    return outcome

@@ -1,0 +1,63 @@
+"""Arena: two anonymous chatbots answer the same messages side by side, and the person says which is better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots import Identity
+from webapp.studies.models import StudyVersion
+from webapp.studies.protocols.base import (
+    Draw,
+    Gives,
+    SlotPlan,
+    Step,
+    StudyProtocol,
+    TaskPlan,
+    register_protocol,
+)
+from webapp.studies.questions import Question
+
+BOTH_BAD = "both_bad"
+"""Named beside the question: 1 where neither chatbot is better for both are bad."""
+
+
+@register_protocol
+class Arena(StudyProtocol):
+    """Some pairs of bots a task, one after another; of each pair one bot is A and one is B."""
+
+    name = "arena"
+    title = "Arena: two chatbots at once"
+    description = "Each person talks to two chatbots side by side and says which one is better."
+    gives: Gives = "bots"
+    settings = ("chat", "arena")
+    scale = (-1, 1)
+    n_asked = 1
+    asks = (
+        Question(
+            key="better",
+            name="Better",
+            title="Which chatbot is better?",
+            kind="scale",
+            low=-1,
+            high=1,
+            labels={-1: "chatbot B", 0: "they are equal, or both are bad", 1: "chatbot A"},
+        ),
+    )
+    identity = Identity("arena", "1")
+    steps = (
+        Step("consent", _("About")),
+        Step("instructions", _("About")),
+        Step("questions", _("About")),
+        Step("arena", _("Compare")),
+        Step("done", _("Done")),
+    )
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        pairs = draw.pairs(draw.values.arena.n_comparisons)
+        sides = ((bot, side) for pair in pairs for bot, side in zip(pair, "AB", strict=True))
+        return TaskPlan("arena", tuple(SlotPlan(bot=bot, side=side) for bot, side in sides))
+
+    def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
+        return {BOTH_BAD: (0, 1)}
