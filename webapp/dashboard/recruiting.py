@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -11,6 +13,7 @@ from django.utils.translation import gettext as _
 from webapp.studies.models import Study
 from webapp.studies.mturk import external_question
 from webapp.studies.prolific import recruiting_link
+from webapp.studies.selectors import rehearsal_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,20 @@ class RecruitingLink:
 def participant_link(request: HttpRequest, study: Study) -> str:
     """Return the link that participants get. Their pages are another front end, so it is written out."""
     return request.build_absolute_uri(f"{settings.CONFAB_PATH_PREFIX}/s/{study.key}/")
+
+
+def walk_link(request: HttpRequest, study: Study) -> str:
+    """Return a link by which a researcher goes through the study as its participants do; it counts nowhere.
+
+    It names somebody new of the study's platform, so that the end is the one that people from there see.
+    """
+    recruitment, who = study.values.recruitment, f"rehearsal-{secrets.token_hex(4)}"
+    ids = {
+        "prolific": {"PROLIFIC_PID": who, "STUDY_ID": "rehearsal", "SESSION_ID": who},
+        "panel": {recruitment.id_parameter: who},
+    }.get(recruitment.platform, {})
+    query = urlencode({**ids, "rehearsal": rehearsal_token(study)})
+    return f"{participant_link(request, study)}?{query}"
 
 
 def address_for(study: Study, platform: str, address: str) -> RecruitingLink:

@@ -19,7 +19,7 @@ from webapp.dashboard.views import (
     studies,
     study,
 )
-from webapp.dashboard.views.build import keeping, new, step
+from webapp.dashboard.views.build import items, keeping, new, step
 
 app_name = "dashboard"
 urlpatterns = [
@@ -30,6 +30,7 @@ urlpatterns = [
     path("studies/<slug:key>/archive/", keeping.archive, name="study_archive"),
     path("studies/<slug:key>/delete/", keeping.delete, name="study_delete"),
     path("studies/<slug:key>/rehearse/", keeping.rehearse, name="study_rehearse"),
+    path("studies/<slug:key>/items/", items.items_add, name="study_items"),
     path("studies/<slug:key>/build/", step.build, name="study_build"),
     path("studies/<slug:key>/build/<slug:step>/", step.build_step, name="study_build_step"),
     path("studies/<slug:key>/", study.overview, name="study"),

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 from statsmodels.stats.power import TTestIndPower
@@ -453,3 +454,54 @@ def test_a_rehearsal_is_a_job_of_the_study(staff: Client) -> None:
     assert answer["Location"] == reverse("dashboard:job", args=["rehearsal", job.pk])
     assert (job.study, job.payload["people"], job.payload["url"]) == (study, 3, "http://testserver")
     assert "Rehearsal: d" in staff.get(answer["Location"]).content.decode()
+
+
+def item_file(*lines: str) -> SimpleUploadedFile:
+    return SimpleUploadedFile("items.jsonl", "\n".join(lines).encode())
+
+
+def test_items_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
+    draft("judged", protocol="annotate", bots=[])
+    where = reverse("dashboard:study_items", args=["judged"])
+    good = '{"id": "1", "source": "x", "context": ["hi"], "response": "hello", "reference": null}'
+    answer = staff.post(where, {"file": item_file(good, '{"id": 2}')}, follow=True)
+    html = answer.content.decode()
+    assert "1 item is new, 0 were there." in html
+    assert "Line 2 was left out" in html
+    assert "1 item to judge" in html
+    assert "data-step-state>1 item<" in html
+    again = staff.post(where, {"file": item_file(good)}, follow=True).content.decode()
+    assert "0 items are new, 1 was there." in again
+    wrong = SimpleUploadedFile("items.pdf", b"x")
+    assert "is no .jsonl" in staff.post(where, {"file": wrong}, follow=True).content.decode()
+
+
+def test_items_are_drawn_from_conversations_by_a_job(staff: Client) -> None:
+    rate_some(make_study("source"), 3)
+    study = draft("judged", protocol="annotate", bots=[])
+    html = staff.get(address(study, "bots")).content.decode()
+    assert "source (3 chats)" in html
+    where = reverse("dashboard:study_items", args=["judged"])
+    asked = {
+        "n_contexts": "5",
+        "n_utterances": "2",
+        "more_than_tokens": "0",
+        "source": "study:source",
+    }
+    answer = staff.post(where, asked)
+    job = Job.objects.get()
+    assert answer["Location"] == reverse("dashboard:job", args=["items", job.pk])
+    assert (job.payload["of_study"], job.payload["n_contexts"]) == ("source", 5)
+    refused = staff.post(where, {**asked, "source": "study:none"}, follow=True).content.decode()
+    assert "study:none is not one of the available choices" in refused
+    chat = draft("chat")
+    assert staff.post(reverse("dashboard:study_items", args=[chat.key]), asked).status_code == 404
+
+
+def test_the_link_to_go_through_brings_a_new_person_of_the_platform(staff: Client) -> None:
+    for platform, name in (("prolific", "PROLIFIC_PID="), ("panel", "id=rehearsal-"), ("link", "")):
+        study = draft(f"of-{platform}", platform=platform)
+        link = staff.get(address(study, "check")).context["walk_link"]
+        assert name in link
+        assert staff.get(link).status_code == 200
+        assert 'name="consent"' in staff.get(link).content.decode()

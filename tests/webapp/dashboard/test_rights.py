@@ -37,6 +37,7 @@ TO_POST = {
     "study_archive": {Right.ADMINISTER},
     "study_delete": {Right.ADMINISTER},
     "study_rehearse": {Right.RUN},
+    "study_items": {Right.ADMINISTER, Right.RUN},
     "study_build_step": {Right.ADMINISTER},
     "study_links": {Right.ADMINISTER},
     "study_links_csv": {Right.ADMINISTER},

@@ -13,6 +13,7 @@ from webapp.bots.selectors import BotEntry, bot_entry_list
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import BotState, bot_state
 from webapp.dashboard.build.fields import SettingsForm
+from webapp.dashboard.build.items import items_judged
 from webapp.ratings.selectors import study_dimensions
 from webapp.studies.models import Dimension, Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
@@ -68,7 +69,7 @@ class Plan:
     @cached_property
     def n_items(self) -> int:
         """How many items the study has."""
-        return self.study.items.count()
+        return items_judged(self.study).count()
 
     @cached_property
     def width(self) -> float:
@@ -107,6 +108,10 @@ class BuildStep:
     def title_in(self, plan: Plan) -> str:
         """Return what the step is called in this study."""
         return str(self.title)
+
+    def heading_in(self, plan: Plan) -> str:
+        """Return the heading of its form in this study."""
+        return str(self.heading)
 
     def state(self, plan: Plan) -> StepState:
         """Return how far it is."""

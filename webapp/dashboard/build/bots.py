@@ -17,6 +17,7 @@ from webapp.core.rights import Right, may
 from webapp.dashboard.bot_states import BotState
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.fields import SettingsForm, section_fields, section_title
+from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm, items_first, stored_count
 
 USUAL_LINE = "I had a rough day at work."
 """Asked of every bot, so that their answers can be compared."""
@@ -53,6 +54,9 @@ class BotsStep(BuildStep):
         names = {"items": __("Items"), "conversations": __("Conversations")}
         return names.get(plan.gives) or str(self.title)
 
+    def heading_in(self, plan: Plan) -> str:
+        return str(self.heading) if plan.gives == "bots" else __("What do people judge?")
+
     def state(self, plan: Plan) -> StepState:
         n = len(plan.study.bots)
         if plan.gives == "items":
@@ -61,7 +65,9 @@ class BotsStep(BuildStep):
             words = ngettext("%(n)d item", "%(n)d items", plan.n_items) % {"n": plan.n_items}
             return StepState(words, "good")
         if plan.gives != "bots":
-            return StepState(__("as they are stored"), "good")
+            stored = stored_count(plan.study)
+            words = ngettext("%(n)d conversation", "%(n)d conversations", stored) % {"n": stored}
+            return StepState(words, "good" if stored else "warn")
         if not n:
             return StepState(__("none chosen"), "warn")
         if plan.not_offered:
@@ -80,8 +86,16 @@ class BotsStep(BuildStep):
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the cards of the bots, or the items there are."""
+        if plan.gives == "items":
+            return {
+                "items": items_first(plan.study),
+                "n_items": plan.n_items,
+                "below_template": "dashboard/build/_items.html",
+                "file_form": ItemFileForm(auto_id="c-file-%s"),
+                "draw_form": ItemDrawForm(study=plan.study, auto_id="c-draw-%s"),
+            }
         if plan.gives != "bots":
-            return {"items": plan.study.items.order_by("pk")[:5], "n_items": plan.n_items}
+            return {"n_stored": stored_count(plan.study)}
         return {
             "cards": bot_cards(plan),
             "line": USUAL_LINE,

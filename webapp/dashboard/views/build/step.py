@@ -21,12 +21,11 @@ from webapp.dashboard.build.fields import SettingsForm, title_of_value, value_wo
 from webapp.dashboard.build.preview import preview_of
 from webapp.dashboard.build.registry import STEPS, step_after, step_before, step_of
 from webapp.dashboard.context import page
-from webapp.dashboard.recruiting import participant_link
+from webapp.dashboard.recruiting import participant_link, walk_link
 from webapp.dashboard.views.build.opening import opening
 from webapp.dashboard.views.study import study_of
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import rehearsal_token
 from webapp.studies.versions import EditedMeanwhile, state_of, study_revise
 
 
@@ -179,6 +178,7 @@ def _page(
         "studies",
         study=study,
         step=step,
+        heading=step.heading_in(plan),
         step_template=f"dashboard/build/{step.template}",
         form=form,
         seen=conflict["seen"] if conflict else seen,
@@ -195,7 +195,7 @@ def _page(
         state_pill=pill,
         participant_link=link,
         preview=preview_of(study, request.GET, beside=step.name) if plan.protocol else None,
-        walk_link=f"{link}?rehearsal={rehearsal_token(study)}" if may_edit else "",
+        walk_link=walk_link(request, study) if may_edit else "",
         saved_at=study.version.saved_at or study.version.created_at,
         rows=step.rows(plan, form) if form else [],
         live_template=f"dashboard/build/{step.live_template}",

@@ -1,0 +1,137 @@
+"""Where the items of a study come from: a file, stored conversations, or a self-play run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.db.models import Count
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+
+from webapp.bots.selectors import bot_entry_list
+from webapp.conversations.models import Conversation
+from webapp.runs.models import SelfPlayRun
+from webapp.studies.models import Item, Study
+from webapp.studies.protocols.base import protocols
+
+_ENDINGS = (".jsonl", ".jsonl.gz")
+_RUNS_LISTED = 30
+_SHOWN = 5
+
+
+def items_judged(study: Study) -> Any:
+    """Return the items that people are given to judge; checks among them are left out."""
+    return Item.objects.filter(study=study, purpose=Item.Purpose.JUDGED)
+
+
+def items_first(study: Study) -> list[Item]:
+    """Return the first few of them."""
+    return list(items_judged(study).order_by("pk")[:_SHOWN])
+
+
+def stored_count(study: Study) -> int:
+    """Count the finished conversations of the study, which some protocols give people to judge."""
+    return Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED).count()
+
+
+def compares_pairs(study: Study) -> bool:
+    """Tell whether two replies to one context are compared."""
+    return study.protocol in protocols and protocols.get(study.protocol).n_replies == 2
+
+
+class ItemFileForm(forms.Form):
+    """A file of items."""
+
+    file = forms.FileField(
+        label=_("File of items"),
+        help_text=_("One item a line, as JSON: id, context, response, reference."),
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
+    )
+
+    def clean_file(self) -> Any:
+        """Refuse what is too large or has another ending."""
+        file = self.cleaned_data["file"]
+        if not file.name.lower().endswith(_ENDINGS):
+            raise forms.ValidationError(
+                __("“%(name)s” is no .jsonl or .jsonl.gz file.") % {"name": file.name}
+            )
+        most = settings.CONFAB_UPLOAD_LIMIT_MB
+        if file.size > most * 1024 * 1024:
+            raise forms.ValidationError(
+                __("The file has %(size)d MB; at most %(most)d MB can be uploaded.")
+                % {"size": file.size // 1024 // 1024, "most": most}
+            )
+        return file
+
+
+class ItemDrawForm(forms.Form):
+    """Which conversations items are drawn from, and who replies to their contexts."""
+
+    source = forms.ChoiceField(label=_("Draw from"))
+    n_contexts = forms.IntegerField(
+        label=_("How many"), min_value=1, max_value=100_000, initial=100
+    )
+    n_utterances = forms.IntegerField(
+        label=_("Utterances shown before"), min_value=1, max_value=100, initial=3
+    )
+    more_than_tokens = forms.IntegerField(
+        label=_("Context longer than"),
+        min_value=0,
+        initial=10,
+        help_text=_("In words and signs."),
+    )
+    bots = forms.MultipleChoiceField(
+        label=_("Who replies"), required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.study = study
+        self.label_suffix = ""
+        self.fields["source"].choices = item_sources()  # type: ignore[attr-defined]
+        self.fields["bots"].choices = [  # type: ignore[attr-defined]
+            (entry.id, entry.name) for entry in bot_entry_list() if entry.available
+        ]
+        self.fields["bots"].help_text = (
+            __("Two or more: each pair of them is compared.")
+            if compares_pairs(study)
+            else __("None: the reply that was given there is judged.")
+        )
+        for name in ("source", "n_contexts", "n_utterances", "more_than_tokens"):
+            self.fields[name].widget.attrs["class"] = "input"
+
+    def asked(self) -> dict[str, Any]:
+        """Return what the job is asked, once the form is valid."""
+        given = dict(self.cleaned_data)
+        kind, _colon, name = given.pop("source").partition(":")
+        source = {"run": int(name)} if kind == "run" else {"of_study": name}
+        return {"study": self.study.key, **source, **given}
+
+
+def item_sources() -> list[tuple[str, str]]:
+    """Return the studies with finished chats and the self-play runs that are done, as choices."""
+    counted = (
+        Conversation.objects.filter(
+            study__isnull=False, state=Conversation.State.COMPLETED, is_synthetic=False
+        )
+        .order_by()
+        .values("study__key", "study__name")
+        .annotate(n=Count("pk"))
+    )
+    found = [
+        (
+            f"study:{row['study__key']}",
+            ngettext("%(name)s (%(n)d chat)", "%(name)s (%(n)d chats)", row["n"])
+            % {"name": row["study__name"], "n": row["n"]},
+        )
+        for row in sorted(counted, key=lambda row: row["study__name"])
+    ]
+    runs = SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE).order_by("-pk")
+    for run in runs[:_RUNS_LISTED]:
+        title = run.name or __("Self-play %(n)d") % {"n": run.pk}
+        chats = ngettext("%(n)d conversation", "%(n)d conversations", run.n_done)
+        found.append((f"run:{run.pk}", f"{title} ({chats % {'n': run.n_done}})"))
+    return found

@@ -1,0 +1,96 @@
+"""Bringing items into a study: from a file, or drawn from stored conversations by a worker."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST
+
+from evaluation.items import items_read
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs
+from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm
+from webapp.dashboard.views.study import study_of
+from webapp.runs.services.jobs import job_create
+from webapp.studies.items import ItemsReport, items_import
+from webapp.studies.models import Study
+from webapp.studies.selectors import judges_items
+
+_TOLD = 10
+
+
+@require_POST
+@needs(to_post=[Right.ADMINISTER, Right.RUN])
+def items_add(request: HttpRequest, key: str) -> HttpResponse:
+    """Take in a file of items, or ask a worker to draw some."""
+    study = study_of(key)
+    if not judges_items(study):
+        raise Http404(f"nobody judges items in {key}")
+    if request.FILES:
+        _load(request, study)
+    else:
+        job = _draw(request, study)
+        if job is not None:
+            return redirect("dashboard:job", "items", job)
+    return redirect("dashboard:study_build_step", key, "bots")
+
+
+def _load(request: HttpRequest, study: Study) -> None:
+    form = ItemFileForm(request.POST, request.FILES)
+    if not form.is_valid():
+        messages.error(request, " ".join(form.errors["file"]))
+        return
+    upload = form.cleaned_data["file"]
+    with tempfile.TemporaryDirectory(prefix="confab-items-") as folder:
+        ending = ".jsonl.gz" if upload.name.lower().endswith(".gz") else ".jsonl"
+        path = Path(folder) / f"items{ending}"
+        with path.open("wb") as handle:
+            for chunk in upload.chunks():
+                handle.write(chunk)
+        try:
+            report = items_import(study=study, lines=items_read(path))
+        except (OSError, ValueError, EOFError) as error:
+            messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
+            return
+    _tell(request, report)
+
+
+def _tell(request: HttpRequest, report: ItemsReport) -> None:
+    said = ngettext("%(n)d item is new", "%(n)d items are new", report.items) % {"n": report.items}
+    there = ngettext("%(n)d was there.", "%(n)d were there.", report.unchanged)
+    messages.success(request, f"{said}, {there % {'n': report.unchanged}}")
+    for one in report.skipped[:_TOLD]:
+        words = _("Line %(line)d was left out: %(reason)s")
+        messages.warning(request, words % {"line": one.line, "reason": one.reason})
+    more = len(report.skipped) - _TOLD
+    if more > 0:
+        told = ngettext("And %(n)d more line.", "And %(n)d more lines.", more)
+        messages.warning(request, told % {"n": more})
+
+
+def _draw(request: HttpRequest, study: Study) -> int | None:
+    form = ItemDrawForm(request.POST, study=study)
+    if not form.is_valid():
+        for field, sentences in form.errors.items():
+            label = form.fields[field].label if field in form.fields else ""
+            messages.error(request, f"{label}: {' '.join(sentences)}")
+        return None
+    try:
+        job = job_create(
+            kind="items",
+            payload=form.asked(),
+            study=study,
+            created_by=request.user,  # type: ignore[arg-type]
+        )
+    except Refused as refused:
+        messages.error(request, str(refused))
+        return None
+    messages.success(request, _("Items are being made. They stand in the study as they come."))
+    return job.pk
