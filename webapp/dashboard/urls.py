@@ -19,13 +19,16 @@ from webapp.dashboard.views import (
     studies,
     study,
 )
-from webapp.dashboard.views.build import items, keeping, new, step
+from webapp.dashboard.views.build import file, items, keeping, new, step
 
 app_name = "dashboard"
 urlpatterns = [
     path("", studies.studies, name="studies"),
     path("theme/", studies.theme, name="theme"),
     path("studies/new/", new.study_new, name="study_new"),
+    path("studies/new/file/", file.upload, name="study_new_file"),
+    path("studies/<slug:key>/file/", file.upload, name="study_file_upload"),
+    path("studies/<slug:key>/study.yaml", file.download, name="study_file"),
     path("studies/<slug:key>/duplicate/", keeping.duplicate, name="study_duplicate"),
     path("studies/<slug:key>/archive/", keeping.archive, name="study_archive"),
     path("studies/<slug:key>/delete/", keeping.delete, name="study_delete"),

@@ -42,9 +42,9 @@ def study_by_key(key: str) -> Study:
     return Study.objects.get(key=key)
 
 
-def study_key_taken(key: str) -> bool:
-    """Tell whether a study has this key."""
-    return Study.objects.filter(key=key).exists()
+def study_found(key: str) -> Study | None:
+    """Return the study with this key, if there is one."""
+    return Study.objects.filter(key=key).first()
 
 
 def study_key_free(name: str, reserved: Collection[str] = ()) -> str:

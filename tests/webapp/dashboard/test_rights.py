@@ -26,6 +26,8 @@ TO_GET = {
     "study_delete": {Right.ADMINISTER},
     "study_links": {Right.ADMINISTER},
     "study_links_csv": {Right.ADMINISTER},
+    "study_new_file": {Right.ADMINISTER},
+    "study_file_upload": {Right.ADMINISTER},
     "study_pay": {Right.PAY},
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},
@@ -33,6 +35,8 @@ TO_GET = {
 }
 TO_POST = {
     "study_new": {Right.ADMINISTER},
+    "study_new_file": {Right.ADMINISTER},
+    "study_file_upload": {Right.ADMINISTER},
     "study_duplicate": {Right.ADMINISTER},
     "study_archive": {Right.ADMINISTER},
     "study_delete": {Right.ADMINISTER},

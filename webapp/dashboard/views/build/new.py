@@ -17,7 +17,7 @@ from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.studies.checks import RESERVED_KEYS
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import study_key_free, study_key_taken
+from webapp.studies.selectors import study_found, study_key_free
 from webapp.studies.services import study_create
 
 
@@ -51,7 +51,7 @@ class NewStudyForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
             cleaned["key"] = study_key_free(cleaned["name"], RESERVED_KEYS)
-        elif cleaned.get("key") and study_key_taken(cleaned["key"]):
+        elif cleaned.get("key") and study_found(cleaned["key"]):
             self.add_error("key", __("“%(key)s” is another study’s. Choose another key.") % cleaned)
         return cleaned
 
