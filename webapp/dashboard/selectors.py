@@ -29,7 +29,7 @@ from webapp.runs.models import MetricResult, SelfPlayRun
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.places import bots_beyond_cap
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import items_judged, judges_items
+from webapp.studies.selectors import items_given, judges_items
 
 _PILLS = {
     Study.State.DRAFT: "",
@@ -213,7 +213,7 @@ def _item_cards(study: Study, include_synthetic: bool) -> ItemCards:
     ratings = ratings_counted(study, include_synthetic=include_synthetic)
     counted = ratings.aggregate(n=Count("pk"), n_items=Count("item", distinct=True))
     return ItemCards(
-        n_items=items_judged(study).count(),
+        n_items=items_given(study).count(),
         n_rated=counted["n_items"],
         n_ratings=counted["n"],
         set_apart=set_apart(study, include_synthetic=include_synthetic),
@@ -303,7 +303,7 @@ def models_progress(study: Study, *, include_synthetic: bool = False) -> list[Mo
     """Return how far the items of each model are, in a study whose people judge items."""
     ratings = ratings_counted(study, include_synthetic=include_synthetic)
     n_items, n_ratings = Counter[str](), Counter[str]()
-    for model, n in items_judged(study).order_by().values_list(_ITEM_MODEL).annotate(n=Count("pk")):
+    for model, n in items_given(study).order_by().values_list(_ITEM_MODEL).annotate(n=Count("pk")):
         n_items[model or NO_MODEL] += n
     for model, n in ratings.order_by().values_list(MODEL).annotate(n=Count("pk")):
         n_ratings[model or NO_MODEL] += n

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from webapp.conversations.models import Conversation
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
-from webapp.studies.selectors import items_judged, judges_items
+from webapp.studies.selectors import items_given, judges_items
 
 MODEL = "item__responses__0__model"
 """The way from a rating to the model whose reply an item holds."""
@@ -53,7 +53,7 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
 
 def _models(study: Study) -> set[str]:
     """Return what gave the replies that the study's items hold."""
-    found = items_judged(study).order_by().values_list("responses__0__model", flat=True)
+    found = items_given(study).order_by().values_list("responses__0__model", flat=True)
     return {model or NO_MODEL for model in found.distinct()}
 
 

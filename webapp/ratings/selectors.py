@@ -71,7 +71,7 @@ def ratings_counted(
         )
         return Rating.objects.filter(conversation__in=conversations)
     found = Rating.objects.filter(item__study=study, item__responses__1__isnull=True)
-    found = found.filter(item__purpose=Item.Purpose.JUDGED)
+    found = found.exclude(item__purpose=Item.Purpose.CHECK)
     set_apart = [Outcome.WITHDRAWN] if include_failed else [Outcome.WITHDRAWN, Outcome.FAILED_CHECK]
     # Imported ratings belong to no task.
     found = found.filter(Q(task=None) | ~Q(task__outcome__in=set_apart))

@@ -75,7 +75,7 @@ def study_example(name: str) -> StudyFile:
         plain["bots"] = _BOTS
     if any(step.name == "judge" for step in protocol.steps):
         plain["texts"] = _JUDGING | {"title": protocol.title}
-    if protocol.gives == "items":
+    if protocol.gives == "items" and not protocol.has_one_item:
         plain["items"] = items_sample(protocol)
     plain["after"] = [one.to_plain() for one in protocol.asks or CHAT_QUESTIONS]
     own = protocol.example()

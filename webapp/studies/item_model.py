@@ -17,6 +17,7 @@ class Item(TimeStamped):
     class Purpose(models.TextChoices):
         JUDGED = "", _("Judged")
         CHECK = "check", _("Attention check")
+        QUESTION = "question", _("Stands for the question itself")
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="items")
     key = models.CharField(max_length=200, help_text=_("Its name in the study."))

@@ -263,4 +263,8 @@ def _of_check(study: Study, check: AttentionCheck) -> Item:
 def question_item_ensure(*, study: Study) -> None:
     """Store the one item of a study that asks about nothing stored: it stands for the question itself."""
     everybody = {"model": str(_("everybody")), "text": ""}
-    Item.objects.get_or_create(study=study, key="question", defaults={"responses": [everybody]})
+    Item.objects.get_or_create(
+        study=study,
+        key="question",
+        defaults={"purpose": Item.Purpose.QUESTION, "responses": [everybody]},
+    )

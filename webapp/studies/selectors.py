@@ -191,7 +191,12 @@ def steps_asked(study: Study) -> list[str]:
 def items_given(study: Study) -> QuerySet[Item]:
     """Return those that its protocol can give: for some they need a scored reference."""
     found = items_judged(study)
-    if study.protocol in protocols and protocols.get(study.protocol).needs_reference:
+    if study.protocol not in protocols:
+        return found
+    protocol = protocols.get(study.protocol)
+    if protocol.has_one_item:
+        return study.items.filter(purpose=Item.Purpose.QUESTION)
+    if protocol.needs_reference:
         found = found.exclude(reference=None).exclude(reference_score=None)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -17,6 +18,7 @@ from webapp.studies.protocols.base import (
     TaskPlan,
     register_protocol,
 )
+from webapp.studies.questions import Question
 
 
 @register_protocol
@@ -39,12 +41,39 @@ class Reference(Annotate):
         hint=gettext_lazy("The known reply was rated earlier. Use it as your measure."),
         is_wide=True,
     )
+    asks = tuple(
+        Question(
+            key=key,
+            name=name,
+            title=title,
+            kind="scale",
+            low=1,
+            high=5,
+            labels={1: "very bad", 5: "very good"},
+        )
+        for key, name, title in (
+            ("relevance", "Relevance", "Fits what was said"),
+            ("engagingness", "Engagingness", "Makes you want to answer"),
+            ("fluency", "Fluency", "Good English"),
+            ("understandability", "Understandability", "Easy to understand"),
+            ("emotional_awareness", "Emotional awareness", "Minds how the other person feels"),
+            ("personality_awareness", "Personality awareness", "Fits who is speaking"),
+        )
+    )
     needs_reference = True
     results = ("reference",)
 
     def next_task(self, draw: Draw) -> TaskPlan:
         items = draw.items(draw.values.judging.n_items, least=1)
         return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
+
+    def example(self) -> dict[str, Any]:
+        only_of = {
+            "understandability": ["chitchat"],
+            "emotional_awareness": ["empathetic"],
+            "personality_awareness": ["persona"],
+        }
+        return {"referencing": {"asked_only_of": only_of}}
 
     def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
         return version.values.referencing.not_asked(item.task)

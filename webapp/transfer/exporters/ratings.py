@@ -191,7 +191,9 @@ def _beside(study: Study) -> tuple[ExportColumn, ...]:
 def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
     """Return the ratings of the table; of conversations and turns those whose conversation is included."""
     judged = Q(task__participant__study=study) & ~Q(task__outcome=Outcome.WITHDRAWN)
-    judged &= Q(item__purpose=Item.Purpose.JUDGED) | Q(first__isnull=False)
+    judged &= (Q(item__isnull=False) & ~Q(item__purpose=Item.Purpose.CHECK)) | Q(
+        first__isnull=False
+    )
     if not options.include_failed:
         judged &= ~Q(task__outcome=Outcome.FAILED_CHECK)
     if not options.include_synthetic:
