@@ -36,6 +36,9 @@ class FirstOnes:
     def pairs(self, n: int = 1) -> Sequence[tuple[str, str]]:
         return [(f"bot-{number}", "parrot") for number in range(n)]
 
+    def in_turn(self) -> tuple[Sequence[str], str]:
+        return self.bots(self.values.assignment.bots_in_a_row), ""
+
     def conversations(self, n: int = 1) -> Sequence[str]:
         return [str(UUID(int=number)) for number in range(n)]
 

@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from chatbots.registry import UnknownName
 from webapp.bots.selectors import bot_find
 from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation, Turn
@@ -86,26 +87,50 @@ def conversation_start(
 
 
 def task_chats(*, task: Task) -> list[Conversation]:
-    """Return the conversations that are made in the task now, in their order; those missing are opened.
+    """Return the conversations that are made in the task so far, in their order, and open what is due.
 
-    Of pairs of chats, one pair is open at a time: the first whose chats are not both over.
+    Chats one after another: the next is opened when the one before it is over, and all so far come back. Of pairs of
+    chats one is open at a time: the first whose chats are not both over.
+
+    Raises:
+        Refused: `no_bot` if the bot of the next one is no longer registered.
     """
     slots = [slot for slot in slots_kept(task.slots.order_by("order")) if slot.bot_id]
     existing = {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots)}
-    pairs = [group for group in slots_grouped(slots) if len(group) == 2]
+    groups = slots_grouped(slots)
+    pairs = [group for group in groups if len(group) == 2]
     if pairs:
         done = {pk for pk, chat in existing.items() if chat.state != Conversation.State.OPEN}
-        slots = list(next((pair for pair in pairs if not done.issuperset(s.pk for s in pair)), ()))
-    return [existing.get(slot.pk) or _chat_open(task.participant, slot) for slot in slots]
+        groups = [pair for pair in pairs if not done.issuperset(s.pk for s in pair)][:1]
+    found: list[Conversation] = []
+    for group in groups:
+        chats = [existing.get(slot.pk) or _chat_open(task.participant, slot) for slot in group]
+        found += chats
+        if any(chat.state == Conversation.State.OPEN for chat in chats):
+            break
+    return found
+
+
+def task_goes_on(*, task: Task) -> bool:
+    """Open the next conversation of a task that is not complete; False if its bot is away and none takes its place."""
+    try:
+        task_chats(task=task)
+    except Refused:
+        return False
+    return True
 
 
 def _chat_open(participant: Participant, slot: Slot) -> Conversation:
     study = participant.study
     try:
+        bot = bot_find(slot.bot_id)
+    except UnknownName as error:
+        raise Refused("no_bot", _("No chatbot is available at the moment.")) from error
+    try:
         with transaction.atomic():
             return Conversation.objects.create(
                 source=Conversation.Source.CHAT,
-                bot=bot_version_record(bot=bot_find(slot.bot_id)),
+                bot=bot_version_record(bot=bot),
                 study=study,
                 participant=participant,
                 slot=slot,

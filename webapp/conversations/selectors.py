@@ -87,6 +87,31 @@ def task_chat(task: Task) -> Conversation | None:
     return Conversation.objects.filter(slot__task=task).order_by("slot__order").first()
 
 
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """Which of several chats one after another this is, from 1."""
+
+    number: int
+    of: int
+
+    @property
+    def is_last(self) -> bool:
+        """Whether none comes after it."""
+        return self.number >= self.of
+
+
+def chat_turn(conversation: Conversation) -> ChatTurn | None:
+    """Return which of its task's chats this is, those whose bot failed left out; None where it is the only one."""
+    if conversation.slot is None or conversation.slot.side:
+        return None
+    slots = conversation.slot.task.slots.exclude(bot_id="")
+    held = slots.exclude(chat__state=Conversation.State.FAILED)
+    orders = list(held.order_by("order").values_list("order", flat=True))
+    if len(orders) < 2:
+        return None
+    return ChatTurn(sum(order <= conversation.slot.order for order in orders), len(orders))
+
+
 def can_rate(conversation: Conversation) -> bool:
     """Tell whether the rating form is open: enough exchanges, no reply under way, not closed."""
     return _has_enough(conversation) and not reply_is_coming(conversation)

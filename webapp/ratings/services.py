@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from chatbots.storable import storable
+from webapp.conversations.entering import task_goes_on
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
@@ -131,6 +132,9 @@ def rating_submit(
         conversation_complete(conversation=conversation)
         if protocol.is_complete(task_progress(task)):
             task = task_complete(task=task)
+        elif not task_goes_on(task=task):
+            # The next bot is gone: what was done earns the early end, which is our fault.
+            task = task_complete(task=task, outcome=Outcome.BOT_FAILED)
     return RatingOutcome(rating, task, created=True)
 
 

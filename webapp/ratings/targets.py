@@ -48,7 +48,7 @@ def slots_rated(task: Task, target: Target) -> set[int]:
 def task_progress(task: Task) -> Progress:
     """Return how many slots the task has, and how many of them have been rated, in two queries.
 
-    A pair in which a chatbot failed is nothing to rate: another pair stands in its place.
+    A chat whose bot failed, or its pair, is nothing to rate: another stands in its place, or none.
     """
     slots = slots_kept(task.slots.all()).values_list("pk", "item_id", "conversation_id", "chat__pk")
     given = Rating.objects.filter(task=task).values_list(

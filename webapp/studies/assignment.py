@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from chatbots.outside import Values
 from chatbots.outside_types import Wanted
-
-T = TypeVar("T")
 
 
 def by_bot_text(found: dict[str, Any]) -> str:
@@ -81,6 +79,24 @@ class Assignment(Values):
         title="Chatbots with a number of their own",
         description="One line for each: the chatbot's id, a colon, and how many conversations are wanted of it; "
         "0 closes it.",
+    )
+    bots_in_a_row: int = Field(
+        default=1,
+        ge=1,
+        le=20,
+        title="Chatbots for each person, one after another",
+        description=(
+            "More than one: each person chats and rates, chats with the next one and rates, and has one end and one "
+            "code after the last."
+        ),
+    )
+    bot_order: Literal["balanced", "random"] = Field(
+        default="balanced",
+        title="In which order",
+        description=(
+            "Balanced: each chatbot stands in each place, and after each other one, equally often (a balanced Latin "
+            "square). Random: drawn for each person."
+        ),
     )
     study_group: Annotated[str, AfterValidator(_name)] = Field(
         default="",

@@ -34,6 +34,7 @@ def study_errors(
         **limits_wrong(values.chat),
         **cap_wrong(values.quotas, values.bots),
         **bot_quotas_wrong(values),
+        **bots_in_a_row_wrong(study, values),
         **raters_wrong(values.judging),
         **frames_wrong(values.recruitment),
         **links_wrong(values.recruitment),
@@ -99,6 +100,17 @@ def bot_quotas_wrong(values: StudyValues) -> Errors:
         "bot_quotas": sentence
         % {"bots": ", ".join(unknown), "known": ", ".join(values.bots) or _("none")}
     }
+
+
+def bots_in_a_row_wrong(study: Study, values: StudyValues) -> Errors:
+    """Check that there are as many bots as each person is to meet."""
+    n = values.assignment.bots_in_a_row
+    if n < 2 or study.protocol != "chat" or study.state == Study.State.DRAFT:
+        return {}
+    if n <= len(values.bots):
+        return {}
+    sentence = _("%(n)d chatbots one after another need as many; the study has %(has)d.")
+    return {"bots_in_a_row": sentence % {"n": n, "has": len(values.bots)}}
 
 
 def frames_wrong(recruitment: RecruitmentValues) -> Errors:

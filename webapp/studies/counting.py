@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Count, F, Q
 
 from webapp.studies.models import Outcome, Slot, Task, TaskCount
+from webapp.studies.sequences import sequence_counted, sequences_count_anew
 
 _ALL = ("", None, None)
 """Stands for no bot, conversation or item: the tasks themselves."""
@@ -34,12 +35,14 @@ def task_counted(*, task: Task) -> None:
     bots, chats, items = ({slot[i] for slot in slots if slot[i]} for i in range(3))
     held = Q(bot_id__in=bots) | Q(conversation__in=chats) | Q(item__in=items)
     counts.filter(held).update(n_completed=F("n_completed") + 1)
+    sequence_counted(task=task)
 
 
 def study_count_anew(*, study_id: int) -> None:
     """Count all completed tasks of a study again, after some of them are gone."""
     with transaction.atomic():
         TaskCount.objects.filter(study=study_id).delete()
+        sequences_count_anew(study_id=study_id)
         done = Task.objects.filter(
             participant__study=study_id, state=Task.State.COMPLETED
         ).order_by()

@@ -27,6 +27,7 @@ from webapp.studies.places import (
 )
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import conversations_unseen, items_unseen
+from webapp.studies.sequences import order_drawn
 from webapp.studies.values import StudyValues
 
 
@@ -62,7 +63,7 @@ class StudyDraw:
             without |= bots_full(study, loads)
         candidates = [bot_id for bot_id in self.available if bot_id not in without]
         if len(candidates) < n:
-            refusal = bots_refusal(study, met=met, loads=loads, synthetic=synthetic)
+            refusal = bots_refusal(study, met=met, loads=loads, synthetic=synthetic, n=n)
             raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
         candidates.sort(key=loads.__getitem__)
         at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
@@ -109,6 +110,22 @@ class StudyDraw:
         ordered = sorted(sorted(bots), key=loads.__getitem__)
         [place] = self._places([loads[b] for b in ordered], 1, self._needs_of(ordered))
         return ordered[place]
+
+    def in_turn(self) -> tuple[Sequence[str], str]:
+        """Return the bots that this person meets one after another, and the key of their order; empty for one bot.
+
+        Raises:
+            Refused: as `bots`.
+        """
+        assignment = self.values.assignment
+        bots = self.bots(assignment.bots_in_a_row)
+        if len(bots) < 2:
+            return bots, ""
+        rng = self._rng("order", *sorted(bots))
+        if assignment.bot_order == "random":
+            rng.shuffle(bots)
+            return bots, ""
+        return order_drawn(self.study, bots, rng, synthetic=self.participant.is_synthetic)
 
     def conversations(self, n: int = 1) -> list[str]:
         """Return ids of `n` different completed conversations of others, by the study's rule.

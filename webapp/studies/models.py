@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from webapp.core.models import TimeStamped
 from webapp.studies.item_model import Item as Item
 from webapp.studies.order_model import OrderState as OrderState
+from webapp.studies.order_model import SequenceCount as SequenceCount
 from webapp.studies.practice_model import TrainingAnswer as TrainingAnswer
 from webapp.studies.recruitment import submission_of
 from webapp.studies.recruitment_models import OneTimeLink as OneTimeLink

@@ -1,4 +1,4 @@
-"""The table of how far orders are settled; other modules know it from `webapp.studies.models`."""
+"""Tables of what draws read beside counts of bots; other modules know them from `webapp.studies.models`."""
 
 from __future__ import annotations
 
@@ -38,3 +38,24 @@ class OrderState(models.Model):
             "n_ratings": self.n_ratings,
             "needs": self.needs,
         }
+
+
+class SequenceCount(models.Model):
+    """How many people of a study have gone through its bots in this order, where one person meets several."""
+
+    study = models.ForeignKey(
+        "studies.Study", on_delete=models.CASCADE, related_name="sequence_counts"
+    )
+    is_synthetic = models.BooleanField(default=False)
+    sequence = models.CharField(max_length=16, help_text=_("As `sequences.sequence_key` names it."))
+    n_completed = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["study", "is_synthetic", "sequence"], name="sequence_count_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.sequence}: {self.n_completed}"

@@ -23,8 +23,8 @@ def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
 
 
 def slots_kept(slots: QuerySet[Slot]) -> QuerySet[Slot]:
-    """Return the slots without those of pairs that were given up because a chatbot failed."""
-    return slots.exclude(~Q(side="") & Q(chat__state__in=["failed", "ended"]))
+    """Return the slots without those of chats whose bot failed, and of pairs that were given up for one of theirs."""
+    return slots.exclude(Q(chat__state="failed") | ~Q(side="") & Q(chat__state="ended"))
 
 
 def pairs_compared(participant: Participant) -> set[frozenset[str]]:

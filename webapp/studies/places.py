@@ -81,6 +81,7 @@ def bots_refusal(
     met: Collection[str],
     loads: dict[str, int] | None = None,
     synthetic: bool = False,
+    n: int = 1,
 ) -> Refused | None:
     """Return why the study has no bot left for somebody; None if it has one, be it out of order at the moment.
 
@@ -88,24 +89,25 @@ def bots_refusal(
         met: bots that they have had.
         loads: of people, if they have been counted already.
         synthetic: whether they are a scripted participant, who takes nobody's place.
+        n: how many different ones they need.
     """
     left = [bot_id for bot_id in study.bots if bot_id not in met]
     if not study.bots:
         return None
-    if not left:
+    if len(left) < n:
         return Refused("all_rated", _("You have already rated every chatbot."))
     if study.values.assignment.has_quotas and not synthetic:
         if loads is None:
             loads = bot_loads(study, study.bots, synthetic=False)
         full = bots_full(study, loads)
-        if full.issuperset(study.bots):
+        if len(set(study.bots) - full) < n:
             return Refused("full", _("This study has all the people it needs."))
-        if full.issuperset(left):
+        if len(set(left) - full) < n:
             return Refused(
                 "bots_full", _("The chatbots that you have not met have all the chats they need.")
             )
         left = [bot_id for bot_id in left if bot_id not in full]
-    if set(left) <= bots_beyond_cap(study).keys():
+    if len(set(left) - bots_beyond_cap(study).keys()) < n:
         return Refused("spent", _("What this study may spend is used up."))
     return None
 

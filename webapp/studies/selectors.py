@@ -101,7 +101,13 @@ def study_refusal(
             return Refused("full", _("This study has all the people it needs."))
         return None
     met = bots_met(participant) if participant is not None else ()
-    return bots_refusal(study, met=met, synthetic=synthetic)
+    n = bots_in_turn(study)
+    return bots_refusal(study, met=met, synthetic=synthetic, n=n)
+
+
+def bots_in_turn(study: Study) -> int:
+    """Return how many bots each person meets one after another."""
+    return study.values.assignment.bots_in_a_row if study.protocol == "chat" else 1
 
 
 def entry_refusal(

@@ -40,7 +40,7 @@ from webapp.studies.protocols.base import TaskPlan, protocol_asks, protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import entry_refusal
 from webapp.studies.terms import consent_texts, consent_version
-from webapp.studies.values import NAMES
+from webapp.studies.values import NAMES, StudyValues
 from webapp.studies.versions import study_store, values_made, version_freeze
 
 _CODE_LETTERS = string.ascii_uppercase + string.digits
@@ -244,11 +244,7 @@ def task_open(
         values = version.values if version else study.values
         rule = rules.get(study.rule)
         order = OrderState.objects.filter(study=study).first() if rule.reads_needs else None
-        needs = order.needs if order is not None else {}
-        # A bot that nobody has rated yet is in no comparison, and is needed most.
-        most = max(needs.values(), default=0) or 1
-        needs = {bot_id: needs.get(bot_id, most) for bot_id in bots} if needs else {}
-        draw = StudyDraw(study, participant, values, bot_ids, exclude, needs)
+        draw = _draw(study, participant, values, bot_ids, exclude, order)
         plan = protocol.next_task(draw)
         task = Task.objects.create(
             participant=participant,
@@ -264,6 +260,37 @@ def task_open(
         )
         slots_add(task=task, plan=plan)
     return task
+
+
+def _draw(
+    study: Study,
+    participant: Participant,
+    values: StudyValues,
+    available: Collection[str],
+    exclude: Collection[str],
+    order: OrderState | None,
+) -> StudyDraw:
+    needs = order.needs if order is not None else {}
+    # A bot that nobody has rated yet is in no comparison, and is needed most.
+    most = max(needs.values(), default=0) or 1
+    known = {bot_id: needs.get(bot_id, most) for bot_id in values.bots} if needs else {}
+    return StudyDraw(study, participant, values, available, exclude, known)
+
+
+def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
+    """Give the person one more bot at the end of their task, in place of one that failed.
+
+    Raises:
+        Refused: as `task_open`, where there is none.
+    """
+    values = task.version.values
+    available = bot_available_ids(list(values.bots))
+    with transaction.atomic():
+        study = _study_locked(task.participant)
+        order = OrderState.objects.filter(study=study).first()
+        [bot_id] = _draw(study, task.participant, values, available, exclude, order).bots()
+        last = task.slots.order_by("-order").values_list("order", flat=True)[0]
+        return Slot.objects.create(task=task, order=last + 1, bot_id=bot_id)
 
 
 def order_state_store(*, study: Study, found: dict[str, Any], n_ratings: int) -> OrderState:

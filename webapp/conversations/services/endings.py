@@ -7,13 +7,19 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from webapp.conversations.entering import conversation_start
+from webapp.conversations.entering import conversation_start, task_chats
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import failure_of
+from webapp.conversations.selectors import bots_unavailable_at_hosts, failure_of
 from webapp.conversations.services.due import NOTHING_DUE, due_set
 from webapp.core.errors import Refused
 from webapp.studies.models import Outcome, Task
-from webapp.studies.services import task_close, task_complete, task_end, task_withdraw
+from webapp.studies.services import (
+    task_bot_add,
+    task_close,
+    task_complete,
+    task_end,
+    task_withdraw,
+)
 
 
 def conversation_complete(*, conversation: Conversation) -> None:
@@ -29,15 +35,35 @@ def conversation_complete(*, conversation: Conversation) -> None:
 def conversation_swap(*, conversation: Conversation) -> Conversation:
     """Swap the bot after `bot_failed`: keep this chat as failed and open one with another bot.
 
+    Of a task with several chats one after another the task goes on: with the next chat, and with another bot at its
+    end for the one that failed, where there is one.
+
     Raises:
         Refused: `not_failed` if the reply has neither failed nor is long overdue, or as `task_open`; then
             nothing has changed.
     """
     with transaction.atomic():
+        task = conversation.task
+        if task is not None and task.slots.filter(side="").count() > 1:
+            return _swap_within(conversation)
         task = _failed_close(conversation, Task.State.FAILED)
         return conversation_start(
             participant=task.participant, exclude=task.bot_ids, version=task.version
         )
+
+
+def _swap_within(conversation: Conversation) -> Conversation:
+    """Go on with what is left of a task with several chats."""
+    task = _failed_close(conversation, None)
+    refused: Refused | None = None
+    try:
+        task_bot_add(task=task, exclude=bots_unavailable_at_hosts())
+    except Refused as refusal:
+        refused = refusal
+    chats = task_chats(task=task)
+    if chats and chats[-1].state == Conversation.State.OPEN:
+        return chats[-1]
+    raise refused or Refused("no_bot", _("No chatbot is available at the moment."))
 
 
 def conversation_finish_failed(*, conversation: Conversation) -> Task:

@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation
+from webapp.conversations.selectors import chat_turn
 from webapp.participant.access import Visit, conversation_page
 from webapp.participant.presentation import chat_notes, place_held_until, study_texts, way_at
 from webapp.participant.steps.base import (
@@ -54,6 +55,7 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "note": chat_notes(version).get(request.GET.get("note", "")),
         "held_until": place_held_until(conversation),
         "n_segments": range(min(version.values.chat.min_exchanges, 20)),
+        "turn": chat_turn(conversation),
         "way": way_at(study, "chat"),
     }
     return render(request, "participant/chat.html", context)

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import can_rate, history
+from webapp.conversations.selectors import can_rate, chat_turn, history
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page
 from webapp.participant.asked import asked_after_of, asked_shown
@@ -80,6 +80,7 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "chat_url": visit.link("chat", conversation.pk),
         "form": form,
         **asked_shown(form.questions()),
+        "turn": chat_turn(conversation),
         "way": way_at(study, "form"),
     }
     return render(request, "participant/rate.html", context)

@@ -167,6 +167,16 @@ class Draw(Protocol):
         """
         ...
 
+    def in_turn(self) -> tuple[Sequence[str], str]:
+        """Return the bots that this person meets one after another, in a counterbalanced order, and its key.
+
+        The key is empty where orders are not counted: for one bot, or orders drawn at random.
+
+        Raises:
+            Refused: as `bots`.
+        """
+        ...
+
     def conversations(self, n: int = 1) -> Sequence[str]:
         """Return ids of `n` different completed conversations of the study by its rule, not seen yet.
 

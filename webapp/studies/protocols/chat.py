@@ -18,11 +18,11 @@ from webapp.studies.protocols.base import (
 
 @register_protocol
 class Chat(StudyProtocol):
-    """One conversation a task; whoever comes again gets a bot they have not met."""
+    """One conversation a task, or several one after another; whoever comes again gets bots they have not met."""
 
     name = "chat"
     title = "Chat, then rate"
-    description = "Each person chats with one bot, then answers questions about the chat."
+    description = "Each person chats with a bot, then answers questions about the chat; with several bots in a row, if wanted."
     gives: Gives = "bots"
     settings = ("chat",)
     identity = Identity("chat", "1")
@@ -36,5 +36,6 @@ class Chat(StudyProtocol):
     )
 
     def next_task(self, draw: Draw) -> TaskPlan:
-        [bot] = draw.bots()
-        return TaskPlan("chat", (SlotPlan(bot=bot),))
+        bots, order = draw.in_turn()
+        payload = {"sequence": order} if order else {}
+        return TaskPlan("chat", tuple(SlotPlan(bot=bot) for bot in bots), payload)
