@@ -14,7 +14,18 @@ from django.utils.translation import gettext_lazy
 
 from webapp.pay.flags.base import Flag
 from webapp.pay.models import Decision
-from webapp.pay.visits import INSIDE, LEFT, Visit, VisitKey, Visits, visits_searched
+from webapp.pay.visits import (
+    APPROVED,
+    GONE,
+    INSIDE,
+    LEFT,
+    SETTLED,
+    Visit,
+    VisitKey,
+    Visits,
+    visits_searched,
+)
+from webapp.pay.visits import REJECTED as REJECTED_THERE
 from webapp.studies.models import Outcome, Study
 
 PAGE = 50
@@ -74,12 +85,14 @@ class Filters:
 def state_of(visit: Visit, flags: Sequence[Flag]) -> str:
     """Return what is to be done with a visit, as one of the list's states."""
     states = {one.state for one in visit.decisions}
-    if Decision.State.FAILED in states:
+    if states & {Decision.State.FAILED, Decision.State.UNSURE}:
         return FAILED
     if states & {Decision.State.DECIDED, Decision.State.SENDING}:
         return SEND
     if visit.verdict is not None:
         return PAID if visit.verdict.action == Decision.Action.APPROVE else REJECTED
+    if visit.status in SETTLED:  # decided on the platform itself
+        return {APPROVED: PAID, REJECTED_THERE: REJECTED}.get(visit.status, NOTHING)
     if visit.is_ours:
         return OURS
     if visit.outcome == Outcome.FAILED_CHECK or (visit.earns and flags):
@@ -95,6 +108,7 @@ class Row:
         name: the platform's id, shortened, or where it may not be seen our own.
         id: the whole of it.
         next: what is to be done.
+        error: why a decision could not be sent.
     """
 
     visit: Visit
@@ -106,6 +120,7 @@ class Row:
     flags: list[Flag]
     state: str
     next: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +132,8 @@ class PayList:
         shown: the states to choose from: name, title, number of visits.
         first, last, total: which rows of how many these are, from 1.
         n_open: how many visits wait for an approval, by state.
+        n_by_api: how many visits of Prolific's people are decided and not sent.
+        n_bot_failed: how many of those that are our fault have the code for it.
         to_pay: what all that earned pay and has none yet comes to; empty where the study does not say.
     """
 
@@ -126,6 +143,7 @@ class PayList:
     last: int
     total: int
     n_open: dict[str, int]
+    n_by_api: int
     n_bot_failed: int
     to_pay: str
 
@@ -152,6 +170,9 @@ def pay_list(
     states = {visit.key: state_of(visit, flags.get(visit.key, ())) for visit in visits.all}
     counts = Counter(states.values())
     n_ours = sum(visit.is_ours for visit in visits.all)
+    n_by_api = sum(
+        visit.platform == "prolific" and states[visit.key] == SEND for visit in visits.all
+    )
     found = visits_searched(visits, filters.words, by_id=with_ids)
     if filters.show == OURS:
         found = [visit for visit in found if visit.is_ours]
@@ -185,6 +206,7 @@ def pay_list(
         last=(page - 1) * PAGE + len(some),
         total=len(found),
         n_open={state: counts[state] for state in (APPROVE, OURS, LOOK, SEND, FAILED)},
+        n_by_api=n_by_api,
         n_bot_failed=sum(
             visit.outcome == Outcome.BOT_FAILED for visit in visits.all if states[visit.key] == OURS
         ),
@@ -196,7 +218,7 @@ def pay_list(
 
 def _is_to_be_paid(visit: Visit) -> bool:
     if visit.verdict is None:
-        return visit.earns
+        return visit.earns and visit.status not in SETTLED
     return visit.verdict.action == Decision.Action.APPROVE and not visit.verdict.is_sent
 
 
@@ -217,6 +239,7 @@ def row_of(
         flags=flags,
         state=state,
         next=_next(study, visit, state),
+        error=" ".join(one.error for one in visit.decisions if one.error),
     )
 
 
@@ -238,6 +261,8 @@ def _next(study: Study, visit: Visit, state: str) -> str:
         REJECTED: _("Rejected"),
         NOTHING: "–" if visit.outcome == INSIDE else _("No pay"),
     }
+    if state == NOTHING and visit.status in GONE:
+        return _("Returned") if visit.status == GONE[0] else _("Timed out")
     return words[state]
 
 

@@ -1,4 +1,4 @@
-"""App configuration: brings in the exported table of this app, and says what it keeps of a person."""
+"""App configuration: brings in the jobs and the exported table of this app, and says what it keeps of a person."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ class PayConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from webapp.pay.comparing import platform_visits_of
         from webapp.pay.models import Decision
+        from webapp.runs.kinds.base import kinds
         from webapp.studies.erasure import erasure_kind
         from webapp.transfer.exporters.base import exporters
 
+        kinds.look_into("webapp.pay.kinds")
         exporters.look_into("webapp.pay.exporters")
 
         erasure_kind(
             "pay_decisions",
             _("decisions about pay"),
             lambda people: Decision.objects.filter(participant__in=people),
+        )
+        erasure_kind(
+            "platform_visits", _("visits as the platform told of them"), platform_visits_of
         )

@@ -1,4 +1,7 @@
-"""What is decided about the pay of a visit. Nothing is overwritten: a decision taken back stays as taken back."""
+"""What is decided about the pay of visits, and what the platform says of them.
+
+Nothing that was decided is overwritten: a decision taken back stays as taken back.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
-from webapp.studies.models import Participant
+from webapp.studies.models import Participant, Study
 
 
 class Decision(TimeStamped):
@@ -30,6 +33,7 @@ class Decision(TimeStamped):
         SENDING = "sending", _("Being sent")
         SENT = "sent", _("Sent")
         FAILED = "failed", _("Could not be sent")
+        UNSURE = "unsure", _("Perhaps sent")
         UNDONE = "undone", _("Taken back")
 
     participant = models.ForeignKey(
@@ -51,6 +55,12 @@ class Decision(TimeStamped):
         max_digits=8, decimal_places=2, null=True, blank=True, help_text=_("Of a bonus.")
     )
     state = models.CharField(max_length=10, choices=State, default=State.DECIDED)
+    platform_ref = models.CharField(
+        max_length=100, blank=True, help_text=_("What the platform calls a bonus that was set up.")
+    )
+    tried_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("When sending it was begun last.")
+    )
     error = models.CharField(max_length=500, blank=True, help_text=_("Why it could not be sent."))
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -91,7 +101,7 @@ class Decision(TimeStamped):
         indexes = [
             models.Index(
                 fields=["participant"],
-                condition=Q(state__in=["decided", "sending", "failed"]),
+                condition=Q(state__in=["decided", "sending", "failed", "unsure"]),
                 name="pay_decision_to_send",
             )
         ]
@@ -103,3 +113,28 @@ class Decision(TimeStamped):
     def can_be_undone(self) -> bool:
         """Whether it can still be taken back: nobody has been told."""
         return self.state in (self.State.DECIDED, self.State.FAILED)
+
+    @property
+    def can_be_tried_again(self) -> bool:
+        """Whether sending it came to nothing, or nobody knows."""
+        return self.state in (self.State.FAILED, self.State.UNSURE)
+
+
+class PlatformVisit(TimeStamped):
+    """What the platform itself says of a visit: told by its interface or by its webhook."""
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="platform_visits")
+    submission = models.CharField(max_length=200)
+    status = models.CharField(max_length=30, help_text=_("In the platform's words."))
+    entered_code = models.CharField(
+        max_length=100, blank=True, help_text=_("Which code the person gave the platform.")
+    )
+    told_at = models.DateTimeField(help_text=_("When it said so."))
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["study", "submission"], name="platform_visit_once_each")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.submission}: {self.status}"

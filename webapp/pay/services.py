@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -194,20 +194,12 @@ def decision_undo(*, study: Study, pk: int, by: User | None = None) -> None:
         raise Refused("sent", _("It has been sent and cannot be taken back."))
 
 
-def decisions_mark_sent(
-    *, study: Study, platforms: Collection[str] | None = None, by: User | None = None
-) -> int:
-    """Note that a person has told the platform of all decisions that were not sent. Returns how many.
-
-    Args:
-        platforms: only those about people from these.
-    """
-    rows = Decision.objects.filter(participant__study=study, state__in=TO_SEND)
-    if platforms is not None:
-        rows = rows.filter(participant__platform__in=platforms)
+def decisions_mark_sent(*, study: Study, by: User | None = None) -> int:
+    """Note that a person has told the platform of all decisions that were not sent. Returns how many."""
+    rows = Decision.objects.filter(participant__study=study, state__in=(*TO_SEND, State.UNSURE))
     # Without a join, which an UPDATE has not.
     found = list(rows.values_list("pk", flat=True))
-    return Decision.objects.filter(pk__in=found, state__in=TO_SEND).update(
+    return Decision.objects.filter(pk__in=found, state__in=(*TO_SEND, State.UNSURE)).update(
         state=State.SENT, closed_at=timezone.now(), closed_by=by, error=""
     )
 

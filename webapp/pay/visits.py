@@ -16,12 +16,16 @@ from uuid import UUID
 from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 from django.utils import timezone
 
-from webapp.pay.models import Decision
+from webapp.pay.models import Decision, PlatformVisit
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.outcomes import ending_of, tasks_with_endings
 
 LEFT, INSIDE = "left", "inside"
 """Outcomes of those who have none: they went away, or are at it now."""
+APPROVED, REJECTED, AWAITING = "APPROVED", "REJECTED", "AWAITING REVIEW"
+GONE = ("RETURNED", "TIMED-OUT")
+SETTLED = (APPROVED, REJECTED, *GONE)
+"""What a platform says of visits that it takes no verdict about any more."""
 # Of several tasks of a visit, the one that earns most says how it ended.
 _RANKS = (
     Outcome.RATED,
@@ -78,6 +82,8 @@ class Visit:
         outcome: a value of `Outcome`, or `left` or `inside`.
         is_ours: it broke through no fault of theirs.
         began_at, ended_at: its first task's begin and its last one's end; the latter None while it goes on.
+        status: what the platform says of it, in its words; empty where it was not asked.
+        entered_code: the code that the person gave the platform.
         verdict: the standing approval or rejection.
         bonuses: the standing ones.
     """
@@ -89,6 +95,8 @@ class Visit:
     is_ours: bool
     began_at: datetime
     ended_at: datetime | None
+    status: str = ""
+    entered_code: str = ""
     verdict: Decided | None = None
     bonuses: list[Decided] = field(default_factory=list)
 
@@ -104,8 +112,8 @@ class Visit:
 
     @property
     def can_be_approved(self) -> bool:
-        """Whether nothing is decided about it, and nobody is still at it."""
-        return self.verdict is None and self.outcome != INSIDE
+        """Whether nothing is decided about it, here or there, and nobody is still at it."""
+        return self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
 
     @property
     def decisions(self) -> list[Decided]:
@@ -155,21 +163,30 @@ def visits_of(study: Study) -> Visits:
         )
     )
     decisions = _decisions(study)
+    told = {
+        submission: (status, code)
+        for submission, status, code in PlatformVisit.objects.filter(study=study).values_list(
+            "submission", "status", "entered_code"
+        )
+    }
     # Of those without a task: they agreed, or answered what is asked before, and that was all.
     idle = Participant.objects.filter(study=study, is_synthetic=False, tasks=None)
     submissions = {
         person.pk: person.submission for person in idle.select_related("platform_ids", "study")
     }
-    found = [_visit(row, submissions, since, decisions) for row in rows.iterator(chunk_size=2000)]
+    found = [
+        _visit(row, submissions, since, decisions, told) for row in rows.iterator(chunk_size=2000)
+    ]
     found.sort(key=lambda visit: (visit.began_at, str(visit.key)), reverse=True)
     return Visits(study, found)
 
 
 def _visit(
-    row: dict[str, Any],
+    row: Any,
     submissions: dict[UUID, str],
     since: datetime,
     decisions: dict[VisitKey, list[Decided]],
+    told: dict[str, tuple[str, str]],
 ) -> Visit:
     key = VisitKey(row["pk"], row["tasks__submission"] or submissions.get(row["pk"], ""))
     began = row["began"] or row["created_at"]
@@ -180,6 +197,7 @@ def _visit(
         outcome = INSIDE if is_held else LEFT
     standing = decisions.get(key, [])
     verdicts = [one for one in standing if one.action != Decision.Action.BONUS]
+    status, entered_code = told.get(key.submission, ("", ""))
     lost = outcome == LEFT and row["n_lost"] > 0 and not row["n_open"]
     return Visit(
         key=key,
@@ -189,6 +207,8 @@ def _visit(
         is_ours=outcome == Outcome.BOT_FAILED or lost,
         began_at=began,
         ended_at=row["ended"] if outcome != INSIDE else None,
+        status=status,
+        entered_code=entered_code,
         verdict=verdicts[0] if verdicts else None,
         bonuses=[one for one in standing if one.action == Decision.Action.BONUS],
     )
@@ -202,8 +222,9 @@ def _decisions(study: Study) -> dict[VisitKey, list[Decided]]:
         .order_by("pk")
         .values_list("participant", "submission", "pk", "action", "state", "amount", "error")
     )
-    for participant, submission, *decided in rows:
-        found.setdefault(VisitKey(participant, submission), []).append(Decided(*decided))
+    for participant, submission, pk, action, state, amount, error in rows:
+        decided = Decided(pk, action, state, amount, error)
+        found.setdefault(VisitKey(participant, submission), []).append(decided)
     return found
 
 

@@ -9,6 +9,7 @@ from webapp.settings.channels import channel_layers
 from webapp.settings.database import databases
 from webapp.settings.env import env, proxy_count
 from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
+from webapp.settings.recruitment import *  # noqa: F403
 from webapp.settings.serving import *  # noqa: F403
 
 DEBUG = False

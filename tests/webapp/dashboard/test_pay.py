@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.core.cache import cache
@@ -14,13 +15,19 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.builders import make_staff
+from tests.fake_prolific import TOKEN, fake_prolific
+from tests.webapp.conftest import PROLIFIC_STUDY
 from tests.webapp.pay.test_services import REASON
 from webapp.core.rights import Right
 from webapp.dashboard import pay_list
 from webapp.pay.models import Decision
 from webapp.pay.visits import VisitKey
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job
 from webapp.studies.models import Study
 from webapp.studies.recruitment_models import PlatformIds
+from webapp.transfer.exporters.base import ExportOptions, exporter_get
+from webapp.transfer.writers import stream
 
 Make = Callable[..., VisitKey]
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -208,22 +215,89 @@ def test_pages_of_the_list(
     assert names(listed(payer, paid, page="99")) == pages[3]
 
 
-def test_the_csv_has_everybody_and_runs_no_formula(
-    payer: Client,
-    paid: Study,
-    visit: Make,
+def test_the_table_has_everybody_and_runs_no_formula(
+    payer: Client, paid: Study, visit: Make
 ) -> None:
     key = visit("rated", "=1+1", platform="mturk")
     PlatformIds.objects.filter(participant=key.participant).update(external_id="=1+1")
     visit("withdrawn", "w")
     decide(payer, paid, action="approve", visit=str(key))
-    where = reverse("dashboard:study_export", args=[paid.key])
-    answer = payer.get(where, {"what": "pay", "format": "csv", "include_private": "on"})
-    text = b"".join(answer).decode("utf-8-sig")
-    head, first, second = text.splitlines()
+    exporter = exporter_get("pay")
+
+    def written(*, private: bool) -> list[str]:
+        options = ExportOptions(include_private=private)
+        pieces = stream("csv", exporter.columns(paid, options), exporter.rows(paid, options))
+        return b"".join(pieces).decode("utf-8-sig").splitlines()
+
+    head, first, second = written(private=True)
     assert head.startswith("participant,study,outcome,our_fault,code,began_at")
     assert "'=1+1" in first
     assert ",approve,decided," in first
-    assert ",withdrawn,False,CWITH666," in second or ",withdrawn,false,CWITH666," in second
-    plain = b"".join(payer.get(where, {"what": "pay", "format": "csv"})).decode()
-    assert "1+1" not in plain
+    assert ",withdrawn," in second
+    assert ",CWITH666," in second
+    assert "1+1" not in "".join(written(private=False))
+
+
+def test_the_table_is_offered_to_those_who_pay(payer: Client, paid: Study, visit: Make) -> None:
+    visit("rated", "a")
+    assert "?what=pay&amp;format=csv&amp;include_private=on" in listed(payer, paid)
+    client = Client()
+    client.force_login(make_staff(Right.READ, Right.PAY, username="no-ids"))
+    html = listed(client, paid)
+    assert "?what=pay&amp;format=csv" in html
+    assert "include_private" not in html
+
+
+def test_without_a_token_nothing_is_sent_and_the_page_says_what_to_set(
+    payer: Client, paid: Study, visit: Make, settings: Any
+) -> None:
+    settings.CONFAB_PROLIFIC_TOKEN = ""
+    decide(payer, paid, action="approve", visit=str(visit("rated", "a")))
+    html = listed(payer, paid)
+    assert "CONFAB_PROLIFIC_TOKEN" in html
+    assert 'value="send"' not in html
+    assert 'value="compare"' not in html
+    assert "has no token" in decide(payer, paid, action="send").content.decode()
+    assert not Job.objects.exists()
+
+
+def test_sending_comparing_and_trying_again(
+    payer: Client, paid: Study, visit: Make, settings: Any
+) -> None:
+    with fake_prolific(PROLIFIC_STUDY) as platform:
+        settings.CONFAB_PROLIFIC_URL, settings.CONFAB_PROLIFIC_TOKEN = platform.url, TOKEN
+        platform.add("ses-a", status="RETURNED")
+        key = visit("rated", "a")
+        decide(payer, paid, action="approve", visit=str(key))
+        assert "Send 1 to Prolific" in listed(payer, paid)
+        assert "Sending decisions about pay" in decide(payer, paid, action="send").content.decode()
+        job_do(Job.objects.get())
+        html = listed(payer, paid, show="failed")
+        assert "Could not be sent" in html
+        assert "cannot be changed" in html
+        person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
+        html = payer.get(person, {"visit": key.submission}).content.decode()
+        assert 'value="retry"' in html
+        platform.add("ses-a")
+        decide(payer, paid, action="retry", decision=Decision.objects.get().pk, person=str(key))
+        job_do(Job.objects.first())
+        assert names(listed(payer, paid, show="paid")) == ["pid-a"]
+        platform.add("ses-zz")
+        decide(payer, paid, action="compare")
+        job_do(Job.objects.first())
+        html = listed(payer, paid)
+        assert "1 person took a place there and never came here." in html
+        html = payer.get(person, {"visit": key.submission}).content.decode()
+        assert "<dd>approved</dd>" in html
+
+
+def test_codes_of_prolific_come_as_json(staff: Client, paid: Study, settings: Any) -> None:
+    where = reverse("dashboard:study_pay_codes", args=[paid.key])
+    with fake_prolific(PROLIFIC_STUDY) as platform:
+        settings.CONFAB_PROLIFIC_URL, settings.CONFAB_PROLIFIC_TOKEN = platform.url, TOKEN
+        platform.codes = [("C1", "COMPLETED"), ("C2", "OTHER")]
+        found = staff.post(where, {"prolific_study": PROLIFIC_STUDY}).json()
+        assert found == {"codes": {"code_rated": "C1"}, "others": [{"code": "C2", "kind": "OTHER"}]}
+        wrong = staff.post(where, {"prolific_study": "../users/me"})
+        assert wrong.status_code == 502
+        assert "no id of Prolific" in wrong.json()["error"]

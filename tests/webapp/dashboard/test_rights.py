@@ -32,6 +32,7 @@ TO_GET = {
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},
     "imports": {Right.RUN},
+    "study_pay_codes": {Right.ADMINISTER},
 }
 TO_POST = {
     "study_new": {Right.ADMINISTER},
@@ -48,6 +49,7 @@ TO_POST = {
     "study_pay": {Right.PAY},
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},
+    "study_pay_codes": {Right.ADMINISTER},
     "theme": set(),
     "study_export": set(),
     "study_report": set(),

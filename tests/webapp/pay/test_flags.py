@@ -59,7 +59,7 @@ def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(
 
 
 def test_every_flag_has_a_title_and_its_own_name() -> None:
-    assert flag_kinds.names() == ["fast", "no_code", "same_answer"]
+    assert flag_kinds.names() == ["fast", "no_code", "other_code", "same_answer"]
     assert all(kind.title for kind in flag_kinds)
 
 

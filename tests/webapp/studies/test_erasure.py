@@ -26,6 +26,8 @@ from webapp.conversations import services
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import vote_set
 from webapp.core.errors import Refused
+from webapp.pay.comparing import platform_visits_store
+from webapp.pay.prolific import Submission
 from webapp.pay.services import visits_approve
 from webapp.pay.visits import VisitKey
 from webapp.ratings.models import Rating
@@ -53,6 +55,8 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     rating = make_rating(conversation).rating
     key = VisitKey(conversation.participant_id, conversation.participant.submission)
     visits_approve(study=study, keys=[key])
+    told = Submission(conversation.participant.submission, "APPROVED", "C1")
+    platform_visits_store(study=study, told=[told])
     Rating.objects.filter(pk=rating.pk).update(comment=f"{secret} thinks")
     version, _ = MetricVersion.objects.get_or_create(key="k", name="words", version="1")
     MetricResult.objects.create(conversation=conversation, metric=version, values={"words_bot": 2})
@@ -78,6 +82,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "participants": 1,
         "platform_ids": 1,
         "pay_decisions": 1,
+        "platform_visits": 1,
         "tasks": 1,
         "question_answers": 1,
         "training_answers": 0,

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -20,10 +20,14 @@ from webapp.dashboard import pay_list
 from webapp.dashboard.access import needs
 from webapp.dashboard.pay_forms import BonusForm, RejectForm
 from webapp.dashboard.pay_person import pay_person
+from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.pay import services
+from webapp.pay import sending, services
 from webapp.pay.flags.base import flags_of
+from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
+from webapp.pay.selectors import comparison_newest, platform_job
 from webapp.pay.visits import VisitKey, codes_shown, visits_of
+from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
 
 
@@ -82,14 +86,24 @@ def _page(
         forms=forms or {"reject": RejectForm(), "bonus": BonusForm()},
         with_ids=with_ids,
         platform=study.values.recruitment.platform,
+        can_send=sending.can_send(),
+        compared=comparison_newest(study),
+        running=_running(study),
         reason_least=services.REASON_LEAST_CHARS.get(shown.platform, 0) if shown else 0,
     )
+
+
+def _running(study: Study) -> dict[str, Any] | None:
+    """Return the progress of what is under way with the platform, or of what failed last."""
+    jobs_settle()
+    job = platform_job(study)
+    return job_context(job, job.kind) if job is not None else None
 
 
 @require_POST
 @needs(Right.PAY)
 def decide(request: HttpRequest, key: str) -> HttpResponse:
-    """Approve, reject, give a bonus, take back or mark as sent, as the form's button says."""
+    """Do what the form's button says: decide, take back, send, mark as sent, or compare with the platform."""
     study = study_of(key)
     actions = {
         "approve": _approve,
@@ -98,6 +112,9 @@ def decide(request: HttpRequest, key: str) -> HttpResponse:
         "bonus": _bonus,
         "undo": _undo,
         "sent": _sent,
+        "retry": _retry,
+        "send": _send,
+        "compare": _compare,
     }
     action = actions.get(request.POST.get("action", ""))
     if action is None:
@@ -182,10 +199,7 @@ def _bonus(request: HttpRequest, study: Study) -> HttpResponse:
 
 
 def _undo(request: HttpRequest, study: Study) -> HttpResponse:
-    number = request.POST.get("decision", "")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
-        raise Http404("no such decision")
-    services.decision_undo(study=study, pk=int(number), by=request.user)  # type: ignore[arg-type]
+    services.decision_undo(study=study, pk=_number(request), by=request.user)  # type: ignore[arg-type]
     messages.success(request, _("It is taken back."))
     return _back(request, study)
 
@@ -195,6 +209,31 @@ def _sent(request: HttpRequest, study: Study) -> HttpResponse:
     words = ngettext("%(n)d decision is", "%(n)d decisions are", n) % {"n": n}
     messages.success(request, _("{words} marked as sent.").format(words=words))
     return _back(request, study)
+
+
+def _retry(request: HttpRequest, study: Study) -> HttpResponse:
+    """Send once more what could not be sent; where Confab cannot send, it waits for a person again."""
+    sending.decision_retry(study=study, pk=_number(request))
+    if sending.can_send():
+        sending.sending_start(study=study, by=request.user)  # type: ignore[arg-type]
+    return _back(request, study)
+
+
+def _send(request: HttpRequest, study: Study) -> HttpResponse:
+    sending.sending_start(study=study, by=request.user)  # type: ignore[arg-type]
+    return _back(request, study)
+
+
+def _compare(request: HttpRequest, study: Study) -> HttpResponse:
+    sending.comparing_start(study=study, by=request.user)  # type: ignore[arg-type]
+    return _back(request, study)
+
+
+def _number(request: HttpRequest) -> int:
+    number = request.POST.get("decision", "")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise Http404("no such decision")
+    return int(number)
 
 
 def _visit(request: HttpRequest) -> VisitKey:
@@ -255,3 +294,21 @@ def _back(request: HttpRequest, study: Study) -> HttpResponse:
     own = QueryDict(mutable=True)
     own["visit"] = key.submission
     return redirect(f"{where}?{own.urlencode()}{'&' if query else ''}{query}")
+
+
+@require_POST
+@needs(Right.ADMINISTER)
+def codes(request: HttpRequest, key: str) -> JsonResponse:
+    """Return the completion codes that a study has at Prolific, by the settings that they belong in."""
+    study_of(key)
+    try:
+        with Prolific() as prolific:
+            found = prolific.codes(request.POST.get("prolific_study", "").strip())
+    except ProlificError as error:
+        return JsonResponse({"error": error.message}, status=502)
+    return JsonResponse(
+        {
+            "codes": codes_by_setting(found),
+            "others": [{"code": one.code, "kind": one.kind} for one in codes_left(found)],
+        }
+    )

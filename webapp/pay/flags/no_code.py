@@ -6,13 +6,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from webapp.pay.flags.base import percent, register_flag
-from webapp.pay.visits import VisitKey, Visits
+from webapp.pay.visits import AWAITING, VisitKey, Visits
 from webapp.studies.models import Outcome
 
 
 @register_flag
 class NoCode:
-    """The study has no code of the platform for what they did, or they lost a chat and left without one."""
+    """The person gave the platform none; the study has no code of the platform for what they did, or they lost a chat and left without one."""
 
     name = "no_code"
     title = gettext_lazy("No code")
@@ -22,7 +22,9 @@ class NoCode:
         earned = [visit for visit in visits.all if visit.earns]
         found = {}
         for visit in earned:
-            if visit.outcome not in Outcome.values:
+            if visit.status == AWAITING and visit.entered_code in ("", "NOCODE"):
+                found[visit.key] = _("They gave Prolific no code.")
+            elif visit.outcome not in Outcome.values:
                 found[visit.key] = _(
                     "The chatbot failed them and they left: nobody could show them a code."
                 )

@@ -1,0 +1,263 @@
+"""Prolific's interface for researchers: submissions, their approval and rejection, bonuses, completion codes.
+
+See docs.prolific.com/api-reference. Approving and rejecting twice is harmless there. Paying a bonus twice pays
+it twice, so that call is never repeated here, and an answer that did not come is told as such.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import httpx
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+_TIMEOUT_S = 20.0
+_TRIES = 3
+_LONGEST_PAUSE_S = 30.0
+_PAGE = 100
+
+
+class ProlificError(Exception):
+    """Prolific refused, or could not be reached.
+
+    Attributes:
+        message: a sentence for the researcher.
+        is_unsure: nobody knows whether Prolific did what was asked.
+    """
+
+    def __init__(self, message: str, *, is_unsure: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.is_unsure = is_unsure
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A visit, as Prolific has it; `bonuses` in the smallest unit of the currency, and only when it is read alone."""
+
+    id: str
+    status: str
+    entered_code: str
+    bonuses: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionCode:
+    """A code of a study, and what Prolific files it under: COMPLETED, NO_CONSENT, …"""
+
+    code: str
+    kind: str
+
+
+_SETTINGS = {
+    "COMPLETED": "code_rated",
+    "FAILED_ATTENTION_CHECK": "code_failed_check",
+    "NO_CONSENT": "code_no_consent",
+    "FIXED_SCREENOUT": "code_screened_out",
+}
+"""Settings of a study, by what Prolific files a code under. It has no kind for the other outcomes."""
+
+
+def codes_by_setting(codes: Sequence[CompletionCode]) -> dict[str, str]:
+    """Return the codes by the settings that they belong in; of two of a kind the first."""
+    found: dict[str, str] = {}
+    for one in codes:
+        if one.kind in _SETTINGS and one.code:
+            found.setdefault(_SETTINGS[one.kind], one.code)
+    return found
+
+
+def codes_left(codes: Sequence[CompletionCode]) -> list[CompletionCode]:
+    """Return the codes that belong in no setting by their kind: a person must say what they are for."""
+    taken = set(codes_by_setting(codes).values())
+    return [one for one in codes if one.code and one.code not in taken]
+
+
+class Prolific:
+    """A connection to Prolific's interface, closed at the end of a `with` block.
+
+    Raises:
+        ProlificError: there is no token.
+    """
+
+    def __init__(self) -> None:
+        token = settings.CONFAB_PROLIFIC_TOKEN
+        if not token:
+            raise ProlificError(
+                _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and start it again.")
+            )
+        self._http = httpx.Client(
+            base_url=settings.CONFAB_PROLIFIC_URL,
+            headers={"Authorization": f"Token {token}"},
+            timeout=_TIMEOUT_S,
+        )
+
+    def __enter__(self) -> Prolific:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._http.close()
+
+    def codes(self, study_id: str) -> list[CompletionCode]:
+        """Return the completion codes of a study."""
+        study = self._call("GET", f"/api/v1/studies/{_id(study_id)}/")
+        return [
+            CompletionCode(str(one.get("code", "")), str(one.get("code_type", "")))
+            for one in study.get("completion_codes") or []
+            if isinstance(one, dict)
+        ]
+
+    def submissions(self, study_id: str) -> Iterator[Submission]:
+        """Yield every submission of a study."""
+        page = 1
+        while True:
+            found = self._call(
+                "GET",
+                "/api/v1/submissions/",
+                params={"study": _id(study_id), "page": page, "page_size": _PAGE},
+            )
+            rows = found.get("results") or []
+            for row in rows:
+                yield Submission(
+                    str(row.get("id", "")),
+                    str(row.get("status", "")).replace("_", " ").upper(),
+                    str(row.get("study_code") or row.get("entered_code") or ""),
+                )
+            if len(rows) < _PAGE:
+                return
+            page += 1
+
+    def submission(self, submission_id: str) -> Submission:
+        """Return one submission, with the bonuses that were paid on it."""
+        row = self._call("GET", f"/api/v1/submissions/{_id(submission_id)}/")
+        return Submission(
+            str(row.get("id", "")),
+            str(row.get("status", "")).replace("_", " ").upper(),
+            str(row.get("entered_code") or ""),
+            tuple(round(float(paid)) for paid in row.get("bonus_payments") or ()),
+        )
+
+    def approve(self, submission_id: str) -> None:
+        """Approve a submission; one that is approved stays so."""
+        self._call(
+            "POST", f"/api/v1/submissions/{_id(submission_id)}/transition/", {"action": "APPROVE"}
+        )
+
+    def reject(self, submission_id: str, *, message: str, category: str) -> None:
+        """Reject a submission, with at least 100 characters for the person."""
+        self._call(
+            "POST",
+            f"/api/v1/submissions/{_id(submission_id)}/transition/",
+            {"action": "REJECT", "message": message, "rejection_category": category},
+        )
+
+    def bonus_set_up(self, study_id: str, submission_id: str, amount: Decimal) -> str:
+        """Set up a bonus and return its id. Nothing is paid yet, so doing it twice is harmless."""
+        made = self._call(
+            "POST",
+            "/api/v1/submissions/bonus-payments/",
+            {"study_id": _id(study_id), "csv_bonuses": f"{_id(submission_id)},{amount:.2f}"},
+        )
+        if not made.get("id"):
+            raise ProlificError(_("Prolific set up no bonus and did not say why."))
+        return str(made["id"])
+
+    def bonus_pay(self, bonus_id: str) -> None:
+        """Pay a bonus that was set up. Asked once: asked twice, Prolific pays twice."""
+        self._call("POST", f"/api/v1/bulk-bonus-payments/{_id(bonus_id)}/pay/", {}, again=False)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        params: dict[str, Any] | None = None,
+        again: bool = True,
+    ) -> dict[str, Any]:
+        """Ask, and ask again where Prolific is busy or away and asking twice is harmless."""
+        for attempt in range(1, _TRIES + 1):
+            is_last = attempt == _TRIES
+            try:
+                answer = self._http.request(method, path, json=body, params=params)
+            except httpx.HTTPError as error:
+                if again and not is_last:
+                    time.sleep(0.5 * 2**attempt)
+                    continue
+                # Where no connection came about, nothing was asked.
+                is_unsure = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                raise ProlificError(
+                    _("Prolific could not be reached: {why}").format(
+                        why=str(error) or type(error).__name__
+                    ),
+                    is_unsure=is_unsure,
+                ) from None
+            if answer.status_code == 429 and not is_last:  # it did nothing
+                time.sleep(_asked_pause(answer))
+                continue
+            if answer.status_code >= 500 and again and not is_last:
+                time.sleep(0.5 * 2**attempt)
+                continue
+            return _read(answer)
+        raise AssertionError("the last try returns or raises")
+
+
+def _asked_pause(answer: httpx.Response) -> float:
+    try:
+        return min(max(float(answer.headers.get("Retry-After", "2")), 0), _LONGEST_PAUSE_S)
+    except ValueError:
+        return 2.0
+
+
+def _read(answer: httpx.Response) -> dict[str, Any]:
+    """Return the answer's JSON; an empty one for an answer in words.
+
+    Raises:
+        ProlificError: it says what went wrong.
+    """
+    if answer.is_success:
+        try:
+            found = answer.json()
+        except ValueError:
+            found = {}
+        return found if isinstance(found, dict) else {}
+    if answer.status_code in (401, 403):
+        raise ProlificError(
+            _(
+                "Prolific does not accept the token ({status}). Look at CONFAB_PROLIFIC_TOKEN."
+            ).format(status=answer.status_code)
+        )
+    if answer.status_code == 404:
+        raise ProlificError(_("Prolific knows no such study or submission (404)."))
+    raise ProlificError(
+        _("Prolific answered {status}: {why}").format(
+            status=answer.status_code, why=_detail(answer)
+        ),
+        is_unsure=answer.status_code >= 500,
+    )
+
+
+def _detail(answer: httpx.Response) -> str:
+    """Return what the answer says went wrong, shortened."""
+    try:
+        error = answer.json().get("error", {})
+        found = error.get("detail") or error.get("title") or ""
+    except (ValueError, AttributeError):
+        found = ""
+    return str(found or answer.reason_phrase or "nothing more")[:300]
+
+
+def _id(text: str) -> str:
+    """Return an id as it may stand in an address: it came from a link that anybody can write.
+
+    Raises:
+        ProlificError: it is none.
+    """
+    if not (0 < len(text) <= 100 and text.isascii() and text.replace("-", "").isalnum()):
+        raise ProlificError(_("“{id}” is no id of Prolific's.").format(id=text[:40]))
+    return text

@@ -1,0 +1,10 @@
+"""How Confab talks with recruitment platforms. Secrets stand here alone: they are stored nowhere."""
+
+from __future__ import annotations
+
+from webapp.settings.env import env
+
+# A researcher's token for Prolific's interface: without it, payments are decided here and made on Prolific's pages.
+CONFAB_PROLIFIC_TOKEN = env.str("CONFAB_PROLIFIC_TOKEN", default="")
+# Where Prolific's interface is.
+CONFAB_PROLIFIC_URL = env.str("CONFAB_PROLIFIC_URL", default="https://api.prolific.com")
