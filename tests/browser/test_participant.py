@@ -445,7 +445,9 @@ def test_mechanical_turk_shows_a_study_in_its_frame_and_takes_the_task_back(
     expect(frame.locator("#code")).to_have_text(code)
     frame.get_by_role("button", name="Send to Mechanical Turk").click()
     expect(frame.get_by_text("Taken.")).to_be_visible()
-    assert taken == [(f"{turk}/mturk/externalSubmit", f"assignmentId=a1&completionCode={code}")]
+    assert taken == [
+        (f"{turk}/mturk/externalSubmit", f"assignmentId=a1&completionCode={code}&outcome=rated")
+    ]
 
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
