@@ -7,7 +7,7 @@ judged.plot()
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,15 +53,18 @@ class Ranking:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; without a fit there is a reason."""
-        return {"order": list(self.order), "level": self.level, **plain(self.fit)}
+        ranks = {bot: list(ends) for bot, ends in self.fit.rank_ranges().items()}
+        return {"order": list(self.order), "level": self.level, "ranks": ranks, **plain(self.fit)}
 
     def summary(self) -> str:
         """Return a table for a terminal."""
         if self.fit.reason is not None:
             return f"Bots by preference: {self.fit.reason}"
         bots = {bot.bot: bot for bot in self.fit.bots}
+        ranks = self.fit.rank_ranges()
         rows = [
             [
+                _rank(*ranks[name]),
                 *(name, figure(bots[name].strength), span(bots[name].low, bots[name].high)),
                 *(share(bots[name].worth), str(bots[name].wins)),
                 *(str(bots[name].losses), str(bots[name].ties)),
@@ -73,7 +76,7 @@ class Ranking:
             f"Bots by preference: {counted(self.fit.n, 'judgement')}, "
             f"{len(self.told_apart)} of {counted(n_pairs, 'pair')} told apart (Holm, p < {1 - self.level:.2g})"
         )
-        headers = ["bot", "log odds", f"{self.level:.0%}", "worth", "won", "lost", "tied"]
+        headers = ["rank", "bot", "log odds", f"{self.level:.0%}", "worth", "won", "lost", "tied"]
         return text_table(title, headers, rows, self._foot())
 
     def _foot(self) -> str:
@@ -82,10 +85,15 @@ class Ranking:
             if self.fit.n_raters is None
             else f"errors over {counted(self.fit.n_raters, 'rater')}"
         )
-        if self.fit.first is None:
-            return errors
-        ends = span(self.fit.first_low, self.fit.first_high)
-        return f"{errors}; being shown first adds {figure(self.fit.first)} {ends}"
+        said = [errors]
+        if self.fit.first is not None:
+            ends = span(self.fit.first_low, self.fit.first_high)
+            said.append(f"being shown first adds {figure(self.fit.first)} {ends}")
+        said += [
+            f"one more of {effect.name} adds {figure(effect.value)} {span(effect.low, effect.high)}"
+            for effect in self.fit.controls
+        ]
+        return "; ".join(said)
 
     def plot(self) -> Plot:
         """Return the strengths with their intervals, hollow where a bot cannot be told from the average one.
@@ -107,8 +115,16 @@ class Ranking:
         return self.summary()
 
 
+def _rank(best: int, worst: int) -> str:
+    return str(best) if best == worst else f"{best} to {worst}"
+
+
 def rank(
-    judgements: pd.DataFrame | str | Path, *, place: bool = False, level: float = LEVEL
+    judgements: pd.DataFrame | str | Path,
+    *,
+    place: bool = False,
+    controls: Sequence[str] = (),
+    level: float = LEVEL,
 ) -> Ranking:
     """Rank bots by which of two was preferred.
 
@@ -117,6 +133,8 @@ def rank(
             order shown; `preferred`: "first", "second", "tie" or the name of the better bot, empty where nobody
             judged; and `rater`, where it is known who judged.
         place: whether to estimate what being shown first adds.
+        controls: columns that say how much more the first one has of something that is not the bot's merit, such as
+            length (`evaluation.analysis.style`); it is held constant.
         level: of the intervals.
 
     Returns:
@@ -128,7 +146,7 @@ def rank(
     import pandas as pd
 
     table = judgements if isinstance(judgements, pd.DataFrame) else pd.read_csv(judgements)
-    for name in ("first", "second", "preferred"):
+    for name in ("first", "second", "preferred", *controls):
         if name not in table.columns:
             raise ValueError(
                 f"the table has no column {name!r}; it has {', '.join(map(str, table.columns))}"
@@ -141,7 +159,9 @@ def rank(
         )
     ]
     raters = [rater_named(name) for name in table["rater"]] if "rater" in table.columns else None
-    return Ranking(bradley_terry(first, second, outcomes, raters, place=place, level=level), level)
+    held = {name: table[name].to_numpy(dtype=float) for name in controls}
+    fit = bradley_terry(first, second, outcomes, raters, place=place, controls=held, level=level)
+    return Ranking(fit, level)
 
 
 def _outcome(preferred: Any, first: str, second: str, row: int) -> float:

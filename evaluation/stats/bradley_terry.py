@@ -2,14 +2,14 @@
 
 Bradley and Terry (1952); ties by Davidson (1970), Journal of the American Statistical Association 65:
 P(i better) : P(j better) : P(tie) = π_i : π_j : ν √(π_i π_j). An advantage of the one shown first, as Davidson
-and Beaver (1977), can be estimated beside it. The log-likelihood is that of a multinomial logit with strengths
-log π, so Newton's method finds its one optimum. Where raters are given, errors are those of the sandwich
+and Beaver (1977), can be estimated beside it, and so can controls: what the two differ in besides the bot, such
+as the length of their replies. The log-likelihood is that of a multinomial logit with strengths log π, so Newton's method finds its one optimum. Where raters are given, errors are those of the sandwich
 with whole raters as units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,16 @@ class Strength:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """What one unit more of a control adds to the log odds of being preferred, with its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class BradleyTerry:
     """The fit.
 
@@ -56,6 +66,7 @@ class BradleyTerry:
         first, first_low, first_high: log odds that the place as first one adds; None where not asked for.
         n, n_raters: comparisons used, and raters; None where comparisons count as independent, else errors are
             those of the sandwich with whole raters as units.
+        controls: in the order given.
         reason: why there is no fit.
     """
 
@@ -70,6 +81,22 @@ class BradleyTerry:
     n: int
     n_raters: int | None
     reason: Reason | None = None
+    controls: tuple[Effect, ...] = ()
+
+    def rank_ranges(self) -> dict[str, tuple[int, int]]:
+        """Return by bot the best and the worst rank that the comparisons corrected by Holm leave open, from 1.
+
+        A bot comes after all that are stronger beyond chance and before all that are weaker beyond chance.
+        """
+        above = dict.fromkeys((bot.bot for bot in self.bots), 0)
+        below = dict(above)
+        for pair in self.comparisons:
+            if not pair.ordered:
+                continue
+            better, worse = (pair.a, pair.b) if pair.difference > 0 else (pair.b, pair.a)
+            above[worse] += 1
+            below[better] += 1
+        return {bot: (1 + above[bot], len(above) - below[bot]) for bot in above}
 
     def probabilities(self, a: str, b: str) -> tuple[float, float, float]:
         """Return P(a better), P(b better) and P(tie), with no advantage of the place.
@@ -93,6 +120,7 @@ def bradley_terry(
     raters: Sequence[Any] | None = None,
     *,
     place: bool = False,
+    controls: Mapping[str, Sequence[float] | np.ndarray] | None = None,
     level: float = 0.95,
 ) -> BradleyTerry:
     """Fit strengths to pairwise judgements.
@@ -103,6 +131,8 @@ def bradley_terry(
         raters: (k,) who judged, None for somebody who judged only this; without, judgements count as
             independent.
         place: whether to estimate the advantage of being shown first.
+        controls: by name (k,) how much more the first has than the second of something that is not the bot's merit;
+            strengths are those of bots that have equally much of it. NaN: that judgement is left out.
         level: of all intervals.
 
     Raises:
@@ -112,7 +142,8 @@ def bradley_terry(
     lengths = {len(first), len(second), len(result), len(result if raters is None else raters)}
     if len(lengths) != 1:
         raise ValueError(f"lengths {sorted(lengths)} differ; bots, outcomes and raters go together")
-    keep = np.isfinite(result)
+    extra = _extra(controls or {}, len(result), place=place)
+    keep = np.isfinite(result) & np.isfinite(extra).all(axis=1)
     odd = set(result[keep].tolist()) - {0.0, 0.5, 1.0}
     if odd:
         raise ValueError(f"outcome {min(odd):g}; it must be 1 (first), 0 (second) or 0.5 (tie)")
@@ -139,8 +170,8 @@ def bradley_terry(
         return nothing(why)
     ties = bool((choice == 2).any())
     # Equal judgements are summed up: their number does not matter then.
-    pairs, which = np.unique(codes[:, 0] * n_bots + codes[:, 1], return_inverse=True)
-    design = _design(np.stack(np.divmod(pairs, n_bots), axis=1), n_bots, ties=ties, place=place)
+    rows, which = np.unique(np.column_stack([codes, extra[keep]]), axis=0, return_inverse=True)
+    design = _design(rows[:, :2].astype(int), rows[:, 2:], n_bots, ties=ties)
     counts = np.zeros(design.shape[:2])
     np.add.at(counts, (which, choice), 1.0)
     why = _runaway(labels.tolist(), design, counts)
@@ -164,7 +195,20 @@ def bradley_terry(
         level,
         ties=ties,
         place=place,
+        controls=list(controls or {}),
     )
+
+
+def _extra(
+    controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, place: bool
+) -> np.ndarray:
+    """Return (k, m) what adds to the first one's log odds besides its bot: its place, then the controls."""
+    columns = [np.ones(n)] if place else []
+    for name, values in controls.items():
+        if len(values) != n:
+            raise ValueError(f"control {name!r} has {len(values)} values for {n} judgements")
+        columns.append(np.asarray(values, dtype=float))
+    return np.stack(columns, axis=1) if columns else np.zeros((n, 0))
 
 
 def _no_fit(labels: Sequence[str], codes: np.ndarray, choice: np.ndarray) -> Reason | None:
@@ -202,7 +246,7 @@ def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> R
         return None
     moved = np.concatenate([[0.0], found.x[: len(labels) - 1]])
     if np.ptp(moved) < 1e-7:
-        why = "who was shown first, or the tie, decides every judgement: its effect is infinite"
+        why = "who was shown first, the tie or a control decides every judgement: its effect is infinite"
         return Reason("place_decides", why)
     best = [label for label, by in zip(labels, moved, strict=True) if by > moved.max() - 1e-7]
     others = [label for label in labels if label not in best]
@@ -214,10 +258,15 @@ def _runaway(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> R
     return Reason("never_lost", why, best=winners, others=losers)
 
 
-def _design(codes: np.ndarray, n_bots: int, *, ties: bool, place: bool) -> np.ndarray:
-    """Return the design (pairs, alternatives, parameters): strengths but the first bot's, log ν, place."""
+def _design(codes: np.ndarray, extra: np.ndarray, n_bots: int, *, ties: bool) -> np.ndarray:
+    """Return the design (rows, alternatives, parameters): strengths but the first bot's, log ν, place and controls.
+
+    Args:
+        codes: (rows, 2) of the bots; extra: (rows, m), what adds to the first one's log odds.
+    """
     n_alternatives = 3 if ties else 2
-    x = np.zeros((len(codes), n_alternatives, n_bots + 2))
+    n_extra = extra.shape[1]
+    x = np.zeros((len(codes), n_alternatives, n_bots + 1 + n_extra))
     rows = np.arange(len(codes))
     for side in (0, 1):
         x[rows, side, codes[:, side]] = 1.0
@@ -225,10 +274,10 @@ def _design(codes: np.ndarray, n_bots: int, *, ties: bool, place: bool) -> np.nd
             x[rows, 2, codes[:, side]] = 0.5
     if ties:
         x[:, 2, n_bots] = 1.0
-    x[:, 0, n_bots + 1] = 1.0
+    x[:, 0, n_bots + 1 :] = extra
     if ties:
-        x[:, 2, n_bots + 1] = 0.5
-    used = [*range(1, n_bots), *([n_bots] if ties else []), *([n_bots + 1] if place else [])]
+        x[:, 2, n_bots + 1 :] = extra / 2
+    used = [*range(1, n_bots), *([n_bots] if ties else []), *range(n_bots + 1, x.shape[2])]
     return x[:, :, used]
 
 
@@ -281,6 +330,7 @@ def _result(
     *,
     ties: bool,
     place: bool,
+    controls: Sequence[str],
 ) -> BradleyTerry:
     from scipy import stats
 
@@ -311,8 +361,9 @@ def _result(
         value, low, high = np.exp(estimate(n_bots - 1)).tolist()
         tie = (value, low, high)
     side: tuple[float | None, float | None, float | None] = (None, None, None)
+    n_before = n_bots - 1 + ties
     if place:
-        side = estimate(len(parameters) - 1)
+        side = estimate(n_before)
     return BradleyTerry(
         tuple(
             Strength(
@@ -336,4 +387,7 @@ def _result(
         first_high=side[2],
         n=len(choice),
         n_raters=n_raters,
+        controls=tuple(
+            Effect(name, *estimate(n_before + place + i)) for i, name in enumerate(controls)
+        ),
     )

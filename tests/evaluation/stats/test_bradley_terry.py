@@ -153,3 +153,65 @@ def test_refusals():
         bradley_terry(["a"], ["b"], [0.3])
     with pytest.raises(ValueError, match="differ"):
         bradley_terry(["a"], ["b"], [1, 0])
+
+
+def test_controls_are_columns_of_a_logistic_regression():
+    """Without ties: sm.Logit of the first one's win on differences of bots, place and controls."""
+    own = np.random.default_rng(3)
+    strength, names = np.array([0.0, 0.5, 1.2]), np.array(list("abc"))
+    pairs = np.array([own.choice(3, 2, replace=False) for _ in range(800)])
+    length, lists = own.normal(size=800), own.integers(-2, 3, size=800).astype(float)
+    utility = strength[pairs[:, 0]] - strength[pairs[:, 1]] + 0.3 + 0.8 * length - 0.4 * lists
+    won = (own.random(800) < 1 / (1 + np.exp(-utility))).astype(float)
+    dummies = np.zeros((800, 3))
+    dummies[np.arange(800), pairs[:, 0]] += 1
+    dummies[np.arange(800), pairs[:, 1]] -= 1
+    fit = sm.Logit(won, np.column_stack([dummies[:, 1:], np.ones(800), length, lists])).fit(disp=0)
+    found = bradley_terry(
+        names[pairs[:, 0]],
+        names[pairs[:, 1]],
+        won,
+        place=True,
+        controls={"length": length, "lists": lists},
+    )
+    assert [pair.difference for pair in found.comparisons[:2]] == pytest.approx(-fit.params[:2])
+    assert found.first == pytest.approx(fit.params[2])
+    assert [effect.value for effect in found.controls] == pytest.approx(fit.params[3:])
+    ends = [(effect.low, effect.high) for effect in found.controls]
+    assert np.array(ends) == pytest.approx(fit.conf_int()[3:], abs=1e-6)
+
+
+def test_a_control_takes_away_what_length_alone_has_won():
+    own = np.random.default_rng(5)
+    first, second = zip(*[own.permutation(["brief", "wordy"]) for _ in range(2000)], strict=True)
+    longer = np.where(np.array(first) == "wordy", 1.0, -1.0) + own.normal(size=2000)
+    odds = np.exp(np.stack([longer, np.zeros(2000), longer / 2 - 0.5], axis=1))
+    p = odds / odds.sum(axis=1, keepdims=True)
+    outcomes = [own.choice([1.0, 0.0, 0.5], p=row) for row in p]
+    plain = bradley_terry(first, second, outcomes)
+    held = bradley_terry(first, second, outcomes, controls={"length": longer})
+    assert plain.comparisons[0].ordered
+    assert not held.comparisons[0].ordered
+    assert held.controls[0].low < 1 < held.controls[0].high
+
+
+def test_a_judgement_without_its_control_is_left_out_and_lengths_must_agree():
+    first, second, outcomes = judgements(200)
+    control = np.zeros(200)
+    control[:5] = np.nan
+    control[5:60] = 1.0
+    assert bradley_terry(first, second, outcomes, controls={"length": control}).n == 195
+    with pytest.raises(ValueError, match="control 'length' has 3 values for 200 judgements"):
+        bradley_terry(first, second, outcomes, controls={"length": [1, 2, 3]})
+
+
+def test_rank_ranges_hold_what_comparisons_leave_open():
+    first, second, outcomes = judgements(3000)
+    ranges = bradley_terry(first, second, outcomes).rank_ranges()
+    assert ranges["d"] == (1, 1)
+    assert ranges["a"][1] == 4
+    few = bradley_terry(*judgements(30)).rank_ranges()
+    for low, high in few.values():
+        assert 1 <= low <= high <= 4
+    ordered = [c for c in bradley_terry(first, second, outcomes).comparisons if c.ordered]
+    assert sum(low - 1 for low, _high in ranges.values()) == len(ordered)
