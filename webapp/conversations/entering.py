@@ -33,11 +33,13 @@ def task_enter(
     recruitment: dict[str, str],
     entry_nonce: str,
     is_synthetic: bool,
+    wanted: str = "",
 ) -> Task:
     """Take in somebody who agreed: participant, consent and task with its chats, all of it or nothing.
 
     Args:
         study: and the others: as `participant_enter`.
+        wanted: as `task_open`.
 
     Raises:
         Refused: as `task_open`; then nobody was stored.
@@ -52,7 +54,7 @@ def task_enter(
             is_synthetic=is_synthetic,
         )
         consent_record(participant=participant)
-        return task_start(participant=participant, version=study.version)
+        return task_start(participant=participant, version=study.version, wanted=wanted)
 
 
 def task_start(
@@ -60,17 +62,18 @@ def task_start(
     participant: Participant,
     exclude: Collection[str] = (),
     version: StudyVersion | None = None,
+    wanted: str = "",
 ) -> Task:
     """Open the participant's next task with the chats that are made in it; while one is open, that one comes back.
 
     Args:
-        exclude, version: as `task_open`.
+        exclude, version, wanted: as `task_open`.
 
     Raises:
         Refused: as `task_open`.
     """
     exclude = {*exclude, *bots_unavailable_at_hosts()}
-    task = task_open(participant=participant, exclude=exclude, version=version)
+    task = task_open(participant=participant, exclude=exclude, version=version, wanted=wanted)
     task_chats(task=task)
     return task
 

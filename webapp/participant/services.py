@@ -13,6 +13,7 @@ from webapp.conversations.entering import (
 from webapp.core.errors import Refused
 from webapp.participant.recruitment import Recruitment
 from webapp.participant.selectors import participant_of_form, start_refusal
+from webapp.studies.choices import bot_chosen
 from webapp.studies.declining import task_decline
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.one_time_links import PLATFORM
@@ -32,6 +33,7 @@ def task_begin(
     participant: Participant | None,
     is_theirs: bool,
     by_token: bool,
+    choice: str = "",
 ) -> Task:
     """Take in somebody who agreed, or lead them back to the task they have. Returns the task.
 
@@ -41,6 +43,7 @@ def task_begin(
         participant: whom the visit belongs to; None for somebody new.
         is_theirs: whether session, token or form speak for that participant.
         by_token: whether the signed token does.
+        choice: the number of the chatbot that they chose on the form, where the study lets them.
 
     Raises:
         Refused: `no_ids`, `link_…`, `preview`, `changed` or `not_agreed` before anybody is stored; `elsewhere`
@@ -62,9 +65,10 @@ def task_begin(
             # One person's link: while the task goes on elsewhere, whoever comes by it may be another.
             task_elsewhere_check(participant=participant)
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
+    wanted = bot_chosen(study, recruitment.nonce, choice)
     if participant is not None and (by_token or not recruitment.external_id):
         consent_record(participant=participant)
-        return task_start(participant=participant, version=study.version)
+        return task_start(participant=participant, version=study.version, wanted=wanted)
     return task_enter(
         study=study,
         platform=recruitment.platform,
@@ -72,6 +76,7 @@ def task_begin(
         recruitment=recruitment.fields,
         entry_nonce=recruitment.nonce,
         is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
+        wanted=wanted,
     )
 
 

@@ -66,6 +66,7 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
             participant=arrival.participant,
             is_theirs=arrival.is_theirs,
             by_token=visit.participant is not None,
+            choice=request.POST.get("_chatbot", ""),
         )
     except Refused as refused:
         return _not_begun(arrival, refused)
@@ -109,7 +110,7 @@ def _not_begun(arrival: Arrival, refused: Refused) -> HttpResponse:
     """Return the page again with what is wrong on it, or the one that says why there is no chat."""
     if refused.code == PREVIEW:
         return entry_page(arrival)
-    if refused.code == CHANGED:
+    if refused.code in (CHANGED, "choice_gone"):
         return entry_page(arrival, page_error=refused.message)
     if refused.code == NOT_AGREED:
         return entry_page(arrival, consent_error=refused.message)

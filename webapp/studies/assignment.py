@@ -33,9 +33,31 @@ def _numbers_by_bot(given: Any) -> Any:
     return found
 
 
+def _texts_by_bot(given: Any) -> Any:
+    """Read lines “bot: name”, as people write them in a form; whatever is no text stays as it is."""
+    if not isinstance(given, str):
+        return given
+    found: dict[str, str] = {}
+    for line in given.splitlines():
+        bot_id, colon, name = (part.strip() for part in line.partition(":"))
+        if line.strip() and not (bot_id and colon and name):
+            raise ValueError(f"the line “{line.strip()}” must be a bot's id, a colon and a name")
+        if bot_id in found:
+            raise ValueError(f"{bot_id} stands there twice; each bot can have one name")
+        if bot_id:
+            found[bot_id] = name
+    return found
+
+
 Quota = Annotated[int, Field(ge=0, le=2_000_000_000)]
 QuotasByBot = Annotated[
     dict[str, Quota], BeforeValidator(_numbers_by_bot), Wanted("a number for each bot's id")
+]
+
+
+ShownName = Annotated[str, Field(min_length=1, max_length=40)]
+NamesByBot = Annotated[
+    dict[str, ShownName], BeforeValidator(_texts_by_bot), Wanted("a name for each bot's id")
 ]
 
 
@@ -97,6 +119,19 @@ class Assignment(Values):
             "Balanced: each chatbot stands in each place, and after each other one, equally often (a balanced Latin "
             "square). Random: drawn for each person."
         ),
+    )
+    choice: Literal["none", "neutral", "names"] = Field(
+        default="none",
+        title="People choose their chatbot",
+        description=(
+            "None: the rule gives it. Neutral: among “Chatbot 1”, “Chatbot 2” and so on, numbered anew for each person. "
+            "Names: among the names below. Whoever has no preference is given one by the rule."
+        ),
+    )
+    bot_names: NamesByBot = Field(
+        default={},
+        title="Names to choose among",
+        description="One line for each: the chatbot's id, a colon, and the name that people see.",
     )
     study_group: Annotated[str, AfterValidator(_name)] = Field(
         default="",

@@ -35,6 +35,7 @@ def study_errors(
         **cap_wrong(values.quotas, values.bots),
         **bot_quotas_wrong(values),
         **bots_in_a_row_wrong(study, values),
+        **choice_wrong(values),
         **raters_wrong(values.judging),
         **frames_wrong(values.recruitment),
         **links_wrong(values.recruitment),
@@ -111,6 +112,30 @@ def bots_in_a_row_wrong(study: Study, values: StudyValues) -> Errors:
         return {}
     sentence = _("%(n)d chatbots one after another need as many; the study has %(has)d.")
     return {"bots_in_a_row": sentence % {"n": n, "has": len(values.bots)}}
+
+
+def choice_wrong(values: StudyValues) -> Errors:
+    """Check that people can choose among the bots, each by a name of its own."""
+    assignment, errors = values.assignment, Errors()
+    if assignment.choice != "none" and assignment.bots_in_a_row > 1:
+        errors["choice"] = _(
+            "Who meets several chatbots one after another cannot choose. Take one of the two back."
+        )
+    names = assignment.bot_names
+    unknown = [bot_id for bot_id in names if bot_id not in values.bots]
+    missing = [bot_id for bot_id in values.bots if bot_id not in names]
+    if unknown:
+        errors["bot_names"] = _("%(bots)s is none of the study's chatbots (%(known)s).") % {
+            "bots": ", ".join(unknown),
+            "known": ", ".join(values.bots) or _("none"),
+        }
+    elif len(set(names.values())) < len(names):
+        errors["bot_names"] = _("Two chatbots have the same name. Give each another one.")
+    elif assignment.choice == "names" and missing:
+        errors["bot_names"] = _("%(bots)s has no name yet by which people could choose it.") % {
+            "bots": ", ".join(missing)
+        }
+    return errors
 
 
 def frames_wrong(recruitment: RecruitmentValues) -> Errors:

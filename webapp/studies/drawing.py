@@ -11,6 +11,7 @@ from typing import Any, Literal
 from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from chatbots import derive_seed
 from webapp.core.errors import Refused
@@ -30,6 +31,8 @@ from webapp.studies.selectors import conversations_unseen, items_unseen
 from webapp.studies.sequences import order_drawn
 from webapp.studies.values import StudyValues
 
+CHOICE_GONE = gettext_lazy("This chatbot is not free any more. Choose another one.")
+
 
 @dataclass(frozen=True, slots=True)
 class StudyDraw:
@@ -40,6 +43,7 @@ class StudyDraw:
         available: ids of bots of the study that can answer now.
         exclude: bots not to give now, besides those met before and those whose cost cap is reached.
         needs: by bot, how many more ratings it needs, for a rule that asks; empty where that is not known.
+        wanted: the bot that the person chose; empty: the rule draws.
     """
 
     study: Study
@@ -48,12 +52,14 @@ class StudyDraw:
     available: Collection[str]
     exclude: Collection[str] = ()
     needs: Mapping[str, float] = field(default_factory=dict)
+    wanted: str = ""
 
     def bots(self, n: int = 1) -> list[str]:
         """Return `n` different bots by the study's rule.
 
         Raises:
-            Refused: if there are fewer: as `bots_refusal`, or `no_bot` where those left cannot answer now.
+            Refused: if there are fewer: as `bots_refusal`, or `no_bot` where those left cannot answer now; and
+                `choice_gone` if the one that the person chose is not among them.
         """
         study, synthetic = self.study, self.participant.is_synthetic
         met = bots_met(self.participant)
@@ -65,6 +71,10 @@ class StudyDraw:
         if len(candidates) < n:
             refusal = bots_refusal(study, met=met, loads=loads, synthetic=synthetic, n=n)
             raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
+        if self.wanted and n == 1:
+            if self.wanted not in candidates:
+                raise Refused("choice_gone", CHOICE_GONE)
+            return [self.wanted]
         candidates.sort(key=loads.__getitem__)
         at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
         return [candidates[i] for i in at]

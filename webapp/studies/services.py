@@ -220,15 +220,17 @@ def task_open(
     participant: Participant,
     exclude: Collection[str] = (),
     version: StudyVersion | None = None,
+    wanted: str = "",
 ) -> Task:
     """Return the participant's open task, or a new one as the study's protocol draws it.
 
     Args:
         exclude: bots not to give now, besides those met before.
         version: of the study, that the person agreed to; the study's newest if none is given.
+        wanted: the bot that they chose, where the study lets them; empty: the rule draws.
 
     Raises:
-        Refused: `paused`, `ended`, `limit`, `all_rated`, `full`, `bots_full`, `spent` or `no_bot`.
+        Refused: `paused`, `ended`, `limit`, `all_rated`, `full`, `bots_full`, `spent`, `no_bot` or `choice_gone`.
     """
     bots = version.values.bots if version else participant.study.bots
     bot_ids = bot_available_ids(list(bots))
@@ -244,7 +246,7 @@ def task_open(
         values = version.values if version else study.values
         rule = rules.get(study.rule)
         order = OrderState.objects.filter(study=study).first() if rule.reads_needs else None
-        draw = _draw(study, participant, values, bot_ids, exclude, order)
+        draw = _draw(study, participant, values, bot_ids, exclude, order, wanted)
         plan = protocol.next_task(draw)
         task = Task.objects.create(
             participant=participant,
@@ -255,6 +257,7 @@ def task_open(
                 "protocol": protocol.identity.as_dict(),
                 "rule": rule.identity.as_dict(),
                 **({"order": order.identity} if order is not None else {}),
+                **({"chosen": values.assignment.choice} if wanted else {}),
             },
             submission=participant.submission,
         )
@@ -269,12 +272,13 @@ def _draw(
     available: Collection[str],
     exclude: Collection[str],
     order: OrderState | None,
+    wanted: str = "",
 ) -> StudyDraw:
     needs = order.needs if order is not None else {}
     # A bot that nobody has rated yet is in no comparison, and is needed most.
     most = max(needs.values(), default=0) or 1
     known = {bot_id: needs.get(bot_id, most) for bot_id in values.bots} if needs else {}
-    return StudyDraw(study, participant, values, available, exclude, known)
+    return StudyDraw(study, participant, values, available, exclude, known, wanted)
 
 
 def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -15,6 +17,7 @@ from webapp.participant.arrivals import Arrival
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.recruitment import PLATFORM_NAMES, recruitment_read, recruitment_sign
 from webapp.participant.steps.base import Standing, next_step, register_step, standing_open
+from webapp.studies.choices import choices_of, lets_choose
 from webapp.studies.models import Outcome, Study
 
 
@@ -56,6 +59,9 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
         errors: `page_error` above all of it, or `consent_error` beside the box.
     """
     visit, recruitment = arrival.visit, arrival.recruitment
+    if lets_choose(arrival.study) and not recruitment.nonce:
+        # What is chosen by a number is told by the same form.
+        recruitment = replace(recruitment, nonce=secrets.token_urlsafe(16))
     # A platform id in a link does not open a chat: only the session or the token does.
     is_certain = visit.participant is not None or not recruitment.external_id
     mine = arrival.participant if is_certain and not errors else None
@@ -67,6 +73,7 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
         "recruitment": recruitment,
         "entry_field": recruitment_sign(arrival.study, arrival.study.version, recruitment),
         "is_preview": recruitment.is_preview,
+        "choices": choices_of(arrival.study, arrival.participant, recruitment.nonce),
         "sent_by": _sent_by(arrival),
         "continue_url": step.address(going_on, visit) if step and going_on else "",
         "way": way_at(arrival.study, "consent"),

@@ -1,0 +1,68 @@
+"""Bots that people may choose among by names that say nothing of what they are, where a study lets them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+
+from chatbots import derive_seed
+from webapp.bots.selectors import bot_available_ids
+from webapp.studies.models import Participant, Study
+from webapp.studies.places import bot_loads, bots_beyond_cap, bots_full, bots_met
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One bot to choose.
+
+    Attributes:
+        number: its place among the study's bots as they are shuffled for this person, from 1: all that a page says.
+        name: neutral, or the study's own for it.
+    """
+
+    number: int
+    name: str
+
+
+def lets_choose(study: Study) -> bool:
+    """Return whether people choose their bot themselves."""
+    return study.protocol == "chat" and study.values.assignment.choice != "none"
+
+
+def choices_of(study: Study, participant: Participant | None, nonce: str) -> list[Choice]:
+    """Return what somebody may choose among now, in an order of their own.
+
+    Args:
+        participant: None for somebody new.
+        nonce: of their entry form; the same form has the same numbers when it is sent.
+    """
+    if not lets_choose(study):
+        return []
+    loads = bot_loads(study, study.bots, synthetic=False)
+    without = {*bots_full(study, loads), *bots_beyond_cap(study)}
+    if participant is not None:
+        without |= bots_met(participant)
+    names = study.values.assignment.bot_names
+    neutral = study.values.assignment.choice == "neutral"
+    free = set(bot_available_ids(study.bots)) - without
+    return [
+        Choice(number, _("Chatbot %(n)d") % {"n": number} if neutral else names[bot_id])
+        for number, bot_id in enumerate(_shuffled(study, nonce), start=1)
+        if bot_id in free
+    ]
+
+
+def bot_chosen(study: Study, nonce: str, number: str) -> str:
+    """Return the bot of this number of an entry form; empty where nobody chose, or may."""
+    if not lets_choose(study) or not number.isascii() or not number.isdigit():
+        return ""
+    bots = _shuffled(study, nonce)
+    return bots[int(number) - 1] if 0 < int(number) <= len(bots) else ""
+
+
+def _shuffled(study: Study, nonce: str) -> list[str]:
+    bots = study.bots
+    random.Random(derive_seed(study.seed, "choices", nonce)).shuffle(bots)
+    return bots
