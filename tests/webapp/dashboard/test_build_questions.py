@@ -13,7 +13,7 @@ from django.test import Client
 from tests.builders import make_participant, make_staff, make_study
 from tests.webapp.dashboard.test_build import JSON, address
 from webapp.core.rights import Right
-from webapp.dashboard.build.question_form import key_made
+from webapp.dashboard.build.question_cards import key_made
 from webapp.dashboard.build.question_sets import QUESTION_SETS, sets_for
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols

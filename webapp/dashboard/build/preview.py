@@ -41,14 +41,12 @@ FIELD_STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One page that can be shown: `step` of the protocol, `outcome` where that is how a task ended."""
+    """One page that can be shown: its own address, and the builder's with it in the phone."""
 
     title: str | Promise
-    step: str
-    outcome: str = ""
-    is_now: bool = False
-    address: str = ""
-    href: str = ""
+    is_now: bool
+    address: str
+    href: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         more = {"outcome": ended} if ended else {}
         href = "?" + urlencode({"preview": name, **more, **look})
         address = f"{page}?{urlencode({**look, **more})}"
-        return Choice(title, name, ended, is_now, address, href)
+        return Choice(title, is_now, address, href)
 
     tabs, pages = [], []
     for place in found:
@@ -113,9 +111,8 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         if now in here and len(here) > 1:
             pages = [choice(_TITLES.get(n, n), n, is_now=n == now) for n in here]
     if now == "done":
-        ways = Outcome.choices
-        first = outcome or Outcome.RATED
-        pages = [choice(title, now, value, is_now=value == first) for value, title in ways]
+        ended_so = outcome or Outcome.RATED
+        pages = [choice(t, now, value, is_now=value == ended_so) for value, t in Outcome.choices]
     more = {"outcome": outcome} if outcome else {}
     page = reverse("participant:preview", args=[study.key, now])
     heading = next(place.heading for place in found if now in place.steps)

@@ -74,7 +74,7 @@ class Drafts:
         """Return what was sent of one card."""
         prefix = f"{name}-{token}-"
         found = [key for key in self.data if key.startswith(prefix)]
-        return {key.removeprefix(prefix): self.data[key] for key in found}
+        return {key.removeprefix(prefix): str(self.data[key]) for key in found}
 
 
 def acted(drafts: Drafts, scale: Scale | None) -> tuple[Drafts, Undo | None]:

@@ -14,7 +14,8 @@ from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.fields import SettingsForm
 from webapp.dashboard.build.preview import work_steps
 from webapp.dashboard.build.question_actions import Scale, Undo
-from webapp.dashboard.build.question_form import NEW_KINDS, QuestionCard, QuestionsForm, card_new
+from webapp.dashboard.build.question_cards import NEW_KINDS, QuestionCard, card_new
+from webapp.dashboard.build.question_form import QuestionsForm
 from webapp.dashboard.build.question_sets import QuestionSet, sets_for
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions

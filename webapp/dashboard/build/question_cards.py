@@ -1,0 +1,311 @@
+"""The card of one question in the builder: its form, its key, and what it says of itself while it is folded."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+from pydantic import ValidationError as WrongValues
+
+from chatbots.outside import mistakes_of
+from webapp.dashboard.build.question_actions import Scale, fields_of, on_scale
+from webapp.studies.questions import Question
+
+NEW_KINDS: dict[str, Any] = {
+    "scale": _("Scale"),
+    "choice": _("One choice"),
+    "choices": _("Several choices"),
+    "text": _("Free text"),
+}
+_SPANS = (
+    (0, 1),
+    (0, 3),
+    (1, 3),
+    (1, 4),
+    (1, 5),
+    (1, 6),
+    (1, 7),
+    (1, 9),
+    (1, 10),
+    (0, 10),
+    (0, 100),
+)
+_NO_KEY_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "any",
+        "are",
+        "at",
+        "be",
+        "did",
+        "do",
+        "does",
+        "for",
+        "had",
+        "has",
+        "have",
+        "how",
+        "in",
+        "is",
+        "it",
+        "its",
+        "many",
+        "much",
+        "of",
+        "on",
+        "or",
+        "the",
+        "their",
+        "there",
+        "they",
+        "this",
+        "to",
+        "was",
+        "were",
+        "what",
+        "when",
+        "which",
+        "who",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+    ]
+)
+
+
+def key_made(text: str, taken: Sequence[str]) -> str:
+    """Return a key made of the words of a text, that none of the others has."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = [w for w in re.findall(r"[a-z][a-z0-9]*", plain) if w not in _NO_KEY_WORDS]
+    key = "_".join(words[:3])[:44] or "question"
+    number = 2
+    found = key
+    while found in taken:
+        found, number = f"{key}_{number}", number + 1
+    return found
+
+
+class QuestionCard(forms.Form):
+    """One question. Its kind stays; so do the points of a scale on which people may have answered."""
+
+    use_required_attribute = False
+
+    kind = forms.ChoiceField(choices=list(NEW_KINDS.items()), widget=forms.HiddenInput)
+    was = forms.CharField(required=False, widget=forms.HiddenInput)
+    title = forms.CharField(
+        label=_("Question"),
+        max_length=300,
+        error_messages={"required": _("Write the question.")},
+    )
+    help = forms.CharField(
+        label=_("Help below it"), required=False, max_length=500, help_text=_("May stay empty.")
+    )
+    options = forms.CharField(
+        label=_("Answers to choose from"),
+        required=False,
+        help_text=_("One a line."),
+        widget=forms.Textarea(attrs={"rows": 4}),
+    )
+    span = forms.ChoiceField(label=_("Points"), required=False)
+    low_words = forms.CharField(required=False, max_length=60)
+    high_words = forms.CharField(required=False, max_length=60)
+    between = forms.ChoiceField(
+        label=_("Words between"),
+        required=False,
+        choices=[("", _("None")), ("all", _("At every point"))],
+    )
+    required = forms.BooleanField(label=_("Must be answered"), required=False)
+    reversed = forms.BooleanField(label=_("Reversed: the lowest is best"), required=False)
+    name = forms.CharField(
+        label=_("Short name"), required=False, max_length=100, help_text=_("In tables and plots.")
+    )
+    key = forms.CharField(
+        label=_("Name in exports"),
+        required=False,
+        max_length=50,
+        help_text=_("Lower-case letters, digits and _. Made from the question where it is empty."),
+    )
+
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        prefix: str,
+        question: Question | None = None,
+        is_fixed: bool = False,
+        has_answers: bool = False,
+        scale: Scale | None = None,
+    ) -> None:
+        """Make the card.
+
+        Args:
+            question: what is stored; None where only `data` says it.
+            is_fixed: whether its points cannot change any more.
+            has_answers: whether its key has to stay as it is.
+            scale: the one on which the protocol's sheet asks it, in the sheet's own words.
+        """
+        initial = _initial(question, has_answers) if question else {}
+        super().__init__(data, prefix=prefix, initial=initial)
+        self.label_suffix = ""
+        self.is_fixed, self.scale = is_fixed, scale
+        self.question: Question | None = None
+        self.list_name, _dash, self.token = prefix.partition("-")
+        self.low, self.high = _span(str(self["span"].value() or ""))
+        spans = sorted({*_SPANS, (self.low, self.high)})
+        self.fields["span"].choices = [(_span_text(*one), _span_words(*one)) for one in spans]  # type: ignore[attr-defined]
+        self.fields["low_words"].label = __("Words under %(point)d") % {"point": self.low}
+        self.fields["high_words"].label = __("Words under %(point)d") % {"point": self.high}
+        for point in self.points_between:
+            label = __("Words under %(point)d") % {"point": point}
+            self.fields[f"word_{point}"] = forms.CharField(
+                label=label, required=False, max_length=60
+            )
+            self.initial.setdefault(
+                f"word_{point}", question.labels.get(point, "") if question else ""
+            )
+        for field in self.fields.values():
+            if not isinstance(field.widget, forms.CheckboxInput | forms.HiddenInput):
+                field.widget.attrs["class"] = "input"
+        self.fields["title"].widget.attrs["maxlength"] = 300
+
+    @property
+    def kind_now(self) -> str:
+        """Its kind."""
+        return str(self["kind"].value())
+
+    @property
+    def points_between(self) -> range:
+        """The points that may have words besides the two ends; none where there are too many to stand in a row."""
+        is_row = self["kind"].value() == "scale" and self.high - self.low <= 10
+        return range(self.low + 1, self.high) if is_row else range(0)
+
+    @property
+    def word_fields(self) -> list[forms.BoundField]:
+        """The fields of the words between."""
+        return [self[f"word_{point}"] for point in self.points_between]
+
+    @property
+    def title_now(self) -> str:
+        """The question."""
+        return str(self["title"].value() or "")
+
+    @property
+    def pill(self) -> str:
+        """What it is, in few words."""
+        kind = self.kind_now
+        words = self.scale_words if kind == "scale" else str(NEW_KINDS.get(kind))
+        if not self["required"].value():
+            words = __("%(what)s, optional") % {"what": words}
+        return words
+
+    @property
+    def scale_words(self) -> str:
+        """The points it is answered on."""
+        of_sheets = {(-1, 1): __("A, same or B"), (0, 1): __("Chosen or not")}
+        return of_sheets.get(self.scale or (), "") or _span_words(self.low, self.high)
+
+    @property
+    def own_scale_fields(self) -> list[forms.BoundField]:
+        """The fields of its points and their words, which the protocol's sheet has no use for."""
+        names = ("span", "low_words", "high_words", "between")
+        return [*(self[name] for name in names), *self.word_fields]
+
+    @property
+    def key_now(self) -> str:
+        """Its key, as far as it is known."""
+        return str(self["key"].value() or "")
+
+    def clean(self) -> dict[str, Any]:
+        """Make the question; what cannot be is said at its field."""
+        given = super().clean() or self.cleaned_data
+        if self.errors:
+            return given
+        if given["kind"] in ("choice", "choices") and len(_lines(given["options"])) < 2:
+            self.add_error("options", __("Give at least two answers, one a line."))
+            return given
+        try:
+            self.question = Question.model_validate(self._plain(given))
+        except WrongValues as error:
+            for mistake in mistakes_of(error, Question):
+                field = mistake.path.partition("[")[0].partition(".")[0]
+                self.add_error(self._field_of(field), mistake.message)
+        return given
+
+    def _field_of(self, value: str) -> str:
+        if value in self.fields:
+            return value
+        return {"low": "span", "high": "span", "labels": "low_words"}.get(value, "title")
+
+    def _plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        found = {name: given[name] for name in ("kind", "title", "help", "required", "name")}
+        found["key"] = given["key"] or "question"
+        if given["kind"] in ("choice", "choices"):
+            found["options"] = _lines(given["options"])
+        if given["kind"] == "scale":
+            words = {self.low: given["low_words"], self.high: given["high_words"]}
+            if given["between"]:
+                words |= {point: given[f"word_{point}"] for point in self.points_between}
+            found |= {
+                "low": self.low,
+                "high": self.high,
+                "reversed": given["reversed"],
+                "labels": {point: text for point, text in sorted(words.items()) if text},
+            }
+        return found
+
+    def key_settle(self, taken: Sequence[str]) -> None:
+        """Give the question its key: the one that was written, or one of its words where none was."""
+        assert self.question is not None
+        given, was = self.cleaned_data["key"], self.cleaned_data["was"]
+        if not given or given == was:
+            key = key_made(self.question.name or self.question.title, taken)
+            self.question = self.question.model_copy(update={"key": key})
+
+
+def _initial(question: Question, has_answers: bool) -> dict[str, Any]:
+    derived = key_made(question.name or question.title, ())
+    return {
+        **{name: getattr(question, name) for name in ("kind", "title", "help", "name", "key")},
+        "was": question.key if question.key == derived and not has_answers else "",
+        "required": question.required,
+        "reversed": question.reversed,
+        "options": "\n".join(question.options),
+        "span": _span_text(question.low, question.high),
+        "low_words": question.labels.get(question.low, ""),
+        "high_words": question.labels.get(question.high, ""),
+        "between": "all" if question.has_words_between else "",
+    }
+
+
+def _span_text(low: int, high: int) -> str:
+    return f"{low}:{high}"
+
+
+def _span_words(low: int, high: int) -> str:
+    return __("%(low)d to %(high)d") % {"low": low, "high": high}
+
+
+def _span(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(-?\d{1,4}):(-?\d{1,4})", text)
+    low, high = (int(found[1]), int(found[2])) if found else (1, 7)
+    return (low, high) if low < high else (1, 7)
+
+
+def _lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def card_new(prefix: str, question: Question, scale: Scale | None) -> QuestionCard:
+    """Return the card of a question that is not stored yet."""
+    fields = fields_of(on_scale(question, scale))
+    sent = {f"{prefix}-{name}": value for name, value in fields.items()}
+    return QuestionCard(sent, prefix=prefix, scale=scale if question.kind == "scale" else None)
