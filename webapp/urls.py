@@ -18,6 +18,7 @@ urlpatterns = [
     path("admin/logout/", SignOut.as_view()),
     path("admin/", admin.site.urls),
     path("dashboard/", include("webapp.dashboard.urls")),
+    path("hooks/", include("webapp.pay.urls")),
     path("", include("webapp.participant.urls")),
 ]
 handler404 = "webapp.core.views.not_found"

@@ -12,6 +12,7 @@ class PayConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.pay.comparing import platform_visits_of
+        from webapp.pay.hooks import hook_events_of
         from webapp.pay.models import Decision
         from webapp.runs.kinds.base import kinds
         from webapp.studies.erasure import erasure_kind
@@ -28,3 +29,4 @@ class PayConfig(AppConfig):
         erasure_kind(
             "platform_visits", _("visits as the platform told of them"), platform_visits_of
         )
+        erasure_kind("hook_events", _("what the platform's webhook told"), hook_events_of)

@@ -138,3 +138,29 @@ class PlatformVisit(TimeStamped):
 
     def __str__(self) -> str:
         return f"{self.submission}: {self.status}"
+
+
+class HookEvent(models.Model):
+    """Something that Prolific told a study's webhook, once however often it was told."""
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="hook_events")
+    event_id = models.CharField(
+        max_length=100, help_text=_("Prolific's; the same when it is told again.")
+    )
+    signature = models.CharField(
+        max_length=64,
+        help_text=_("A request that is sent again under another event's id is a replay."),
+    )
+    submission = models.CharField(max_length=200)
+    status = models.CharField(max_length=30)
+    sent_at = models.DateTimeField(help_text=_("As it was signed."))
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["study", "event_id"], name="hook_event_once_each"),
+            models.UniqueConstraint(fields=["study", "signature"], name="hook_event_no_replay"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_id}: {self.status}"

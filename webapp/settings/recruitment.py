@@ -8,3 +8,5 @@ from webapp.settings.env import env
 CONFAB_PROLIFIC_TOKEN = env.str("CONFAB_PROLIFIC_TOKEN", default="")
 # Where Prolific's interface is.
 CONFAB_PROLIFIC_URL = env.str("CONFAB_PROLIFIC_URL", default="https://api.prolific.com")
+# The secret by which Prolific signs what it tells a webhook; without it nothing that is told is believed.
+CONFAB_PROLIFIC_HOOK_SECRET = env.str("CONFAB_PROLIFIC_HOOK_SECRET", default="")

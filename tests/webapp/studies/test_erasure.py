@@ -18,6 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, models
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from evaluation.metrics.base import MetricTable
 from tests.builders import exchange, make_conversation, make_rating, make_study
@@ -27,6 +28,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import vote_set
 from webapp.core.errors import Refused
 from webapp.pay.comparing import platform_visits_store
+from webapp.pay.hooks import Event, event_take
 from webapp.pay.prolific import Submission
 from webapp.pay.services import visits_approve
 from webapp.pay.visits import VisitKey
@@ -57,6 +59,8 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     visits_approve(study=study, keys=[key])
     told = Submission(conversation.participant.submission, "APPROVED", "C1")
     platform_visits_store(study=study, told=[told])
+    event = Event(f"e-{secret}", f"s-{secret}", timezone.now(), told.id, "APPROVED")
+    assert event_take(study_key=study.key, event=event) == "taken"
     Rating.objects.filter(pk=rating.pk).update(comment=f"{secret} thinks")
     version, _ = MetricVersion.objects.get_or_create(key="k", name="words", version="1")
     MetricResult.objects.create(conversation=conversation, metric=version, values={"words_bot": 2})
@@ -83,6 +87,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "platform_ids": 1,
         "pay_decisions": 1,
         "platform_visits": 1,
+        "hook_events": 1,
         "tasks": 1,
         "question_answers": 1,
         "training_answers": 0,

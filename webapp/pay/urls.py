@@ -1,0 +1,10 @@
+"""Addresses at which recruitment platforms tell what happened there."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from webapp.pay import views
+
+app_name = "pay"
+urlpatterns = [path("prolific/<slug:key>/", views.prolific_hook, name="prolific_hook")]

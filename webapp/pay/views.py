@@ -1,0 +1,37 @@
+"""The door for platforms: Prolific's webhook."""
+
+from __future__ import annotations
+
+import logging
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from webapp.core.errors import Refused
+from webapp.pay.hooks import Told, event_read, event_take
+
+log = logging.getLogger(__name__)
+
+
+@csrf_exempt  # it is signed, and comes without a session
+@require_POST
+def prolific_hook(request: HttpRequest, key: str) -> HttpResponse:
+    """Take what Prolific tells of a submission, if Prolific has signed it; 403 and a line in the log if not."""
+    try:
+        event = event_read(
+            Told(
+                body=request.body,
+                signature=request.headers.get("X-Prolific-Request-Signature", ""),
+                timestamp=request.headers.get("X-Prolific-Request-Timestamp", ""),
+                event_id=request.headers.get("X-Event-ID", ""),
+            ),
+            secret=settings.CONFAB_PROLIFIC_HOOK_SECRET,
+        )
+        result = event_take(study_key=key, event=event)
+    except Refused as refused:
+        log.warning("the webhook of study %s refused a request: %s", key, refused.message)
+        status = 400 if refused.code == "bad_body" else 403
+        return JsonResponse({"error": refused.code}, status=status)
+    return JsonResponse({"result": result})
