@@ -1,0 +1,163 @@
+"""Judgements of pairs: shares with intervals over raters, ambiguous items, kappa, and beside ratings of chats."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from evaluation.analysis.pairs import Judgements, compare_protocols, judge_pairs
+from evaluation.ratings import Dimension, Ratings
+from evaluation.stats.agreement import cohen_kappa
+
+QUALITY = {"quality": "Quality"}
+
+
+def judgements(rows: list[tuple[str, str, str, str, float]]) -> Judgements:
+    item, first, second, rater, score = zip(*rows, strict=True) if rows else ([],) * 5
+    column = [np.array(values, dtype=object) for values in (item, first, second, rater)]
+    return Judgements(*column, {"quality": np.array(score, dtype=float)}, QUALITY)
+
+
+def drawn(n_raters: int = 12, n_items: int = 10, p_win: float = 0.6, seed: int = 0) -> Judgements:
+    """Draw judgements in which bot a wins so often; the order of the bots changes from item to item."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for item in range(n_items):
+        first, second = ("a", "b") if item % 2 else ("b", "a")
+        for rater in range(n_raters):
+            score = rng.choice([1.0, 0.0, -1.0], p=[p_win, 0.2, 0.8 - p_win])
+            rows.append((f"i{item}", first, second, f"r{rater}", score if first == "a" else -score))
+    return judgements(rows)
+
+
+def test_shares_are_of_the_bots_whatever_stood_first() -> None:
+    found = judge_pairs(
+        judgements([("i", "a", "b", "r", 1), ("j", "b", "a", "s", -1), ("k", "b", "a", "t", 0)])
+    )
+    [outcome] = found.outcomes
+    assert (outcome.a, outcome.b) == ("a", "b")
+    assert outcome.wins.mean == pytest.approx(2 / 3)
+    assert (outcome.ties.mean, outcome.losses.mean) == (pytest.approx(1 / 3), 0)
+    assert outcome.ahead.mean == pytest.approx(2 / 3)
+    assert (found.n, found.n_items, found.n_raters) == (3, 3, 3)
+
+
+def test_items_with_two_most_frequent_answers_are_ambiguous() -> None:
+    rows = [("i", "a", "b", f"r{n}", score) for n, score in enumerate([1, 1, -1, -1, 0])]
+    rows += [("j", "a", "b", f"r{n}", score) for n, score in enumerate([1, 1, 0, 1, -1])]
+    [outcome] = judge_pairs(judgements(rows)).outcomes
+    assert outcome.n_ambiguous == 1
+    assert outcome.wins.mean == pytest.approx(5 / 10)
+    assert outcome.clear.mean == pytest.approx(3 / 5)
+    assert outcome.clear_ties.mean == pytest.approx(1 / 5)
+
+
+def test_intervals_resample_whole_raters() -> None:
+    """Twelve people who each always say the same are twelve judgements, however many items they saw."""
+    same = [
+        (f"i{item}", "a", "b", f"r{rater}", 1.0 if rater < 7 else -1.0)
+        for item in range(40)
+        for rater in range(12)
+    ]
+    once = [row for row in same if row[0] == "i0"]
+    [many], [few] = judge_pairs(judgements(same)).outcomes, judge_pairs(judgements(once)).outcomes
+    assert many.wins.mean == few.wins.mean == pytest.approx(7 / 12)
+    assert many.wins.low == pytest.approx(few.wins.low)
+    assert many.wins.high == pytest.approx(few.wins.high)
+    assert many.sign == 0
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    inside = 0
+    for seed in range(120):
+        [outcome] = judge_pairs(drawn(seed=seed)).outcomes
+        inside += outcome.wins.low <= 0.6 <= outcome.wins.high
+    assert 0.8 < inside / 120 < 0.97
+
+
+def test_kappa_is_the_median_over_pairs_of_raters() -> None:
+    judged = drawn(n_raters=3, n_items=30)
+    table = {r: {} for r in ("r0", "r1", "r2")}
+    turned = np.where(judged.first == "a", 1, -1) * judged.answers["quality"]
+    for item, rater, score in zip(judged.item, judged.rater, turned, strict=True):
+        table[rater][item] = score
+    items = sorted(table["r0"])
+    kappas = [
+        cohen_kappa([table[a][i] for i in items], [table[b][i] for i in items]).value
+        for a, b in (("r0", "r1"), ("r0", "r2"), ("r1", "r2"))
+    ]
+    [kappa] = judge_pairs(judged).kappas
+    assert kappa.found.value == pytest.approx(float(np.median(kappas)))
+    assert kappa.n_pairs == 3
+
+
+def test_without_judgements_everything_is_undefined_with_a_reason() -> None:
+    found = judge_pairs(judgements([]))
+    assert (found.n, found.outcomes) == (0, ())
+    assert found.kappas[0].found.value is None
+    assert found.kappas[0].found.reason.code == "no_value"
+    assert found.strengths.reason is not None
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_one_rater_gives_shares_without_an_interval() -> None:
+    [outcome] = judge_pairs(judgements([("i", "a", "b", "r", 1), ("j", "a", "b", "r", 0)])).outcomes
+    assert outcome.wins.mean == 0.5
+    assert outcome.wins.low is None
+    assert outcome.wins.reason.code == "one_group"
+    assert outcome.sign == 0
+
+
+def test_answers_beyond_the_scale_are_refused() -> None:
+    with pytest.raises(ValueError, match="an answer to quality is 2; it must be 1, 0 or -1"):
+        judgements([("i", "a", "b", "r", 2)])
+
+
+def chats(means: dict[str, float], n_people: int = 30, seed: int = 1) -> Ratings:
+    """Rate every bot once by each person."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (f"{person}-{bot}", bot, f"p{person}", float(np.clip(round(rng.normal(mean, 1)), 1, 7)))
+        for person in range(n_people)
+        for bot, mean in means.items()
+    ]
+    conversation, bot, rater, value = zip(*rows, strict=True)
+    return Ratings(
+        conversation=np.array(conversation, dtype=object),
+        bot=np.array(bot, dtype=object),
+        rater=np.array(rater, dtype=object),
+        answers={"quality": np.array(value)},
+        dimensions=(Dimension("quality", "Quality", 1, 7),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("means", "where"), [({"a": 5, "b": 3}, "same"), ({"a": 3, "b": 5}, "contrary")]
+)
+def test_both_protocols_beside_each_other(means: dict[str, float], where: str) -> None:
+    found = compare_protocols(drawn(), chats(means), {"quality": "quality"})
+    [row] = found.rows
+    assert found.bots == ("a", "b")
+    assert row.one_turn.low > 0
+    assert row.difference == pytest.approx(means["a"] - means["b"], abs=0.6)
+    assert row.same_direction is (where == "same")
+    assert found.count() == {
+        **dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0),
+        where: 1,
+    }
+    json.dumps(found.to_json(), allow_nan=False)
+    assert "a" in found.summary()
+
+
+def test_the_interactive_kappa_is_that_of_preferences_of_people_who_rated_both() -> None:
+    found = compare_protocols(
+        drawn(), chats({"a": 6, "b": 4, "c": 2}, n_people=8), {"quality": "quality"}
+    )
+    [kappa] = found.interactive
+    assert kappa.found.n_items == 3
+    assert kappa.found.n_ratings == 24
+    assert kappa.n_pairs == 28
+    assert [one.question for one in found.one_turn] == ["quality"]
+    assert len(found.rows) == 1, "only pairs that both protocols have"
