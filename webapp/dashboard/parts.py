@@ -14,6 +14,7 @@ from webapp.dashboard.wording.hybrid_section import hybrid_section
 from webapp.dashboard.wording.items import items_section
 from webapp.dashboard.wording.methods import Sources, methods_section
 from webapp.dashboard.wording.models import models_section
+from webapp.dashboard.wording.pairs import protocols_section
 from webapp.dashboard.wording.raters import raters_section
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.dashboard.wording.trajectories import (
@@ -22,6 +23,7 @@ from webapp.dashboard.wording.trajectories import (
     point_table,
     trajectories_section,
 )
+from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import study_conversations
 from webapp.results.making import (
     StudyComparisons,
@@ -30,10 +32,13 @@ from webapp.results.making import (
     point_ratings,
     study_point,
 )
+from webapp.results.pairs import PairPage
 from webapp.results.study_data import StudyFrame
 from webapp.runs.selectors.bot_facts import bot_versions
 from webapp.runs.selectors.fits import fit_by_id, fits_newest
 from webapp.runs.selectors.metrics import versions_used
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_items
 
 
@@ -101,6 +106,21 @@ def correlations_part(frame: StudyFrame, found: StudyCorrelations) -> Section:
             bot in frame.bots and frame.bots[bot].is_control and of_bot["human_mean"] is not None
             for bot, of_bot in (result or {"bots": {}})["bots"].items()
         ),
+    )
+
+
+def protocols_part(study: Study, found: PairPage) -> Section | None:
+    """Return one-turn beside interactive evaluation of the study's bots; None where only one of them is there."""
+    if found.compared is None or found.other is None:
+        return None
+    compares = study.protocol in protocols and protocols.get(study.protocol).scale == (-1, 1)
+    one_turn, interactive = (study, found.other) if compares else (found.other, study)
+    return protocols_section(
+        found.compared,
+        found.titles,
+        study_bots(interactive),
+        one_turn=one_turn.name,
+        interactive=interactive.name,
     )
 
 

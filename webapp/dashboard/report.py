@@ -22,7 +22,13 @@ from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import percent, share
 from webapp.dashboard import counts
 from webapp.dashboard.csvs import table_csv
-from webapp.dashboard.parts import SECTIONS, hybrid_part, methods_part, raters_part
+from webapp.dashboard.parts import (
+    SECTIONS,
+    hybrid_part,
+    methods_part,
+    protocols_part,
+    raters_part,
+)
 from webapp.dashboard.plots.figure import Figure, Table
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.comparisons import headline_sentence, ratings_section
@@ -31,6 +37,7 @@ from webapp.dashboard.wording.hybrid_tables import intercept_in_words
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.results.making import StudyComparisons
+from webapp.results.pairs import study_pairs
 from webapp.results.study_data import StudyFrame
 from webapp.runs.selectors.fits import fit_leading
 from webapp.studies.selectors import judges_items
@@ -107,6 +114,11 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[Step]:
     yield _("comparisons"), section("comparisons")
     if judges_items(frame.study):
         yield _("items"), section("items")
+    told = protocols_part(
+        frame.study, study_pairs(frame.study, include_synthetic=frame.include_synthetic)
+    )
+    if told is not None:
+        yield _("one turn and chats"), lambda: told
     yield _("models"), section("models")
     yield _("raters"), lambda: raters_part(frame, result("raters"), names=False)
     yield _("hybrid metric"), lambda: hybrid_part(frame)

@@ -15,6 +15,7 @@ from webapp.dashboard.views import (
     jobs,
     links,
     metrics,
+    pairs,
     pay,
     studies,
     study,
@@ -50,6 +51,7 @@ urlpatterns = [
     path("studies/<slug:key>/collect/links/", links.links, name="study_links"),
     path("studies/<slug:key>/collect/links.csv", links.links_csv, name="study_links_csv"),
     path("studies/<slug:key>/bots/", analysis.bots, name="study_bots"),
+    path("studies/<slug:key>/pairs/", pairs.pairs, name="study_pairs"),
     path("studies/<slug:key>/agreement/", analysis.agreement, name="study_agreement"),
     path("studies/<slug:key>/statistics/", analysis.statistics, name="study_statistics"),
     path(

@@ -53,8 +53,10 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
 
 def _models(study: Study) -> set[str]:
     """Return what gave the replies that the study's items hold."""
-    found = items_given(study).order_by().values_list("responses__0__model", flat=True)
-    return {model or NO_MODEL for model in found.distinct()}
+    items = items_given(study).order_by()
+    first = items.values_list("responses__0__model", flat=True).distinct()
+    others = items.filter(responses__1__isnull=False).values_list("responses__1__model", flat=True)
+    return {model or NO_MODEL for model in [*first, *others.distinct()]}
 
 
 def _registered(ids: set[str]) -> dict[str, tuple[str, bool]]:

@@ -1,0 +1,171 @@
+"""The page of pairs and the report: wins, ties and losses, and one turn beside chats with the same bots."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from pytest_django.fixtures import DjangoAssertNumQueries
+
+from tests.builders import (
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_staff,
+    make_study,
+)
+from webapp.core.rights import Right
+from webapp.dashboard.report import report_steps
+from webapp.ratings.pairs import studies_beside, study_judgements
+from webapp.ratings.services import rating_add
+from webapp.results.pairs import study_pairs
+from webapp.results.study_data import study_data, study_frame
+from webapp.studies.items import item_add
+from webapp.studies.models import Study
+from webapp.studies.services import task_open
+from webapp.studies.versions import study_edit
+
+pytestmark = pytest.mark.django_db
+
+
+def make_compared(key: str = "one-turn", *, n_people: int = 6, n_items: int = 8) -> Study:
+    """Make a study in which eliza's replies are preferred to parrot's by all but every fourth person."""
+    study = make_study(
+        key, name="One turn", protocol="pairwise", bots=[], state="draft", n_items=n_items
+    )
+    for number in range(n_items):
+        order = ["eliza", "parrot"] if number % 2 else ["parrot", "eliza"]
+        replies = [{"model": bot, "text": f"{bot} says {number}"} for bot in order]
+        item_add(study=study, key=f"i{number}", context=["hi"], responses=replies)
+    study = study_edit(study=study, state=Study.State.COLLECTING)
+    for person in range(n_people):
+        task = task_open(participant=make_participant(study))
+        for slot in task.slots.select_related("item"):
+            eliza = 1 if slot.item.responses[0]["model"] == "eliza" else -1
+            said = -eliza if person % 4 == 3 else eliza
+            answers = {"quality": said, "fluency": 0, "relatedness": said, "empathy": eliza}
+            rating_add(task=task, target=slot.item, answers=answers)
+    return study
+
+
+def make_chats(key: str = "chats", *, n_people: int = 6) -> Study:
+    """Make a study of chats in which eliza is rated higher than parrot."""
+    study = make_study(key, name="Chats")
+    for person in range(n_people):
+        for _bot in range(2):
+            chat = make_conversation(study, n_exchanges=3, platform="x", external_id=f"p{person}")
+            quality = 6 - person % 2 if chat.bot.bot_id == "eliza" else 3 - person % 3
+            make_rating(chat, quality=quality, contingency=quality)
+    return study
+
+
+@pytest.fixture
+def staff(client: Client) -> Client:
+    client.force_login(make_staff(Right.READ))
+    return client
+
+
+def text_of(client: Client, study: Study, query: str = "") -> str:
+    page = client.get(reverse("dashboard:study_pairs", args=[study.key]) + query)
+    assert page.status_code == 200
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.content.decode()))
+
+
+def test_judgements_are_of_the_models_whatever_their_place_in_the_item() -> None:
+    judged = study_judgements(make_compared())
+    assert judged is not None
+    assert len(judged) == 48
+    assert list(judged.titles) == ["quality", "fluency", "relatedness", "empathy"]
+    found = study_pairs(Study.objects.get()).results
+    assert found is not None
+    outcome = found.of("quality", "eliza", "parrot")
+    assert outcome is not None
+    assert outcome.wins.mean == pytest.approx(5 / 6)
+    assert found.of("fluency", "eliza", "parrot").ties.mean == 1
+    assert found.of("empathy", "eliza", "parrot").wins.mean == 1
+
+
+def test_the_page_says_who_is_preferred_and_by_how_many(staff: Client) -> None:
+    text = text_of(staff, make_compared())
+    assert "6 people gave 48 judgements of 8 pairs." in text
+    assert "ELIZA is preferred to Parrot" in text or "eliza" in text.lower()
+    assert "83 %" in text
+    for title in ("Wins, ties and losses", "Strength of the bots by quality", "Do people agree"):
+        assert title in text
+
+
+def test_both_ways_of_asking_stand_side_by_side_from_either_study(staff: Client) -> None:
+    compared, chats = make_compared(n_people=12), make_chats()
+    assert studies_beside(compared) == [chats]
+    assert studies_beside(chats) == [compared]
+    for study in (compared, chats):
+        text = text_of(staff, study)
+        assert "One turn against interactive evaluation" in text
+        assert (
+            "“One turn” compares single replies of 2 bots; in “Chats” people chatted with them."
+            in text
+        )
+        assert "Agreement by each way of asking" in text
+        assert "both, the same" in text
+    found = study_pairs(chats).compared
+    assert [(row.question, row.asked) for row in found.rows] == [
+        ("quality", "quality"),
+        ("fluency", "fluency"),
+        ("relatedness", "contingency"),
+        ("empathy", "empathy"),
+    ]
+
+
+def test_another_study_can_be_chosen(staff: Client) -> None:
+    make_compared()
+    make_compared("second", n_people=4)
+    chats = make_chats()
+    assert len(studies_beside(chats)) == 2
+    assert study_pairs(chats, beside="one-turn").results.n_raters == 6
+    assert study_pairs(chats, beside="second").results.n_raters == 4
+    assert study_pairs(chats, beside="nowhere").other.key == "second"
+
+
+def test_the_report_of_the_chats_has_a_section() -> None:
+    make_compared()
+    chats = make_chats()
+    data = study_data(chats)
+    frame = study_frame(chats, data.facts)
+    steps = dict(report_steps(frame, lambda part: None))
+    section = steps["one turn and chats"]()
+    assert section.id == "one-turn"
+    assert [table.id for table in section.tables] == ["one-turn", "protocol-kappas"]
+    alone = make_chats("alone")
+    Study.objects.filter(key="one-turn").delete()
+    frame = study_frame(alone, study_data(alone).facts)
+    assert "one turn and chats" not in dict(report_steps(frame, lambda part: None))
+
+
+def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(staff: Client) -> None:
+    study = make_compared(n_people=0)
+    assert "No judgements yet" in text_of(staff, study)
+    task = task_open(participant=make_participant(study, is_synthetic=True))
+    for slot in task.slots.all():
+        answers = dict.fromkeys(("quality", "fluency", "relatedness", "empathy"), 1)
+        rating_add(task=task, target=slot.item, answers=answers)
+    assert "No judgements yet" in text_of(staff, study)
+    assert "1 person gave 8 judgements" in text_of(staff, study, "?synthetic=1")
+    assert "Nobody has compared replies" in text_of(staff, make_study("chat"))
+
+
+def test_the_page_asks_as_many_queries_however_many_judgements_there_are(
+    staff: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    study = make_compared(n_people=2)
+    with django_assert_max_num_queries(30) as few:
+        text_of(staff, study)
+    for _person in range(6):
+        task = task_open(participant=make_participant(study))
+        for slot in task.slots.all():
+            answers = dict.fromkeys(("quality", "fluency", "relatedness", "empathy"), 0)
+            rating_add(task=task, target=slot.item, answers=answers)
+    make_compared("other")
+    with django_assert_max_num_queries(len(few.captured_queries)):
+        text_of(staff, study)

@@ -1,0 +1,285 @@
+"""Judgements of pairs in words and tables, and one-turn beside interactive evaluation of the same bots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from evaluation.analysis.pairs import Beside, Kappa, Outcome, PairResults, ProtocolsCompared
+from evaluation.printing import percent, share, span
+from webapp.dashboard import counts
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.reasons import said
+from webapp.dashboard.wording.sections import (
+    NamedTable,
+    Section,
+    count_cell,
+    number_cell,
+    share_cell,
+    span_cell,
+)
+from webapp.ratings.bots import BotInfo
+
+Bots = Mapping[str, BotInfo]
+Titles = Mapping[str, str]
+
+
+def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
+    """Return wins, ties and losses of every two bots, agreement and strengths."""
+    section = Section("pairs", _("Which reply people preferred"))
+    leading = next(iter(titles))
+    section.lead.append(
+        _("{people} gave {judgements} of {pairs}.").format(
+            people=counts.people(found.n_raters),
+            judgements=ngettext("%(n)s judgement", "%(n)s judgements", found.n)
+            % {"n": f"{found.n:,}"},
+            pairs=counts.pairs(found.n_items),
+        )
+    )
+    section.points += [
+        _outcome_sentence(one, bots) for one in found.outcomes if one.question == leading
+    ]
+    section.lead += [
+        _kappa_sentence(one, titles) for one in found.kappas if one.question == leading
+    ]
+    section.tables.append(_outcomes_table(found, titles, bots))
+    if found.strengths.reason is None:
+        section.tables.append(_strengths_table(found, titles[leading], bots))
+    else:
+        why = said(found.strengths.reason)
+        section.missing.append(_("Strengths of the bots: {why}.").format(why=why))
+    section.tables.append(
+        _kappas_table(
+            "pair-kappas",
+            _("Do people agree on single pairs?"),
+            [(titles[one.question], _("Single replies"), one) for one in found.kappas],
+            found.level,
+        )
+    )
+    return section
+
+
+def protocols_section(
+    found: ProtocolsCompared, titles: Titles, bots: Bots, *, one_turn: str, interactive: str
+) -> Section:
+    """Return whether comparing single replies orders the bots as chatting with them does.
+
+    Args:
+        one_turn, interactive: names of the two studies.
+    """
+    section = Section("one-turn", _("One turn against interactive evaluation"))
+    section.lead.append(
+        _(
+            "“{one_turn}” compares single replies of {bots}; in “{interactive}” people chatted with them."
+        ).format(one_turn=one_turn, interactive=interactive, bots=counts.bots(len(found.bots)))
+    )
+    asked = list(dict.fromkeys(row.question for row in found.rows))
+    section.points += [_agreement_sentence(found, key, titles[key]) for key in asked]
+    if not found.rows:
+        section.missing.append(
+            _("No two bots have both ratings of chats and compared replies yet.")
+        )
+        return section
+    section.tables.append(_beside_table(found, titles, bots))
+    kappas = [
+        (titles[kappa.question], name, kappa)
+        for key in asked
+        for name, all_kappas in (
+            (_("Single replies"), found.one_turn),
+            (_("Chats"), found.interactive),
+        )
+        for kappa in all_kappas
+        if kappa.question == key
+    ]
+    section.tables.append(
+        _kappas_table("protocol-kappas", _("Agreement by each way of asking"), kappas, found.level)
+    )
+    section.tables[-1] = _noted(
+        section.tables[-1],
+        _(
+            "Of chats, an item is a pair of bots, and the answer which of the two a person rated higher, or both the "
+            "same: so both ways of asking answer the same question."
+        ),
+    )
+    return section
+
+
+def _noted(table: NamedTable, note: str) -> NamedTable:
+    return NamedTable(table.id, table.title, table.table, table.method, note)
+
+
+def _outcome_sentence(one: Outcome, bots: Bots) -> str:
+    a, b = _title(bots, one.a), _title(bots, one.b)
+    numbers = {
+        "a": a,
+        "b": b,
+        "wins": percent(one.wins.mean),
+        "losses": percent(one.losses.mean),
+        "ties": percent(one.ties.mean),
+    }
+    if one.sign:
+        better, worse = (a, b) if one.sign > 0 else (b, a)
+        verdict = _("{better} is preferred to {worse}").format(better=better, worse=worse)
+    else:
+        verdict = _("{a} and {b} cannot be told apart").format(a=a, b=b)
+    return _("{verdict}: {a} wins {wins}, {b} wins {losses}, the same {ties}.").format(
+        verdict=verdict, **numbers
+    )
+
+
+def _kappa_sentence(one: Kappa, titles: Titles) -> str:
+    name = titles[one.question].lower()
+    if one.found.value is None:
+        return _("Agreement on {name} is undefined: {why}.").format(
+            name=name, why=said(one.found.reason)
+        )
+    return _("Two people agree on {name} by Cohen’s κ = {value} {ends} in the median.").format(
+        name=name,
+        value=share(one.found.value),
+        ends=span(one.found.low, one.found.high, shares=True),
+    )
+
+
+def _agreement_sentence(found: ProtocolsCompared, key: str, title: str) -> str:
+    n = found.count(key)
+    told = _(
+        "{title}: of {pairs} of bots, both ways put {same} in the same order and {contrary} in contrary orders; "
+        "{one_turn} are told apart by single replies alone, {interactive} by chats alone, {neither} by neither."
+    )
+    return told.format(title=title, pairs=counts.pairs(sum(n.values())), **n)
+
+
+def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
+    headers = [Header(_("Question")), Header("A"), Header("B")]
+    level = percent(found.level)
+    for name in (_("A wins"), _("Same"), _("B wins")):
+        headers += [Header(name, numeric=True), Header(level, numeric=True)]
+    headers += [
+        Header(title, numeric=True)
+        for title in (_("Judgements"), _("Pairs"), _("Ambiguous"), _("A wins without them"))
+    ]
+    rows = []
+    for one in found.outcomes:
+        cells = [Cell(titles[one.question]), _name(bots, one.a), _name(bots, one.b)]
+        for part in (one.wins, one.ties, one.losses):
+            why = said(part.reason)
+            cells += [
+                share_cell(part.mean, 2, why),
+                span_cell(part.low, part.high, shares=True, why=why),
+            ]
+        clear = said(one.clear.reason)
+        cells += [count_cell(one.n), count_cell(one.n_items), count_cell(one.n_ambiguous)]
+        rows.append([*cells, share_cell(one.clear.mean, 2, clear)])
+    return NamedTable(
+        "outcomes",
+        _("Wins, ties and losses"),
+        Table(headers, rows),
+        method=_("Shares of judgements; {level} intervals over resampled raters.").format(
+            level=level
+        ),
+        note=_(
+            "A pair is ambiguous where its two most frequent answers are as frequent as each other."
+        ),
+    )
+
+
+def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
+    titles = (_("Log odds"), percent(found.level), _("Won"), _("Lost"), _("Same"))
+    headers = [Header(_("Bot")), *(Header(one, numeric=True) for one in titles)]
+    ordered = sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
+    rows = [
+        [
+            _name(bots, bot.bot),
+            number_cell(bot.strength),
+            span_cell(bot.low, bot.high),
+            *map(count_cell, (bot.wins, bot.losses, bot.ties)),
+        ]
+        for bot in ordered
+    ]
+    return NamedTable(
+        "strengths",
+        _("Strength of the bots by {name}").format(name=title.lower()),
+        Table(headers, rows),
+        method=_(
+            "Bradley–Terry model with ties (Davidson, 1970), against the average bot; {level} intervals with whole "
+            "raters as units."
+        ).format(level=percent(found.level)),
+    )
+
+
+def _kappas_table(
+    table_id: str, title: str, found: Sequence[tuple[str, str, Kappa]], level: float
+) -> NamedTable:
+    headers = [Header(_("Question")), Header(_("Way of asking"))]
+    titles = ("κ", percent(level), _("Items"), _("Answers"), _("Pairs of raters"))
+    headers += [Header(one, numeric=True) for one in titles]
+    rows = [
+        [
+            Cell(question),
+            Cell(way),
+            share_cell(one.found.value, 2, said(one.found.reason)),
+            span_cell(one.found.low, one.found.high, shares=True, why=said(one.found.reason)),
+            *map(count_cell, (one.found.n_items, one.found.n_ratings, one.n_pairs)),
+        ]
+        for question, way, one in found
+    ]
+    return NamedTable(
+        table_id,
+        title,
+        Table(headers, rows),
+        method=_(
+            "Median of Cohen’s κ over pairs of raters with two shared items; intervals over items."
+        ),
+    )
+
+
+def _beside_table(found: ProtocolsCompared, titles: Titles, bots: Bots) -> NamedTable:
+    level = percent(found.level)
+    headers = [Header(_("Question")), Header("A"), Header("B")]
+    names = (_("One turn"), level, _("Chats"), level)
+    headers += [Header(name, numeric=True) for name in names]
+    headers.append(Header(_("Told apart by")))
+    rows = [
+        [
+            Cell(titles[row.question]),
+            _name(bots, row.a),
+            _name(bots, row.b),
+            share_cell(row.one_turn.mean, 2, said(row.one_turn.reason)),
+            span_cell(
+                row.one_turn.low, row.one_turn.high, shares=True, why=said(row.one_turn.reason)
+            ),
+            number_cell(row.difference, 2, said(row.reason)),
+            span_cell(row.low, row.high, why=said(row.reason)),
+            Cell(_verdict(row)),
+        ]
+        for row in found.rows
+    ]
+    return NamedTable(
+        "one-turn",
+        _("The same bots by both ways of asking"),
+        Table(headers, rows),
+        method=_(
+            "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A less "
+            "that of B. {level} intervals over raters, not corrected for the number of pairs."
+        ).format(level=level),
+    )
+
+
+def _verdict(row: Beside) -> str:
+    one, other = row.signs
+    if one and other:
+        return _("both, the same") if one == other else _("both, contrary")
+    if one:
+        return _("one turn alone")
+    return _("chats alone") if other else _("neither")
+
+
+def _title(bots: Bots, bot: str) -> str:
+    return bots[bot].title if bot in bots else bot
+
+
+def _name(bots: Bots, bot: str) -> Cell:
+    known = bots.get(bot)
+    return Cell(known.title, slot=known.slot, hollow=known.is_control) if known else Cell(bot)

@@ -1,0 +1,115 @@
+"""Reads of judgements of pairs: which of two replies or conversations people found better, and beside which chats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce
+
+from evaluation.analysis.pairs import Judgements
+from webapp.conversations.models import Conversation
+from webapp.ratings.bots import NO_MODEL
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import ratings_counted, with_person
+from webapp.studies.models import Item, Outcome, Study
+
+SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
+"""Questions about single replies that chats are asked in other words."""
+
+
+def pairs_counted(study: Study, *, include_synthetic: bool = False) -> QuerySet[Rating]:
+    """Return the ratings in the study that are judgements of pairs and count: of two replies, or of two slots."""
+    of_items = Q(item__study=study, item__purpose=Item.Purpose.JUDGED)
+    of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=True)
+    found = Rating.objects.filter(
+        of_items | Q(task__participant__study=study, first__isnull=False)
+    ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
+    return found if include_synthetic else found.filter(participant__is_synthetic=False)
+
+
+def study_judgements(study: Study, *, include_synthetic: bool = False) -> Judgements | None:
+    """Read all judgements of pairs of two bots in the study; None where nobody was asked about pairs.
+
+    A pair of one bot with itself says nothing about bots and is left out.
+    """
+    titles = {
+        one.key: one.title for one in study.rubric.dimensions.all() if one.scale == (-1.0, 1.0)
+    }
+    if not titles:
+        return None
+    rows = list(
+        with_person(pairs_counted(study, include_synthetic=include_synthetic))
+        .annotate(a=_bot("first"), b=_bot("second"))
+        .order_by("pk")
+        .values_list(
+            "item__key",
+            "first__conversation_id",
+            "second__conversation_id",
+            "item__responses__0__model",
+            "item__responses__1__model",
+            "a",
+            "b",
+            "person",
+            "answers",
+        )
+    )
+    item, first, second, rater, answers = [], [], [], [], []
+    for key, left, right, model, other, a, b, person, given in rows:
+        bots = (model or NO_MODEL, other or NO_MODEL) if key is not None else (a, b)
+        if bots[0] == bots[1] or None in bots:
+            continue
+        item.append(key if key is not None else "~".join(sorted(map(str, (left, right)))))
+        first.append(bots[0])
+        second.append(bots[1])
+        rater.append(str(person) if person else None)
+        answers.append(given)
+    columns = [np.array(values, dtype=object) for values in (item, first, second, rater)]
+    given_to = {
+        key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles
+    }
+    return Judgements(*columns, given_to, titles)
+
+
+def _bot(place: str) -> Any:
+    """Return the bot of a slot that stands at this place of a pair."""
+    return Coalesce(F(f"{place}__conversation__bot__bot_id"), F(f"{place}__chat__bot__bot_id"))
+
+
+def studies_beside(study: Study) -> list[Study]:
+    """Return studies by the other way of asking with at least two of this one's bots, newest first.
+
+    Of a study of chats those that compare single replies, and of one that compares those of chats.
+    """
+    compared = _compared(Item.objects.filter(study=study)).get(study.pk, set())
+    if compared:
+        chats = Conversation.objects.filter(bot__bot_id__in=compared, study__isnull=False)
+        rows = chats.order_by().values_list("study_id", "bot__bot_id").distinct()
+        having = _gathered(rows)
+    else:
+        rated = ratings_counted(study).filter(conversation__isnull=False).order_by()
+        mine = set(rated.values_list("conversation__bot__bot_id", flat=True).distinct())
+        others = _compared(Item.objects.exclude(study=study)) if len(mine) > 1 else {}
+        having = {pk: models & mine for pk, models in others.items()}
+    found = [pk for pk, bots in having.items() if len(bots) > 1 and pk != study.pk]
+    return list(Study.objects.filter(pk__in=found).order_by("-created_at"))
+
+
+def _compared(items: QuerySet[Item]) -> dict[int, set[str]]:
+    """Return by study the models whose replies items set against each other."""
+    pairs = items.filter(responses__1__isnull=False, responses__2__isnull=True).order_by()
+    rows = pairs.values_list("study_id", "responses__0__model", "responses__1__model").distinct()
+    return _gathered((pk, model) for pk, *models in rows for model in models if model)
+
+
+def _gathered(rows: Iterable[tuple[int, str]]) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for pk, name in rows:
+        found.setdefault(pk, set()).add(name)
+    return found
+
+
+def _number(answer: Any) -> float:
+    return float(answer) if isinstance(answer, int | float) else float("nan")

@@ -1,0 +1,62 @@
+"""What judgements of pairs say, and one-turn evaluation beside interactive evaluation of the same bots.
+
+Computed at once: resampling goes over raters' sums, which are few however many judgements there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evaluation.analysis.pairs import PairResults, ProtocolsCompared, compare_protocols, judge_pairs
+from webapp.ratings.pairs import SAME_QUESTION, studies_beside, study_judgements
+from webapp.ratings.selectors import study_ratings
+from webapp.studies.models import Study
+
+
+@dataclass(frozen=True, slots=True)
+class PairPage:
+    """What a study's page of pairs shows.
+
+    Attributes:
+        titles: of the questions about pairs.
+        results: of the study that compares; None where there is none, or nobody has judged.
+        beside: the studies by the other way of asking, newest first.
+        other: the one of them that is shown; None without any.
+        compared: both protocols; None where one of them has no judgements yet.
+    """
+
+    titles: dict[str, str]
+    results: PairResults | None
+    beside: list[Study]
+    other: Study | None
+    compared: ProtocolsCompared | None
+
+
+def study_pairs(study: Study, *, beside: str = "", include_synthetic: bool = False) -> PairPage:
+    """Return what judgements of pairs say about the study's bots.
+
+    Args:
+        beside: key of the study to set beside this one; the newest if there is none of this key.
+    """
+    others = studies_beside(study)
+    other = next((one for one in others if one.key == beside), others[0] if others else None)
+    mine = study_judgements(study, include_synthetic=include_synthetic)
+    comparing, chatting = (study, other) if mine is not None else (other, study)
+    judged = mine
+    if mine is None and comparing is not None:
+        judged = study_judgements(comparing, include_synthetic=include_synthetic)
+    if judged is None or not len(judged):
+        return PairPage(dict(judged.titles) if judged else {}, None, others, other, None)
+    results = judge_pairs(judged)
+    compared = None
+    if chatting is not None:
+        ratings = study_ratings(chatting, include_synthetic=include_synthetic)
+        same = {
+            key: asked
+            for key in judged.titles
+            for asked in (key, SAME_QUESTION.get(key))
+            if asked is not None and asked in ratings.answers
+        }
+        if len(ratings) and same:
+            compared = compare_protocols(judged, ratings, same, results=results)
+    return PairPage(dict(judged.titles), results, others, other, compared)
