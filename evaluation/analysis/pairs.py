@@ -166,7 +166,7 @@ def judge_pairs(judged: Judgements, *, level: float = LEVEL, seed: int = 0) -> P
         level: of all intervals.
         seed: of the resampling.
     """
-    raters = rater_codes(judged.rater) if len(judged) else np.array([], dtype=int)
+    raters = rater_codes(judged.rater.tolist()) if len(judged) else np.array([], dtype=int)
     names = np.array([sorted(pair) for pair in zip(judged.first, judged.second, strict=True)])
     names = names.reshape(-1, 2).astype(str)
     turned = np.where(judged.first.astype(str) == names[:, 0], 1.0, -1.0)
@@ -291,7 +291,7 @@ def _kappa_of(
     if not len(values):
         return Kappa(key, Agreement(None, None, None, 0, 0, reason=NO_VALUE), 0)
     found = pairwise_kappa(
-        rating_table(values, items, raters),
+        rating_table(values, list(items), raters.tolist()),
         most_pairs=MOST_PAIRS,
         level=level,
         n_bootstrap=_N_BOOTSTRAP // 5,
@@ -417,7 +417,9 @@ def compare_protocols(
     rows, kappas = [], []
     for question, asked in same.items():
         values = ratings.values(asked)
-        found = pairwise(values, ratings.bot, ratings.rater.tolist(), level=level, seed=seed)
+        found = pairwise(
+            values, ratings.bot.tolist(), ratings.rater.tolist(), level=level, seed=seed
+        )
         by_pair = {(pair.a, pair.b): pair for pair in found}
         for outcome in results.outcomes:
             pair = by_pair.get((outcome.a, outcome.b))
@@ -425,10 +427,15 @@ def compare_protocols(
                 continue
             rows.append(
                 Beside(
-                    question,
-                    asked,
-                    *(outcome.a, outcome.b, outcome.ahead),
-                    *(pair.difference, pair.low, pair.high, pair.reason),
+                    question=question,
+                    asked=asked,
+                    a=outcome.a,
+                    b=outcome.b,
+                    one_turn=outcome.ahead,
+                    difference=pair.difference,
+                    low=pair.low,
+                    high=pair.high,
+                    reason=pair.reason,
                 )
             )
         kappas.append(_interactive_kappa(question, values, ratings, level, seed))

@@ -66,11 +66,17 @@ def study_judgements(study: Study, *, include_synthetic: bool = False) -> Judgem
         second.append(bots[1])
         rater.append(str(person) if person else None)
         answers.append(given)
-    columns = [np.array(values, dtype=object) for values in (item, first, second, rater)]
     given_to = {
         key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles
     }
-    return Judgements(*columns, given_to, titles)
+    return Judgements(
+        item=np.array(item, dtype=object),
+        first=np.array(first, dtype=object),
+        second=np.array(second, dtype=object),
+        rater=np.array(rater, dtype=object),
+        answers=given_to,
+        titles=titles,
+    )
 
 
 def _bot(place: str) -> Any:

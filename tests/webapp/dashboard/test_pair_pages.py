@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 
 def make_compared(key: str = "one-turn", *, n_people: int = 6, n_items: int = 8) -> Study:
-    """Make a study in which eliza's replies are preferred to parrot's by all but every fourth person."""
+    """Make a study in which eliza's replies are preferred to parrot's by all but every sixth person."""
     study = make_study(
         key, name="One turn", protocol="pairwise", bots=[], state="draft", n_items=n_items
     )
@@ -44,7 +44,7 @@ def make_compared(key: str = "one-turn", *, n_people: int = 6, n_items: int = 8)
         task = task_open(participant=make_participant(study))
         for slot in task.slots.select_related("item"):
             eliza = 1 if slot.item.responses[0]["model"] == "eliza" else -1
-            said = -eliza if person % 4 == 3 else eliza
+            said = -eliza if person % 6 == 5 else eliza
             answers = {"quality": said, "fluency": 0, "relatedness": said, "empathy": eliza}
             rating_add(task=task, target=slot.item, answers=answers)
     return study
