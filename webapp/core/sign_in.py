@@ -6,8 +6,7 @@ from typing import Any
 
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest, HttpResponseBase, HttpResponseRedirect
-from django.urls import reverse_lazy
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 
 class SignIn(LoginView):
@@ -16,7 +15,7 @@ class SignIn(LoginView):
     template_name = "core/login.html"
     authentication_form = AdminAuthenticationForm
 
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Show the form; whoever is signed in as staff goes on at once."""
         if request.user.is_staff:  # type: ignore[union-attr]
             return HttpResponseRedirect(self.get_success_url())
@@ -26,4 +25,4 @@ class SignIn(LoginView):
 class SignOut(LogoutView):
     """End the session, on a POST alone, and show the form again."""
 
-    next_page = reverse_lazy("login")
+    next_page = "login"

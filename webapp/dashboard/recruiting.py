@@ -77,7 +77,12 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
             "Each person gets one of their own. Make a list of them under Collect, One-time links."
         )
         return RecruitingLink(_("Where their links lead"), address, hint)
-    return RecruitingLink(_("The link of the study"), address)
+    hint = ""
+    if platform == "links":
+        hint = _(
+            "Each link of the list is for one person: make them under Collect, One-time links."
+        )
+    return RecruitingLink(_("The link of the study"), address, hint)
 
 
 def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:

@@ -252,8 +252,8 @@ def _items_missing(study: Study) -> Errors:
         )
         return {"state": sentence}
     sentence = _(
-        "The study has no items yet. Leave it a draft, import some (import_items FILE --study %(key)s), and "
-        "open it then."
+        "The study has no items yet. Bring some in, in its settings or by import_items FILE --study "
+        "%(key)s, and open it then."
     )
     return {"state": sentence % {"key": study.key}}
 

@@ -65,7 +65,7 @@ def study_import(
         for name in _OWN:
             setattr(study, name, getattr(file, name))
         study = _stored(study, file, author)
-        n_items = _items_store(study, _items(file, folder))
+        n_items = items_bring(study, _items(file, folder))
         if opens and study.state != Study.State.COLLECTING:
             study.state = Study.State.COLLECTING
             study = _stored(study, file, author)
@@ -139,7 +139,7 @@ def _items_wrong(words: str) -> ValuesError:
     return ValuesError([Mistake("items", f"items {words}")])
 
 
-def _items_store(study: Study, items: Iterable[FileItem]) -> int:
+def items_bring(study: Study, items: Iterable[FileItem]) -> int:
     """Store the items that the study does not have yet; what is there with other texts may have been judged.
 
     Raises:

@@ -505,3 +505,31 @@ def test_the_link_to_go_through_brings_a_new_person_of_the_platform(staff: Clien
         assert name in link
         assert staff.get(link).status_code == 200
         assert 'name="consent"' in staff.get(link).content.decode()
+
+
+def test_a_new_study_begins_with_what_its_protocol_needs(staff: Client) -> None:
+    for name in protocols.names():
+        where = reverse("dashboard:study_new")
+        answer = staff.post(where, {"protocol": name, "name": f"Try {name}"})
+        study = Study.objects.get(name=f"Try {name}")
+        assert answer["Location"] == address(study, "bots")
+        assert (study.bots, study.state) == ([], "draft")
+        wrong = {one.step for one in stops(findings_of(Plan(study)))}
+        assert wrong <= {"bots", "walk"}, (name, wrong)
+        if name != "chat" and protocols.get(name).gives == "items":
+            assert study.values.texts.title != StudyValues().texts.title
+
+
+def test_pairs_come_from_a_file(staff: Client) -> None:
+    draft("pairs", protocol="pairwise", bots=[])
+    pair = (
+        '{"id": "1", "context": ["hi"], "responses": [{"model": "a", "text": "yes"}, '
+        '{"model": "b", "text": "no"}]}'
+    )
+    where = reverse("dashboard:study_items", args=["pairs"])
+    html = staff.post(where, {"file": item_file(pair)}, follow=True).content.decode()
+    assert "1 item is new" in html
+    assert (
+        "could not be read"
+        in staff.post(where, {"file": item_file("{}")}, follow=True).content.decode()
+    )

@@ -46,6 +46,11 @@ class Plan:
         """What people are given."""
         return self.protocol.gives if self.protocol else "bots"
 
+    @property
+    def makes_its_item(self) -> bool:
+        """Whether the protocol gives people the one thing that it makes of the settings."""
+        return self.protocol is not None and self.gives == "items" and self.protocol.has_one_item
+
     @cached_property
     def entries(self) -> dict[str, BotEntry]:
         """Every bot that is registered here, by its id."""

@@ -59,6 +59,8 @@ class BotsStep(BuildStep):
 
     def state(self, plan: Plan) -> StepState:
         n = len(plan.study.bots)
+        if plan.makes_its_item:
+            return StepState(__("none needed"), "good")
         if plan.gives == "items":
             if not plan.n_items:
                 return StepState(__("none yet"), "warn")
@@ -86,12 +88,17 @@ class BotsStep(BuildStep):
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the cards of the bots, or the items there are."""
+        if plan.makes_its_item:
+            return {"needs_none": True}
         if plan.gives == "items":
             return {
                 "items": items_first(plan.study),
                 "n_items": plan.n_items,
-                "below_template": "dashboard/build/_items.html",
-                "file_form": ItemFileForm(auto_id="c-file-%s"),
+                # First where there are none, else behind what is set.
+                "below_template"
+                if plan.n_items
+                else "above_template": "dashboard/build/_items.html",
+                "file_form": ItemFileForm(study=plan.study, auto_id="c-file-%s"),
                 "draw_form": ItemDrawForm(study=plan.study, auto_id="c-draw-%s"),
             }
         if plan.gives != "bots":

@@ -125,7 +125,8 @@ class _Bounds:
             if isinstance(each, FieldInfo):
                 inner = _Bounds(each.metadata)
                 found |= {"ge": inner.low, "le": inner.high, "max_length": inner.longest}
-        self.low, self.high = found.get("ge"), found.get("le")
+        self.low: Any = found.get("ge")
+        self.high: Any = found.get("le")
         self.longest: int | None = found.get("max_length")
 
 

@@ -47,9 +47,19 @@ class ItemFileForm(forms.Form):
 
     file = forms.FileField(
         label=_("File of items"),
-        help_text=_("One item a line, as JSON: id, context, response, reference."),
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
     )
+
+    def __init__(self, *args: Any, study: Study, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
+        self.fields["file"].help_text = (
+            __(
+                "One item a line, as JSON: id, context, and responses: two, each with model and text."
+            )
+            if compares_pairs(study)
+            else __("One item a line, as JSON: id, context, response, reference.")
+        )
 
     def clean_file(self) -> Any:
         """Refuse what is too large or has another ending."""

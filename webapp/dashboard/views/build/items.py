@@ -16,12 +16,14 @@ from evaluation.items import items_read
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs
-from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm
+from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm, compares_pairs
 from webapp.dashboard.views.study import study_of
 from webapp.runs.services.jobs import job_create
+from webapp.studies.importing import items_bring
 from webapp.studies.items import ItemsReport, items_import
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
+from webapp.studies.study_file import items_of_file
 
 _TOLD = 10
 
@@ -43,7 +45,7 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def _load(request: HttpRequest, study: Study) -> None:
-    form = ItemFileForm(request.POST, request.FILES)
+    form = ItemFileForm(request.POST, request.FILES, study=study)
     if not form.is_valid():
         messages.error(request, " ".join(form.errors["file"]))
         return
@@ -55,7 +57,10 @@ def _load(request: HttpRequest, study: Study) -> None:
             for chunk in upload.chunks():
                 handle.write(chunk)
         try:
-            report = items_import(study=study, lines=items_read(path))
+            if compares_pairs(study):
+                report = ItemsReport(items=items_bring(study, items_of_file(path)))
+            else:
+                report = items_import(study=study, lines=items_read(path))
         except (OSError, ValueError, EOFError) as error:
             messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
             return

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
+from chatbots.outside import ValuesError
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.studies.checks import RESERVED_KEYS
+from webapp.studies.examples import study_example
+from webapp.studies.importing import study_import
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import study_found, study_key_free
-from webapp.studies.services import study_create
 
 
 class NewStudyForm(forms.Form):
@@ -64,19 +65,15 @@ def study_new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
-            study = study_create(
-                key=given["key"],
-                name=given["name"],
-                bots=[],
-                protocol=given["protocol"],
-                author=request.user.get_username(),
-            )
-        except ValidationError as error:
-            for field, sentences in error.message_dict.items():
-                for sentence in sentences:
-                    form.add_error(field if field in form.fields else None, sentence)
+            # The protocol's own example, without what is chosen in the builder.
+            own = {"key": given["key"], "name": given["name"], "bots": (), "items": ()}
+            file = study_example(given["protocol"]).model_copy(update=own)
+            made = study_import(file=file, author=request.user.get_username())
+        except ValuesError as error:
+            for mistake in error.mistakes:
+                form.add_error(mistake.path if mistake.path in form.fields else None, str(mistake))
         else:
-            return redirect("dashboard:study_build_step", study.key, "bots")
+            return redirect("dashboard:study_build_step", made.study.key, "bots")
     return page(
         request,
         "build/new.html",

@@ -1,0 +1,197 @@
+"""A newcomer signs in, builds a chat study, goes through it and opens it, and never sees Django's admin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_dashboard import no_sideways_scroll
+from tests.browser.test_participant import choose, replies, say
+from tests.conftest import ConfabServer, start_confab
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+MOST_CLICKS = 22
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
+    """Start a server with nothing but its administrator."""
+    for server in start_confab(tmp_path_factory.mktemp("lab"), vector_cache):
+        server.shell(
+            "from django.contrib.auth import get_user_model;"
+            "[get_user_model().objects.create_superuser(name, password='a-long-password') "
+            "for name in ('new', 'r.lee')]"
+        )
+        yield server
+
+
+class Newcomer:
+    """Clicks, and counts the clicks."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.n_clicks, self.seen = page, 0, set[str]()
+        page.on("framenavigated", lambda frame: self.seen.add(frame.url))
+
+    def click(self, role: Any, name: str | re.Pattern[str], page: Page | None = None) -> None:
+        (page or self.page).get_by_role(role, name=name).first.click()
+        self.n_clicks += 1
+
+
+def sign_in(page: Page, server: ConfabServer, name: str = "new") -> None:
+    page.goto(f"{server.url}/dashboard/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill("a-long-password")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Studies", exact=True)).to_be_visible()
+
+
+def saved(page: Page) -> None:
+    """Wait until the last change is stored."""
+    expect(page.locator("[data-saved]")).to_contain_text("Saved")
+    expect(page.locator("[data-saved]")).not_to_have_class(re.compile("is-bad"))
+
+
+def test_a_newcomer_builds_tries_and_opens_a_chat_study(
+    lab: ConfabServer, new_page: Callable[..., Any]
+) -> None:
+    page = new_page()
+    sign_in(page, lab)
+    person = Newcomer(page)
+    person.n_clicks = 1
+
+    person.click("link", "New study")
+    name = f"Everyday talk, {uuid4().hex[:6]}"
+    page.get_by_label("Name").fill(name)
+    expect(page.get_by_label("Key")).to_have_value(
+        name.lower().replace(", ", "-").replace(" ", "-")
+    )
+    person.click("button", "Make the draft")
+
+    # Bots: ticked ones are stored at once, and one line is asked of all.
+    expect(page.get_by_role("heading", name="Which bots should people talk to?")).to_be_visible()
+    expect(page.locator("[data-step=bots]")).to_contain_text("none chosen")
+    person.click("checkbox", "Eliza (rules)")
+    person.click("checkbox", "Parrot (control)")
+    expect(page.locator("[data-step=bots]")).to_contain_text("2 chosen")
+    page.get_by_role("button", name="Ask all").click()
+    expect(page.locator("[data-bot=parrot] [data-said]")).to_have_text("I had a rough day at work.")
+    page.get_by_label("Messages at least").fill("1")
+    page.get_by_label("Messages at least").blur()
+    saved(page)
+    person.click("button", "Next: Texts")
+
+    # Texts: a mistake is told at its field and nothing is stored until it is mended.
+    title = page.get_by_label("Title on the first page")
+    title.fill("")
+    title.blur()
+    expect(page.locator("[data-saved]")).to_have_class(re.compile("is-bad"))
+    expect(page.locator("[data-field=title] .field-error")).to_be_visible()
+    title.fill("Talk with a program")
+    title.blur()
+    expect(page.locator("[data-field=title] .field-error")).to_have_count(0)
+    saved(page)
+    person.click("button", "Next: Questions")
+    person.click("button", "Next: Who and pay")
+    page.get_by_label("Pay each").fill("1.60")
+    page.get_by_label("Chats a bot").fill("40")
+    page.get_by_label("Chats a bot").blur()
+    expect(page.locator("[data-live-part]")).to_contain_text("£12.00 an hour, £128 in all")
+    person.click("button", "Next: Check and open")
+
+    # The study stays closed until somebody has gone through it; the button says so.
+    expect(page.get_by_text("Nobody has gone through the link")).to_be_visible()
+    opener = page.get_by_role("button", name="Open study")
+    expect(opener).to_have_attribute("aria-disabled", "true")
+    opener.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-announce]")).to_contain_text("1 thing is left")
+    with page.context.expect_page() as opened:
+        person.click("link", "Go through it")
+    tried = opened.value
+    person.click("checkbox", re.compile("I agree"), tried)
+    person.click("button", "Continue", tried)
+    person.click("button", "Start chatting", tried)
+    tried.wait_for_url("**/chat/**")
+    say(tried, "Hello there")
+    expect(replies(tried)).to_have_count(1)
+    rate = tried.locator("#rate")
+    expect(rate).not_to_have_attribute("aria-disabled", "true")
+    rate.click()
+    tried.wait_for_url("**/rate/")
+    for question in ("quality", "fluency", "diversity", "contingency", "empathy"):
+        choose(tried, question, 5)
+        person.n_clicks += 1
+    person.click("button", "Save and finish", tried)
+    person.n_clicks += 1  # to the form
+    tried.wait_for_url("**/done/")
+
+    page.reload()
+    expect(page.get_by_text("The whole way was gone through.")).to_be_visible()
+    person.click("button", "Open study")
+    expect(page.get_by_text("The study is open. Send people its link.")).to_be_visible()
+    assert not [url for url in person.seen if "/admin/" in url]
+    assert person.n_clicks <= MOST_CLICKS, person.n_clicks
+
+
+def test_two_people_edit_one_study(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
+    key = f"both-{uuid4().hex[:6]}"
+    lab.add_study(key, ["eliza"], state="draft")
+    mine, theirs = new_page(), new_page()
+    sign_in(mine, lab)
+    sign_in(theirs, lab, "r.lee")
+    for page in (mine, theirs):
+        page.goto(f"{lab.url}/dashboard/studies/{key}/build/texts/")
+    title = theirs.get_by_label("Title on the first page")
+    title.fill("Theirs")
+    title.blur()
+    expect(theirs.locator("[data-saved]")).to_contain_text("as version")
+    theirs.wait_for_function("document.querySelector('[data-saved] time').dataset.version")
+    theirs.reload()
+    expect(title).to_have_value("Theirs")
+    own = mine.get_by_label("Title on the first page")
+    own.fill("Mine")
+    own.blur()
+    expect(mine.get_by_text("r.lee saved version", exact=False)).to_be_visible()
+    expect(mine.locator("[data-conflict] td").first).to_have_text("Theirs")
+    mine.get_by_role("button", name=re.compile("Keep mine as version")).click()
+    expect(own).to_have_value("Mine")
+    expect(mine.locator("[data-conflict]")).to_have_count(0)
+    mine.reload()
+    expect(own).to_have_value("Mine")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_every_step_fits_its_window(
+    lab: ConfabServer, new_page: Callable[..., Any], width: int
+) -> None:
+    page = new_page(width, 740)
+    sign_in(page, lab)
+    key = f"fit-{uuid4().hex[:6]}"
+    lab.add_study(key, ["eliza", "parrot"], state="draft")
+    page.goto(f"{lab.url}/dashboard/studies/new/")
+    no_sideways_scroll(page)
+    for step in ("bots", "texts", "questions", "pay", "check"):
+        page.goto(f"{lab.url}/dashboard/studies/{key}/build/{step}/")
+        no_sideways_scroll(page)
+
+
+def test_without_script_a_step_is_saved_by_its_button(
+    lab: ConfabServer, new_page: Callable[..., Any]
+) -> None:
+    key = f"plain-{uuid4().hex[:6]}"
+    lab.add_study(key, ["eliza"], state="draft")
+    page = new_page(java_script_enabled=False)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/{key}/build/texts/")
+    page.get_by_label("Title on the first page").fill("Without script")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_label("Title on the first page")).to_have_value("Without script")
+    page.goto(f"{lab.url}/dashboard/studies/{key}/build/texts/")
+    expect(page.get_by_label("Title on the first page")).to_have_value("Without script")
