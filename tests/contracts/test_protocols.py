@@ -45,6 +45,9 @@ class FirstOnes:
     def items(self, n: int = 1, *, least: int | None = None) -> Sequence[str]:
         return [str(number) for number in range(n)]
 
+    def replies(self, conversations: Sequence[str]) -> dict[str, list[int]]:
+        return {chat: [1, 3] for chat in conversations}
+
     def with_checks(self, items: Sequence[str]) -> Sequence[str]:
         return [*items, "check"]
 

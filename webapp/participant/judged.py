@@ -48,6 +48,25 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkedTurn:
+    """One turn of a conversation whose replies are marked.
+
+    Attributes:
+        kind: who said it: "person" or "bot".
+        reply: its number among those that are marked, from 1; 0 for a turn that is not.
+        is_current: whether this page marks it.
+        is_done: whether it is marked already; marks: the words that were ticked then.
+    """
+
+    kind: str
+    text: str
+    reply: int = 0
+    is_current: bool = False
+    is_done: bool = False
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """What one page shows.
 
@@ -61,10 +80,17 @@ class Judged:
     before: tuple[Line, ...] = ()
     reference: str = ""
     panel: Panel | None = None
+    turns: tuple[MarkedTurn, ...] = ()
 
 
-def judged_shown(task: Task, judgement: Judgement) -> Judged:
-    """Return what is shown of one judgement, in its stored order; a query for each conversation."""
+def judged_shown(task: Task, judgement: Judgement, judgements: Sequence[Judgement] = ()) -> Judged:
+    """Return what is shown of one judgement, in its stored order; a query for each conversation.
+
+    Args:
+        judgements: all of the task, where single turns are judged.
+    """
+    if judgement.turn is not None:
+        return Judged([], turns=_marked(task, judgement, judgements))
     texts: list[Shown] = []
     references: list[str] = []
     for slot in judgement.slots:
@@ -87,6 +113,29 @@ def judged_shown(task: Task, judgement: Judgement) -> Judged:
     item = judgement.slots[0].item
     panel = _panel(item) if item is not None and item.panel else None
     return Judged(shared, before, references[0] if is_one else "", panel)
+
+
+def _marked(
+    task: Task, judgement: Judgement, judgements: Sequence[Judgement]
+) -> tuple[MarkedTurn, ...]:
+    """Return the turns of the judged turn's conversation, in two queries."""
+    assert judgement.turn is not None
+    words = {label.key: label.question for label in task.version.rubric.dimensions.all()}
+    numbered = {
+        one.turn.pk: (number, one)
+        for number, one in enumerate(judgements, start=1)
+        if one.turn is not None
+    }
+    found = []
+    turns = Turn.objects.filter(conversation=judgement.turn.conversation_id).order_by("index")
+    for turn in turns:
+        kind = "bot" if turn.speaker == Turn.Speaker.BOT else "person"
+        number, one = numbered.get(turn.pk, (0, None))
+        given = one.rating.answers if one is not None and one.rating is not None else {}
+        marks = tuple(words[key] for key, is_true in given.items() if is_true and key in words)
+        is_current = turn.pk == judgement.turn.pk
+        found.append(MarkedTurn(kind, turn.text, number, is_current, bool(given), marks))
+    return tuple(found)
 
 
 def _panel(item: Item) -> Panel:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
 
 from webapp.conversations.models import Conversation
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
-from webapp.studies.selectors import items_given, judges_items
+from webapp.studies.selectors import conversations_given, items_given, judges_items, marks_turns
 
 MODEL = "item__responses__0__model"
 """The way from a rating to the model whose reply an item holds."""
@@ -30,13 +33,9 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     The study's own order comes first; bots met only in the data follow by name. Controls are those
     registered so and those that the study's own table of bots calls so.
     """
-    seen = {
-        row["bot__bot_id"]: row
-        for row in Conversation.objects.filter(study=study)
-        .values("bot__bot_id", "bot__title", "bot__is_control")
-        .order_by("bot__bot_id")
-        .distinct()
-    }
+    seen = _talked(Conversation.objects.filter(study=study))
+    if marks_turns(study):
+        seen |= _talked(conversations_given(study))
     known = {*seen, *_models(study)} if judges_items(study) else set(seen)
     ids = list(dict.fromkeys([*study.bots, *sorted(known)]))
     registered = _registered(set(ids) - set(seen))
@@ -49,6 +48,14 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
             title, control = row["bot__title"], row["bot__is_control"]
         bots[bot_id] = BotInfo(bot_id, title or bot_id, slot, control or bot_id in marked)
     return bots
+
+
+def _talked(conversations: QuerySet[Conversation]) -> dict[str, Any]:
+    """Return the bots of these conversations, by id."""
+    rows = conversations.order_by("bot__bot_id").values(
+        "bot__bot_id", "bot__title", "bot__is_control"
+    )
+    return {row["bot__bot_id"]: row for row in rows.distinct()}
 
 
 def _models(study: Study) -> set[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from webapp.conversations.models import Turn
 from webapp.ratings.models import Rating
 from webapp.ratings.targets import Target
 from webapp.studies.models import Slot, Task
@@ -17,16 +19,20 @@ class Judgement:
     Attributes:
         slots: what is judged: one slot, or two that are judged against each other.
         rating: what was answered; None so far.
+        turn: what of the slot's conversation is judged, where it is one reply of it.
     """
 
     slots: tuple[Slot, ...]
     rating: Rating | None = None
+    turn: Turn | None = None
 
     @property
     def target(self) -> Target:
         """Return what the rating is about."""
         if len(self.slots) == 2:
             return self.slots[0], self.slots[1]
+        if self.turn is not None:
+            return self.turn
         target = self.slots[0].item or self.slots[0].conversation
         assert target is not None, f"slot {self.slots[0].pk} is judged and holds nothing stored"
         return target
@@ -39,8 +45,22 @@ def judgements_of(task: Task) -> list[Judgement]:
     stored stands alone. A chat by itself is rated by the step `form`, not here.
     """
     found = [Judgement(slots) for slots in _grouped(task)]
+    if "turns" in task.payload:
+        found = _by_turn(found, task.payload["turns"])
     ratings = list(Rating.objects.filter(task=task)) if found else []
-    return [Judgement(one.slots, _rating_of(one, ratings)) for one in found]
+    return [replace(one, rating=_rating_of(one, ratings)) for one in found]
+
+
+def _by_turn(whole: list[Judgement], chosen: Mapping[str, Sequence[int]]) -> list[Judgement]:
+    """Return a judgement for each chosen turn of the conversations, in order."""
+    wanted = Turn.objects.filter(conversation__in=chosen).order_by("index")
+    turns = {(str(turn.conversation_id), turn.index): turn for turn in wanted}
+    return [
+        Judgement(one.slots, turn=turns[chat, index])
+        for one in whole
+        for chat in [str(one.slots[0].conversation_id)]
+        for index in chosen[chat]
+    ]
 
 
 def _grouped(task: Task) -> list[tuple[Slot, ...]]:
@@ -54,6 +74,8 @@ def _rating_of(judgement: Judgement, ratings: list[Rating]) -> Rating | None:
         pair = tuple(slot.pk for slot in judgement.slots)
         return next((r for r in ratings if (r.first_id, r.second_id) == pair), None)
     [slot] = judgement.slots
+    if judgement.turn is not None:
+        return next((r for r in ratings if r.turn_id == judgement.turn.pk), None)
     if slot.item_id is not None:
         return next((r for r in ratings if r.item_id == slot.item_id), None)
     return next((r for r in ratings if r.conversation_id == slot.conversation_id), None)

@@ -18,7 +18,7 @@ from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
 from webapp.studies.places import is_collecting
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import judges_items, marks_turns
 
 
 def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
@@ -65,6 +65,10 @@ def ratings_counted(
     Args:
         include_failed: also those of chats whose bot failed, and of people who missed an attention check.
     """
+    if marks_turns(study):
+        found = Rating.objects.filter(turn__isnull=False, task__participant__study=study)
+        found = found.exclude(task__outcome=Outcome.WITHDRAWN)
+        return found if include_synthetic else found.filter(participant__is_synthetic=False)
     if not judges_items(study):
         conversations = study_conversations(
             study, include_synthetic=include_synthetic, include_failed=include_failed
@@ -173,13 +177,19 @@ def study_ratings(
         )
     else:
         ratings = Rating.objects.filter(conversation__study=study, conversation_id__in=only)
-    of_items = judges_items(study)
-    what = ("item__key", MODEL) if of_items else ("conversation_id", "conversation__bot__bot_id")
+    of_items, of_turns = judges_items(study), marks_turns(study)
+    what: tuple[str, ...] = ("conversation_id", "conversation__bot__bot_id")
+    if of_items:
+        what = ("item__key", MODEL)
+    elif of_turns:
+        what = ("turn__conversation_id", "turn__conversation__bot__bot_id", "turn__index")
     rows: list[Any] = list(
         with_person(ratings).order_by("pk").values_list(*what, "person", "answers")
     )
     if of_items:
         rows = [(key, model or NO_MODEL, *rest) for key, model, *rest in rows]
+    elif of_turns:
+        rows = [(f"{chat}/{index}", bot, *rest) for chat, bot, index, *rest in rows]
     rows = [row for row in rows if row[1] not in exclude_bots]
     dimensions = study_dimensions(study)
     if earlier_questions:

@@ -36,6 +36,11 @@ def slots_rated(task: Task, target: Target) -> set[int]:
         case Conversation():
             where = _shows(target.pk)
         case Turn():
+            chosen = task.payload.get("turns")
+            if chosen is not None and target.index not in chosen.get(
+                str(target.conversation_id), ()
+            ):
+                return set()
             where = _shows(target.conversation_id)
         case Item():
             where = Q(item=target)
@@ -48,8 +53,12 @@ def slots_rated(task: Task, target: Target) -> set[int]:
 def task_progress(task: Task) -> Progress:
     """Return how many slots the task has, and how many of them have been rated, in two queries.
 
-    A chat whose bot failed, or its pair, is nothing to rate: another stands in its place, or none.
+    A chat whose bot failed, or its pair, is nothing to rate: another stands in its place, or none. Where single turns
+    are judged, these stand for slots.
     """
+    if "turns" in task.payload:
+        n_turns = sum(len(turns) for turns in task.payload["turns"].values())
+        return Progress(n_turns, Rating.objects.filter(task=task, turn__isnull=False).count())
     slots = slots_kept(task.slots.all()).values_list("pk", "item_id", "conversation_id", "chat__pk")
     given = Rating.objects.filter(task=task).values_list(
         "first_id", "second_id", "item_id", "conversation_id", "turn__conversation_id"

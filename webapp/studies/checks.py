@@ -13,7 +13,7 @@ from webapp.studies.protocols.base import asks_questions, protocols
 from webapp.studies.recruitment import FILLED_IN, PLACEHOLDER, RecruitmentValues
 from webapp.studies.rubrics import scales_of
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import items_given, items_judged
+from webapp.studies.selectors import items_given, items_judged, marks_turns
 from webapp.studies.values import ChatRules, Judging, Quotas, StudyValues
 
 Errors = dict[str, str]
@@ -225,7 +225,7 @@ def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Er
     """
     was_open = before is not None and before.state == Study.State.COLLECTING
     if study.protocol in protocols and protocols.get(study.protocol).gives != "bots":
-        return _items_missing(study) if not was_open else {}
+        return _items_missing(study, values) if not was_open else {}
     bots = list(values.bots)
     if study.state != Study.State.COLLECTING or (
         was_open and before is not None and before.bots == bots
@@ -237,8 +237,21 @@ def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Er
     return {"bots": " ".join(unknown)} if unknown else {}
 
 
-def _items_missing(study: Study) -> Errors:
+def _conversations_missing(study: Study, values: StudyValues) -> Errors:
+    of = values.marking.conversations_of or study.key
+    if Study.objects.filter(key=of, conversations__state="completed").exists():
+        return {}
+    sentence = _(
+        "The study “%(key)s” has no completed conversation. Name one that has some, or leave this one a draft and "
+        "import some (import_conversations FILE --study %(key)s)."
+    )
+    return {"conversations_of": sentence % {"key": of}}
+
+
+def _items_missing(study: Study, values: StudyValues) -> Errors:
     gives = protocols.get(study.protocol).gives
+    if study.state == Study.State.COLLECTING and marks_turns(study):
+        return _conversations_missing(study, values)
     if study.state != Study.State.COLLECTING or gives != "items":
         return {}
     if protocols.get(study.protocol).has_one_item:

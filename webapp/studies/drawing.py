@@ -27,7 +27,7 @@ from webapp.studies.places import (
     with_loads,
 )
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import conversations_unseen, items_unseen
+from webapp.studies.selectors import conversations_unseen, items_unseen, replies_of
 from webapp.studies.sequences import order_drawn
 from webapp.studies.values import StudyValues
 
@@ -157,6 +157,15 @@ class StudyDraw:
         """
         unseen = items_unseen(self.study, self.participant)
         return self._stored("item", unseen, n, n if least is None else least)
+
+    def replies(self, conversations: Sequence[str]) -> dict[str, list[int]]:
+        """Return for each conversation the numbers of the replies that are marked, in their order."""
+        found = replies_of(self.study, conversations)
+        n = self.values.marking.n_replies_marked
+        for chat, turns in found.items():
+            if n and len(turns) > n:
+                found[chat] = sorted(self._rng("replies", chat).sample(turns, n))
+        return found
 
     def with_checks(self, items: Sequence[str]) -> list[str]:
         """Return the items with attention checks of the version at drawn places among them.

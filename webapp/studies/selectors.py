@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -77,6 +77,16 @@ def judges_items(study: Study) -> bool:
     return study.protocol in protocols and protocols.get(study.protocol).gives == "items"
 
 
+def judges_conversations(study: Study) -> bool:
+    """Tell whether people judge stored conversations, or replies in them."""
+    return study.protocol in protocols and protocols.get(study.protocol).gives == "conversations"
+
+
+def marks_turns(study: Study) -> bool:
+    """Tell whether people mark single replies of conversations, so that its ratings are those of turns."""
+    return study.protocol in protocols and "marking" in protocols.get(study.protocol).settings
+
+
 def study_refusal(
     study: Study, participant: Participant | None, *, is_rehearsal: bool = False
 ) -> Refused | None:
@@ -100,6 +110,10 @@ def study_refusal(
         if not participant.is_synthetic and not items_lacking(study, unseen).exists():
             return Refused("full", _("This study has all the people it needs."))
         return None
+    if judges_conversations(study):
+        if participant is None or conversations_unseen(study, participant).exists():
+            return None
+        return Refused("all_rated", _("You have already judged everything there is."))
     met = bots_met(participant) if participant is not None else ()
     n = bots_in_turn(study)
     return bots_refusal(study, met=met, synthetic=synthetic, n=n)
@@ -170,10 +184,29 @@ def other_questions_of_study(study: Study) -> list[Question]:
     return [question for question in found.values() if question.kind != "scale"]
 
 
+def conversations_given(study: Study) -> QuerySet[Any]:
+    """Return the completed conversations that the study can give to judge: its own, or those of the study it names."""
+    of = study.values.marking.conversations_of
+    if not of:
+        return study.conversations.filter(state="completed")
+    named = Study.objects.filter(key=of).first()
+    source = named or study
+    return source.conversations.filter(state="completed", is_synthetic=False)
+
+
+def replies_of(study: Study, conversations: Sequence[str]) -> dict[str, list[int]]:
+    """Return the numbers of the chatbot's turns in each of these conversations that the study gives, in order."""
+    found: dict[str, list[int]] = {str(pk): [] for pk in conversations}
+    rows = conversations_given(study).filter(pk__in=conversations, turns__speaker="bot")
+    for chat, index in rows.order_by("turns__index").values_list("pk", "turns__index"):
+        found[str(chat)].append(index)
+    return found
+
+
 def conversations_unseen(study: Study, participant: Participant) -> QuerySet[Any]:
     """Return the study's completed conversations that others had and this person was not shown."""
     shown = Slot.objects.filter(task__participant=participant, conversation__isnull=False)
-    found = study.conversations.filter(state="completed").exclude(participant=participant)
+    found = conversations_given(study).exclude(participant=participant)
     return found.exclude(pk__in=shown.values("conversation")).order_by("created_at", "pk")
 
 

@@ -21,6 +21,7 @@ from webapp.studies.arena import Arena
 from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
 from webapp.studies.choosing import Choosing
+from webapp.studies.marking import Marking
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.reference import Referencing
@@ -248,6 +249,7 @@ class StudyValues(Values):
     attention: Attention = Attention()
     referencing: Referencing = Referencing()
     choosing: Choosing = Choosing()
+    marking: Marking = Marking()
     asking: Asking = Asking()
     training: Training = Training()
     arena: Arena = Arena()
@@ -285,6 +287,7 @@ SECTIONS: dict[str, type[Values]] = {
     "attention": Attention,
     "referencing": Referencing,
     "choosing": Choosing,
+    "marking": Marking,
     "asking": Asking,
     "training": Training,
     "arena": Arena,

@@ -133,6 +133,8 @@ async def judge(person: Person) -> None:
         answers |= {
             name: person.rng.sample(options, exactly) for name, options in asked.boxes.items()
         }
+    if "_none" in answers.get("marks", ()):
+        answers["marks"] = ["_none"]
     if person.rng.random() < _CONTENT:
         answers.pop("reference_score", None)  # the known reply's score stays as it is
     told = _CHECK.search(" ".join(heard))

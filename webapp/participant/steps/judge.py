@@ -152,7 +152,7 @@ def _page(
         "n_rated": len(judgements) - n_left,
         # Of the time that the study names; whoever has just begun has all of it left.
         "minutes_left": ceil(version.values.texts.minutes * n_left / len(judgements)),
-        "judged": judged_shown(task, judgements[n - 1]),
+        "judged": judged_shown(task, judgements[n - 1], judgements),
         "is_saved": judgements[n - 1].rating is not None,
         "form": form,
         "questions": questions,

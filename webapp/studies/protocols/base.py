@@ -203,6 +203,10 @@ class Draw(Protocol):
         """
         ...
 
+    def replies(self, conversations: Sequence[str]) -> Mapping[str, Sequence[int]]:
+        """Return for each conversation the numbers of the replies that are marked, as the study says how many."""
+        ...
+
     def with_checks(self, items: Sequence[str]) -> Sequence[str]:
         """Return these items with the study's attention checks at drawn places among them."""
         ...

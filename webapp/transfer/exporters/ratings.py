@@ -191,8 +191,10 @@ def _beside(study: Study) -> tuple[ExportColumn, ...]:
 def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
     """Return the ratings of the table; of conversations and turns those whose conversation is included."""
     judged = Q(task__participant__study=study) & ~Q(task__outcome=Outcome.WITHDRAWN)
-    judged &= (Q(item__isnull=False) & ~Q(item__purpose=Item.Purpose.CHECK)) | Q(
-        first__isnull=False
+    judged &= (
+        (Q(item__isnull=False) & ~Q(item__purpose=Item.Purpose.CHECK))
+        | Q(turn__isnull=False)
+        | Q(first__isnull=False)
     )
     if not options.include_failed:
         judged &= ~Q(task__outcome=Outcome.FAILED_CHECK)
@@ -200,7 +202,7 @@ def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
         judged &= Q(participant__is_synthetic=False)
     return Rating.objects.filter(
         included(study, options, prefix="conversation__")
-        | included(study, options, prefix="turn__conversation__")
+        | (Q(task=None) & included(study, options, prefix="turn__conversation__"))
         | judged
     )
 

@@ -26,3 +26,32 @@ if (count) {
     count.textContent = words.replace("%(n)s", chosen);
   });
 }
+
+// Marks of one reply: “None of these” and the others clear each other, and that is said. J and K go from reply to reply
+// while the focus is in the list.
+const marking = byId("marking");
+if (marking) {
+  const status = byId("marks-status");
+  const boxes = [...marking.querySelectorAll("input[name=marks]")];
+  marking.addEventListener("change", (event) => {
+    if (!event.target.checked) return;
+    const none = byId("marks-none");
+    const others = event.target === none ? boxes.filter((box) => box !== none) : [none];
+    const cleared = others.filter((box) => box.checked);
+    for (const box of cleared) box.checked = false;
+    if (cleared.length) {
+      status.textContent = event.target === none ? status.dataset.cleared : status.dataset.none;
+    }
+  });
+  const replies = [...marking.querySelectorAll("[data-reply]")];
+  marking.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !/^[jk]$/i.test(event.key)) return;
+    const at = replies.findIndex((reply) => reply.contains(document.activeElement));
+    const next = replies[at + (event.key.toLowerCase() === "j" ? 1 : -1)];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  });
+  const isWide = window.matchMedia("(min-width: 700px)").matches;
+  byId("c-marked").scrollIntoView({ block: isWide ? "nearest" : "center" });
+}

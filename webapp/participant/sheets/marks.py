@@ -1,0 +1,79 @@
+"""Labels that are ticked for one reply, or “None of these”."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from webapp.participant.sheets.base import Asked, register_sheet
+from webapp.studies.questions import Question
+
+NONE = "_none"
+
+
+@dataclass(frozen=True, slots=True)
+class MarksShown:
+    """The one question of the page: its labels and which are ticked."""
+
+    labels: list[tuple[Question, bool]]
+    is_none: bool
+    errors: list[str]
+    number: int = 1
+    anchor: str = "marks-1"
+
+
+class MarksForm(forms.Form):
+    """One field, `marks`, sent once for every label that is ticked, or for none of them."""
+
+    comment = ""
+
+    def __init__(self, asked: Asked, data: Mapping[str, Any] | None = None) -> None:
+        rating = asked.judgement.rating
+        if data is None and rating is not None:
+            data = {"marks": [key for key, is_true in rating.answers.items() if is_true] or [NONE]}
+        super().__init__(data)
+        sent = data.getlist("marks") if isinstance(data, QueryDict) else (data or {}).get("marks")
+        self.asked = list(asked.questions)
+        self.marks = set(sent or ())
+        self.wrong = ""
+
+    def clean(self) -> None:
+        """Say what is wrong: nothing is ticked, or “None of these” beside others."""
+        known = self.marks & {question.key for question in self.asked}
+        if NONE in self.marks and known:
+            self.refuse({"marks": _("“None of these” stands alone: take it away, or the others.")})
+        elif not known and NONE not in self.marks:
+            self.refuse({"marks": _("Tick what is true of this reply, or “None of these”.")})
+        if self.wrong:
+            self.add_error(None, self.wrong)
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """1 for every label that is ticked, 0 for the others."""
+        return {question.key: int(question.key in self.marks) for question in self.asked}
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Put a message beside the labels."""
+        self.wrong = next(iter(errors.values()), "")
+
+    def questions(self) -> list[MarksShown]:
+        """Return the labels as the page shows them."""
+        if self.is_bound:
+            self.is_valid()
+        labels = [(question, question.key in self.marks) for question in self.asked]
+        return [MarksShown(labels, NONE in self.marks, [self.wrong] if self.wrong else [])]
+
+
+@register_sheet
+class Marks:
+    """Check boxes, of which “None of these” clears the rest."""
+
+    name = "marks"
+
+    def form(self, asked: Asked, data: Mapping[str, Any] | None = None) -> MarksForm:
+        return MarksForm(asked, data)

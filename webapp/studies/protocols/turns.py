@@ -1,0 +1,65 @@
+"""Turns: single replies of stored conversations are marked with the study's labels, one after another."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from chatbots import Identity
+from webapp.studies.protocols.base import (
+    Draw,
+    Gives,
+    JudgePage,
+    SlotPlan,
+    Step,
+    StudyProtocol,
+    TaskPlan,
+    register_protocol,
+)
+from webapp.studies.questions import Question
+
+
+@register_protocol
+class Turns(StudyProtocol):
+    """A label is stored for every marked reply: 1 where it is true of it, else 0."""
+
+    name = "turns"
+    title = "Mark replies"
+    description = (
+        "Each person reads conversations and ticks for the chatbot's replies what is true of them."
+    )
+    gives: Gives = "conversations"
+    settings = ("marking",)
+    identity = Identity("turns", "1")
+    steps = (
+        Step("consent", _("About")),
+        Step("instructions", _("About")),
+        Step("questions", _("About")),
+        Step("judge", _("Mark")),
+        Step("done", _("Done")),
+    )
+    asks = tuple(
+        Question(key=key, name=name, title=name, kind="scale", low=0, high=1, reversed=is_bad)
+        for key, name, is_bad in (
+            ("ignores", "Ignores what was said", True),
+            ("contradicts", "Contradicts itself", True),
+            ("invents", "Makes up a fact about itself", True),
+            ("nonsense", "Goes against common sense", True),
+            ("repeats", "Repeats itself", True),
+            ("feeling", "Shows feeling", False),
+            ("asks", "Asks about the person", False),
+        )
+    )
+    scale = (0, 1)
+    page = JudgePage(
+        _("Mark the chatbot’s replies"),
+        _("Reply %(n)s of %(of)s"),
+        sheet="marks",
+        template="turns",
+        hint=_("One reply after another. Tick everything that is true of it."),
+        is_wide=True,
+    )
+
+    def next_task(self, draw: Draw) -> TaskPlan:
+        chats = draw.conversations(draw.values.marking.n_conversations)
+        slots = tuple(SlotPlan(conversation=chat) for chat in chats)
+        return TaskPlan("judge", slots, {"turns": dict(draw.replies(chats))})
