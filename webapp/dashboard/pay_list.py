@@ -133,6 +133,7 @@ class PayList:
         first, last, total: which rows of how many these are, from 1.
         n_open: how many visits wait for an approval, by state.
         n_by_api: how many visits of Prolific's people are decided and not sent.
+        n_by_file: the same of Mechanical Turk's.
         n_bot_failed: how many of those that are our fault have the code for it.
         to_pay: what all that earned pay and has none yet comes to; empty where the study does not say.
     """
@@ -144,6 +145,7 @@ class PayList:
     total: int
     n_open: dict[str, int]
     n_by_api: int
+    n_by_file: int
     n_bot_failed: int
     to_pay: str
 
@@ -207,6 +209,10 @@ def pay_list(
         total=len(found),
         n_open={state: counts[state] for state in (APPROVE, OURS, LOOK, SEND, FAILED)},
         n_by_api=n_by_api,
+        n_by_file=sum(
+            visit.platform == "mturk" and states[visit.key] in (SEND, FAILED)
+            for visit in visits.all
+        ),
         n_bot_failed=sum(
             visit.outcome == Outcome.BOT_FAILED for visit in visits.all if states[visit.key] == OURS
         ),

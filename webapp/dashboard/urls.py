@@ -41,6 +41,7 @@ urlpatterns = [
     path("studies/<slug:key>/collect/", collect.collect, name="study_collect"),
     path("studies/<slug:key>/collect/pay/", pay.pay, name="study_pay"),
     path("studies/<slug:key>/collect/pay/codes/", pay.codes, name="study_pay_codes"),
+    path("studies/<slug:key>/collect/pay/mturk.csv", pay.mturk, name="study_pay_mturk"),
     path("studies/<slug:key>/collect/pay/decide/", pay.decide, name="study_pay_decide"),
     path(
         "studies/<slug:key>/collect/pay/<uuid:participant_id>/",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import uuid
 from collections.abc import Callable
@@ -21,6 +23,8 @@ from tests.webapp.pay.test_services import REASON
 from webapp.core.rights import Right
 from webapp.dashboard import pay_list
 from webapp.pay.models import Decision
+from webapp.pay.mturk import mturk_file
+from webapp.pay.services import visit_reject, visits_approve
 from webapp.pay.visits import VisitKey
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job
@@ -289,6 +293,34 @@ def test_sending_comparing_and_trying_again(
         assert "1 person took a place there and never came here." in html
         html = payer.get(person, {"visit": key.submission}).content.decode()
         assert "<dd>approved</dd>" in html
+
+
+def test_mechanical_turk_gets_a_file(payer: Client, paid: Study, visit: Make) -> None:
+    good, bad = visit("rated", "good", platform="mturk"), visit("rated", "bad", platform="mturk")
+    visits_approve(study=paid, keys=[good, visit("rated", "elsewhere")])
+    visit_reject(study=paid, key=bad, reason="=1+1,\n no work")
+    where = reverse("dashboard:study_pay_mturk", args=[paid.key])
+    assert where in listed(payer, paid)
+    assert payer.get(where)["Content-Disposition"] == 'attachment; filename="paid-mturk.csv"'
+    rows = list(csv.DictReader(io.StringIO("".join(mturk_file(paid)))))
+    assert rows == [
+        {
+            "HITId": "HIT1",
+            "AssignmentId": "ses-good",
+            "WorkerId": "pid-good",
+            "Approve": "X",
+            "Reject": "",
+        },
+        {
+            "HITId": "HIT1",
+            "AssignmentId": "ses-bad",
+            "WorkerId": "pid-bad",
+            "Approve": "",
+            "Reject": "'=1+1, no work",
+        },
+    ]
+    decide(payer, paid, action="sent")
+    assert len(list(mturk_file(paid))) == 1
 
 
 def test_codes_of_prolific_come_as_json(staff: Client, paid: Study, settings: Any) -> None:

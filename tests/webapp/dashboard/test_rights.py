@@ -33,6 +33,7 @@ TO_GET = {
     "study_pay_decide": {Right.PAY},
     "imports": {Right.RUN},
     "study_pay_codes": {Right.ADMINISTER},
+    "study_pay_mturk": {Right.PAY, Right.PRIVATE},
 }
 TO_POST = {
     "study_new": {Right.ADMINISTER},
@@ -50,6 +51,7 @@ TO_POST = {
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},
     "study_pay_codes": {Right.ADMINISTER},
+    "study_pay_mturk": {Right.PAY, Right.PRIVATE},
     "theme": set(),
     "study_export": set(),
     "study_report": set(),

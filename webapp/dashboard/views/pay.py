@@ -7,7 +7,15 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    JsonResponse,
+    QueryDict,
+    StreamingHttpResponse,
+)
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -20,10 +28,12 @@ from webapp.dashboard import pay_list
 from webapp.dashboard.access import needs
 from webapp.dashboard.pay_forms import BonusForm, RejectForm
 from webapp.dashboard.pay_person import pay_person
+from webapp.dashboard.views.export import streamed
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.pay import sending, services
 from webapp.pay.flags.base import flags_of
+from webapp.pay.mturk import mturk_file
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
 from webapp.pay.selectors import comparison_newest, platform_job
 from webapp.pay.visits import VisitKey, codes_shown, visits_of
@@ -312,3 +322,15 @@ def codes(request: HttpRequest, key: str) -> JsonResponse:
             "others": [{"code": one.code, "kind": one.kind} for one in codes_left(found)],
         }
     )
+
+
+@require_safe
+@needs(Right.PAY, Right.PRIVATE)
+def mturk(request: HttpRequest, key: str) -> HttpResponseBase:
+    """Send the decisions as the file that Mechanical Turk's requester page takes."""
+    study = study_of(key)
+    lines = (line.encode() for line in mturk_file(study))
+    response = StreamingHttpResponse(streamed(lines), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{study.key}-mturk.csv"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
