@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Avg, Count, Max, Q
+from django.db.models import Avg, Count, Exists, Max, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -26,7 +26,7 @@ from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.checks import SetApart, set_apart
 from webapp.ratings.selectors import raters_count, ratings_counted, study_conversations
 from webapp.runs.models import MetricResult, SelfPlayRun
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.places import bots_beyond_cap
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import items_given, judges_items
@@ -185,12 +185,15 @@ def study_cards(
         .values_list("created_at", "ended_at")[:_DURATIONS]
         if ended is not None
     ]
-    people = Participant.objects.filter(study=study)
+    # Whoever did not agree took no part.
+    answered_no = Task.objects.filter(participant=OuterRef("pk"), outcome=Outcome.NO_CONSENT)
+    declined = Q(consented_at=None) & Exists(answered_no)
+    people = Participant.objects.filter(~declined, study=study)
     if not include_synthetic:
         people = people.filter(is_synthetic=False)
     gone = (Task.State.WITHDRAWN, Task.State.EXPIRED)
     assigned = Task.objects.filter(participant__in=people).aggregate(
-        over=Count("pk", filter=~Q(state=Task.State.OPEN)),
+        over=Count("pk", filter=~Q(state=Task.State.OPEN) & ~Q(outcome=Outcome.NO_CONSENT)),
         left=Count("pk", filter=Q(state__in=gone)),
         done=Count("pk", filter=Q(state=Task.State.COMPLETED)),
     )
