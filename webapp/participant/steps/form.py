@@ -109,5 +109,6 @@ def _rate(conversation: Conversation, visit: Visit, form: RatingForm) -> HttpRes
         conversation.refresh_from_db()
         return to_next_step(standing_in(conversation), visit)
     assert conversation.study is not None
-    order_refresh_for_rule(conversation.study)
+    if not conversation.is_synthetic:
+        order_refresh_for_rule(conversation.study)
     return redirect(visit.link("done", conversation.pk))
