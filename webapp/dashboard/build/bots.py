@@ -79,7 +79,7 @@ class BotsStep(BuildStep):
         return StepState(ngettext("%(n)d chosen", "%(n)d chosen", n) % {"n": n}, "good")
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> SettingsForm:
-        groups = []
+        groups: list[tuple[str, dict[str, forms.Field]]] = []
         if plan.gives == "bots":
             groups.append(("", {"bots": _BotsField(plan)}))
         for section in plan.protocol.settings if plan.protocol else ():

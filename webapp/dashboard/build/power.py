@@ -118,7 +118,7 @@ def _measured(study: Study, rated: QuerySet[Conversation], width: float) -> floa
     ids = list(rated.order_by("-created_at").values_list("pk", flat=True)[:_NEWEST])
     if len(ids) < 20:
         return None
-    ratings = study_ratings(study, only=ids)
+    ratings = study_ratings(study, only=[str(pk) for pk in ids])
     leading = ratings.leading
     if leading is None or leading.high - leading.low != width:
         return None

@@ -47,7 +47,7 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
 def _load(request: HttpRequest, study: Study) -> None:
     form = ItemFileForm(request.POST, request.FILES, study=study)
     if not form.is_valid():
-        messages.error(request, " ".join(form.errors["file"]))
+        messages.error(request, " ".join(map(str, form.errors["file"])))
         return
     upload = form.cleaned_data["file"]
     with tempfile.TemporaryDirectory(prefix="confab-items-") as folder:
@@ -85,7 +85,7 @@ def _draw(request: HttpRequest, study: Study) -> int | None:
     if not form.is_valid():
         for field, sentences in form.errors.items():
             label = form.fields[field].label if field in form.fields else ""
-            messages.error(request, f"{label}: {' '.join(sentences)}")
+            messages.error(request, f"{label}: {' '.join(map(str, sentences))}")
         return None
     try:
         job = job_create(
