@@ -378,6 +378,7 @@ def test_two_equal_codes_are_said_at_the_field(staff: Client) -> None:
     assert "code of another outcome already" in answer["errors"]["code_withdrawn"][0]
     html = staff.get(where).content.decode()
     assert "PROLIFIC_PID={{%PROLIFIC_PID%}}" in html
+    assert f'data-fetch-codes="{reverse("dashboard:study_pay_codes", args=["d"])}"' in html
 
 
 def test_a_duplicate_is_a_draft_with_the_items_and_without_codes(staff: Client) -> None:

@@ -1,6 +1,7 @@
 // The builder: every change is sent, and what became of it is said beside the button and at its field.
 import { announce } from "./announce.js";
 import { askStart } from "./build_bots.js";
+import { codesStart } from "./build_codes.js";
 
 const SOON_MS = 900;
 const AGAIN_MS = 5000;
@@ -8,6 +9,7 @@ const AGAIN_MS = 5000;
 const form = document.querySelector("form[data-build]");
 clockShow();
 askStart();
+codesStart();
 if (form) follow(form);
 for (const button of document.querySelectorAll('[aria-disabled="true"]')) {
   button.addEventListener("click", (event) => {

@@ -1,0 +1,44 @@
+// Prolific's own codes, put into the fields they belong to.
+import { announce } from "./announce.js";
+
+export function codesStart() {
+  const bar = document.querySelector("[data-fetch-codes]");
+  if (!bar) return;
+  bar.hidden = false;
+  const id = bar.querySelector("input");
+  const button = bar.querySelector("button");
+  const told = bar.querySelector("[data-told]");
+
+  const say = (text, isBad) => {
+    told.textContent = text;
+    told.className = isBad ? "field-error" : "hint";
+    announce(text);
+  };
+
+  button.addEventListener("click", async () => {
+    if (!id.value.trim()) return id.focus();
+    button.setAttribute("aria-busy", "true");
+    try {
+      const answer = await fetch(bar.dataset.fetchCodes, {
+        method: "POST",
+        headers: { "X-CSRFToken": bar.dataset.token },
+        body: new URLSearchParams({ prolific_study: id.value.trim() }),
+      });
+      const found = await answer.json();
+      if (!answer.ok) throw new Error(found.error);
+      const names = Object.keys(found.codes);
+      for (const name of names) {
+        const input = document.querySelector(`#id_${CSS.escape(name)}`);
+        if (!input) continue;
+        input.value = found.codes[name];
+        input.dispatchEvent(new Event("change", { bubbles: true }));
+      }
+      const others = found.others.map((one) => `${one.code} (${one.kind})`).join(", ");
+      say(bar.dataset.found.replace("{n}", names.length) + (others ? ` ${bar.dataset.others} ${others}` : ""), false);
+    } catch (error) {
+      say(error.message, true);
+    } finally {
+      button.removeAttribute("aria-busy");
+    }
+  });
+}
