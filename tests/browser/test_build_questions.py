@@ -116,6 +116,16 @@ def test_the_phone_follows_questions_that_are_edited(
     page.get_by_role("button", name="Undo").click()
     expect(asked(page)).to_have_count(6)
 
+    # Before the task: the folded list says how many there are.
+    page.get_by_text("Before the task").click()
+    before = page.locator("[data-questions=questions]")
+    before.get_by_role("button", name="Several choices").click()
+    expect(before.locator("[data-summary]")).to_have_text("1 question")
+    expect(page.locator("[data-preview-tabs] [aria-current]").last).to_have_text("Questions before")
+    expect(phone(page).get_by_role("heading", name="About you")).to_be_visible()
+    page.get_by_role("link", name="Rate", exact=True).click()
+    expect(asked(page)).to_have_count(6)
+
     # Other points, with words at each.
     opened(page, 2)
     card(page, 2).get_by_label("Points").select_option("1:4")

@@ -37,9 +37,16 @@ def test_staff_alone_see_previews(study: Study, browser: Client) -> None:
     assert stranger.get("/preview/s/chat/").status_code == 403
 
 
-@pytest.mark.parametrize("path", ["nobody/chat/", "s/judge/", "s/nonsense/", "s/questions/"])
+@pytest.mark.parametrize("path", ["nobody/chat/", "s/judge/", "s/nonsense/"])
 def test_what_the_study_does_not_have_is_not_found(study: Study, staff: Client, path: str) -> None:
     assert staff.get(f"/preview/{path}").status_code == 404
+
+
+def test_a_step_that_the_study_has_nothing_for_leads_to_its_first_page(
+    study: Study, staff: Client
+) -> None:
+    answer = staff.get("/preview/s/questions/", {"theme": "dark"})
+    assert answer.url.startswith("/preview/s/consent/?theme=dark")
 
 
 @pytest.mark.parametrize("state", Study.State.values)

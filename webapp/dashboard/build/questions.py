@@ -97,6 +97,10 @@ def _moving_words() -> dict[str, Any]:
             *(__("one"), __("two"), __("three"), __("four"), __("five"), __("six"), __("seven")),
             *(__("eight"), __("nine"), __("ten")),
         ],
+        "count": {
+            "one": ngettext("%(n)s question", "%(n)s questions", 1),
+            "other": ngettext("%(n)s question", "%(n)s questions", 2),
+        },
         "place": __("number %(n)s"),
         "words_under": __("Words under %(point)s"),
         "optional": __("%(what)s, optional"),

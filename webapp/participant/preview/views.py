@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import translation
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -17,13 +17,16 @@ from webapp.participant.preview.stage import standing_staged
 from webapp.participant.steps.base import Standing
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import study_by_key
+from webapp.studies.selectors import steps_asked, study_by_key
 
 
 @require_safe
 @never_cache
 def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase:
-    """Show staff a step of the study as participants get it now, whatever the study's state; store nothing."""
+    """Show staff a step of the study as participants get it now, whatever the study's state; store nothing.
+
+    A step of the protocol for which the study has nothing leads to its first page.
+    """
     refused = refusal(request, Right.READ)
     if refused is not None:
         return refused
@@ -33,6 +36,9 @@ def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase
         if step not in [one.name for one in way]:
             raise Http404
         look = _look(request)
+        asked = steps_asked(study)
+        if step not in asked:  # not in this study, or not yet
+            return redirect(look.address(study.key, asked[0]))
         with translation.override(look.language):
             return _shown(request, study, step, look)
     except (Study.DoesNotExist, Http404):

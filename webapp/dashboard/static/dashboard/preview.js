@@ -9,6 +9,7 @@ let address = new URL(panel.dataset.address, location.href);
 let focused = address.searchParams.get("focus") ?? "";
 let frame = screen.querySelector("iframe");
 let coming = null;
+let asked = 0;
 
 const stepOf = (url) => url.pathname.split("/").at(-2);
 
@@ -40,16 +41,20 @@ function swap(next, keepsPlace) {
   frame = next;
   coming = null;
   watch();
+  inside();
 }
 
 // Whoever goes on inside the phone goes on in its tabs.
 function watch() {
-  frame.addEventListener("load", () => {
-    const inside = new URL(frame.contentWindow.location.href);
-    if (inside.pathname === address.pathname || !inside.pathname.includes("/preview/")) return;
-    address = inside;
-    tabsFollow();
-  });
+  frame.addEventListener("load", inside);
+}
+
+// What is shown may be another page than was asked for: a study without questions has no page of them.
+function inside() {
+  const shown = new URL(frame.contentWindow.location.href);
+  if (shown.pathname === address.pathname || !shown.pathname.includes("/preview/")) return;
+  address = shown;
+  tabsFollow();
 }
 
 // The tabs of the step that is shown are the server's: they say which pages it has.
@@ -61,9 +66,13 @@ async function tabsFollow() {
     if (value) page.searchParams.set(name, value);
     else page.searchParams.delete(name);
   }
+  asked += 1;
+  const mine = asked;
   const answer = await fetch(page, { headers: { Accept: "text/html" } });
   if (!answer.ok) return;
-  const made = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const text = await answer.text();
+  if (mine !== asked) return; // another one is on its way
+  const made = new DOMParser().parseFromString(text, "text/html");
   const tabs = made.querySelector("[data-preview-tabs]");
   if (!tabs) return;
   const old = panel.querySelector("[data-preview-tabs]");

@@ -20,6 +20,9 @@ function renumber(list) {
   cards(list).forEach((card, i) => {
     card.querySelector("[data-number]").textContent = i + 1;
   });
+  const told = list.closest("[data-questions]").querySelector("[data-summary]");
+  const n = cards(list).length;
+  if (told) told.textContent = fill(n === 1 ? words.count.one : words.count.other, { n });
 }
 
 function moved(card, from) {
