@@ -1,9 +1,9 @@
 """Items that people or metrics judge: a context, a reply to it and maybe a reference.
 
     {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…",
-     "reference_score": 4, "task": "persona", "persona": ["…", …], "emotion": "…", "topic": "…"}
+     "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …], "emotion": "…", "topic": "…"}
 
-The second line may be missing. One JSON object per line (`.jsonl`, `.jsonl.gz`). Other keys, such as `ratings` and `scale`, are passed over.
+What stands in the second line may be missing; a second reply is for comparisons. One JSON object per line (`.jsonl`, `.jsonl.gz`). Other keys, such as `ratings` and `scale`, are passed over.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Item(Values, extra="ignore"):
         response: the reply that is judged.
         reference: a reply that a person wrote; None where there is none.
         model: what gave the reply.
+        second_response, second_model: the reply that the first is compared with; None where there is none.
         reference_score: how the reference was rated before.
         task: what kind of talk it is from.
         persona, emotion, topic: what is shown beside it, where it is known.
@@ -68,6 +69,8 @@ class Item(Values, extra="ignore"):
     response: Said
     reference: Text | None = None
     model: Annotated[Text, BeforeValidator(_nothing), Field(max_length=MAX_BOT_CHARS)] = ""
+    second_response: Said | None = None
+    second_model: Annotated[Text, BeforeValidator(_nothing), Field(max_length=MAX_BOT_CHARS)] = ""
     reference_score: Number | None = None
     task: Annotated[Text, BeforeValidator(_nothing), Field(max_length=50)] = ""
     persona: Many[Text] = ()
@@ -78,6 +81,14 @@ class Item(Values, extra="ignore"):
     def key(self) -> str:
         """Its name beside items of other sources, which may be numbered alike."""
         return f"{self.source}/{self.id}" if self.source else self.id
+
+    @property
+    def replies(self) -> list[tuple[str, str]]:
+        """The model and the text of each reply."""
+        first = (self.model, self.response)
+        if self.second_response is None:
+            return [first]
+        return [first, (self.second_model, self.second_response)]
 
     @property
     def panel(self) -> dict[str, Any]:

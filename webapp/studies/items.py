@@ -224,7 +224,7 @@ def _item(study: Study, line: ItemLine) -> Item:
         study=study,
         key=read.key,
         context=list(read.context),
-        responses=[{"model": read.model, "text": read.response}],
+        responses=[{"model": model, "text": text} for model, text in read.replies],
         reference=read.reference,
         reference_score=read.reference_score,
         task=read.task,

@@ -16,6 +16,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 from tests.builders import make_items, make_staff, make_study
 from webapp.core.rights import Right
 from webapp.studies.models import Item, Study
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 
@@ -133,3 +134,20 @@ def test_the_admin_lists_items_and_changes_none(study: Study) -> None:
     assert client.get("/admin/studies/item/add/").status_code == 403
     assert client.post(f"/admin/studies/item/{item.pk}/delete/", {"post": "yes"}).status_code == 403
     assert Item.objects.filter(pk=item.pk).exists()
+
+
+def test_a_second_reply_makes_an_item_for_comparisons(tmp_path: Path) -> None:
+    study = make_study("p", protocol="pairwise", bots=[], state="draft")
+    second = {"second_response": "another reply", "second_model": "n"}
+    path = write(tmp_path / "pairs.jsonl", line(1, **second), line(2, second_response=" "))
+    out = StringIO()
+    call_command("import_items", str(path), "--study", "p", "--json", stdout=out)
+    found = json.loads(out.getvalue())
+    assert found["items"] == 1
+    assert "second_response" in found["skipped"][0]["reason"]
+    item = study.items.get()
+    assert item.responses == [
+        {"model": "m", "text": "reply 1"},
+        {"model": "n", "text": "another reply"},
+    ]
+    study_edit(study=study, state=Study.State.COLLECTING)
