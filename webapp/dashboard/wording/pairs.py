@@ -45,6 +45,7 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
         _kappa_sentence(one, titles) for one in found.kappas if one.question == leading
     ]
     section.tables.append(_outcomes_table(found, titles, bots))
+    section.tables.append(_ambiguous_table(found, titles, bots))
     if found.strengths.reason is None:
         section.tables.append(_strengths_table(found, titles[leading], bots))
     else:
@@ -156,10 +157,6 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
     level = percent(found.level)
     for name in (_("A wins"), _("Same"), _("B wins")):
         headers += [Header(name, numeric=True), Header(level, numeric=True)]
-    headers += [
-        Header(title, numeric=True)
-        for title in (_("Judgements"), _("Pairs"), _("Ambiguous"), _("A wins without them"))
-    ]
     rows = []
     for one in found.outcomes:
         cells = [Cell(titles[one.question]), _name(bots, one.a), _name(bots, one.b)]
@@ -169,9 +166,7 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
                 share_cell(part.mean, 2, why),
                 span_cell(part.low, part.high, shares=True, why=why),
             ]
-        clear = said(one.clear.reason)
-        cells += [count_cell(one.n), count_cell(one.n_items), count_cell(one.n_ambiguous)]
-        rows.append([*cells, share_cell(one.clear.mean, 2, clear)])
+        rows.append(cells)
     return NamedTable(
         "outcomes",
         _("Wins, ties and losses"),
@@ -179,7 +174,29 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
         method=_("Shares of judgements; {level} intervals over resampled raters.").format(
             level=level
         ),
-        note=_(
+    )
+
+
+def _ambiguous_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTable:
+    headers = [Header(_("Question")), Header("A"), Header("B")]
+    names = (_("Judgements"), _("Pairs"), _("Ambiguous"), _("A wins"), _("Same"))
+    headers += [Header(title, numeric=True) for title in names]
+    rows = [
+        [
+            Cell(titles[one.question]),
+            _name(bots, one.a),
+            _name(bots, one.b),
+            *map(count_cell, (one.n, one.n_items, one.n_ambiguous)),
+            share_cell(one.clear.mean, 2, said(one.clear.reason)),
+            share_cell(one.clear_ties.mean, 2, said(one.clear_ties.reason)),
+        ]
+        for one in found.outcomes
+    ]
+    return NamedTable(
+        "ambiguous",
+        _("Without ambiguous pairs"),
+        Table(headers, rows),
+        method=_(
             "A pair is ambiguous where its two most frequent answers are as frequent as each other."
         ),
     )
