@@ -119,7 +119,7 @@ async def judge(person: Person) -> None:
     """Answer the questions about what this page shows, and go on to the next."""
     page, doors = person.doors.page.text, person.doors
     asked = doors.form("/judge/")
-    heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found
+    heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found or [""]
     before = PageTexts(page, "said-what").found or [""]
     impression = Impression.of(before[-1:] * len(heard), heard)
     answers = _by_chance(asked, person.rng)
