@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.fields.json import KT
@@ -89,6 +90,6 @@ def platform_visits_of(people: QuerySet[Participant]) -> QuerySet[PlatformVisit]
     return visits.filter(Q(submission__in=tasks) | Q(submission__in=ids.values("session")))
 
 
-def _with_session(ids: QuerySet[PlatformIds]) -> QuerySet[PlatformIds]:
+def _with_session(ids: QuerySet[PlatformIds]) -> Any:
     """Add the newest visit as text, which both databases compare with text."""
     return ids.annotate(session=Cast(KT("parameters__SESSION_ID"), TextField()))
