@@ -44,7 +44,8 @@ class LinksForm(forms.Form):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **kwargs)
+        self.label_suffix = ""
         for field in self.fields.values():
             field.widget.attrs["class"] = "input"
 
