@@ -101,7 +101,7 @@ def task_chats(*, task: Task) -> list[Conversation]:
     slots = [slot for slot in slots_kept(task.slots.order_by("order")) if slot.bot_id]
     existing = {chat.slot_id: chat for chat in Conversation.objects.filter(slot__in=slots)}
     groups = slots_grouped(slots)
-    pairs = [group for group in groups if len(group) == 2]
+    pairs: list[tuple[Slot, ...]] = [group for group in groups if len(group) == 2]
     if pairs:
         done = {pk for pk, chat in existing.items() if chat.state != Conversation.State.OPEN}
         groups = [pair for pair in pairs if not done.issuperset(s.pk for s in pair)][:1]

@@ -73,7 +73,7 @@ class StudyDraw:
             raise refusal or Refused("no_bot", _("No chatbot is available at the moment."))
         if self.wanted and n == 1:
             if self.wanted not in candidates:
-                raise Refused("choice_gone", CHOICE_GONE)
+                raise Refused("choice_gone", str(CHOICE_GONE))
             return [self.wanted]
         candidates.sort(key=loads.__getitem__)
         at = self._places([loads[bot_id] for bot_id in candidates], n, self._needs_of(candidates))
