@@ -16,6 +16,7 @@ from tests.webapp.results.test_pages import body
 from webapp.conversations.models import Turn
 from webapp.dashboard.parts import SECTIONS
 from webapp.dashboard.report_files import report_ask
+from webapp.dashboard.views.analysis import is_part_of
 from webapp.runs.engine import job_do
 from webapp.studies.models import Study
 
@@ -56,10 +57,17 @@ def test_no_page_tells_one_thing_in_the_plural(
     assert not wrong
 
 
-def statistics_pages(study: Study) -> list[str]:
-    parts = [
-        reverse("dashboard:study_statistics_part", args=[study.key, part]) for part in SECTIONS
+def part_pages(study: Study) -> list[str]:
+    """Return the pages of the parts that the study has."""
+    return [
+        reverse("dashboard:study_statistics_part", args=[study.key, part])
+        for part in SECTIONS
+        if is_part_of(study, part)
     ]
+
+
+def statistics_pages(study: Study) -> list[str]:
+    parts = part_pages(study)
     job_do(report_ask(study=study))
     return [*parts, reverse("dashboard:study_report_file", args=[study.key])]
 

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.test import Client
-from django.urls import reverse
 from django.utils.html import strip_tags
 
 from tests.webapp.dashboard.test_pages import addresses
-from tests.webapp.dashboard.test_plurals import read, statistics_pages
-from webapp.dashboard.parts import SECTIONS
+from tests.webapp.dashboard.test_plurals import part_pages, read, statistics_pages
 from webapp.studies.models import Study
 
 NO_NUMBER = re.compile(r"(?<![\w.'’-])(?:nan|NaN|inf|NoneType|None(?! [a-z]))(?![\w'’-])")
@@ -98,9 +96,7 @@ def test_every_page_of_a_thin_study_is_there_and_tells_numbers(
     call_command("compute_metrics", "--study", "thin", "--metrics", "words,question", "--inline")
     pages = [page for page in addresses(study) if "/thin/" in page or "/conversations/" in page]
     if what == "no ratings":  # there is no report, and each part says why it is empty
-        pages += [
-            reverse("dashboard:study_statistics_part", args=["thin", part]) for part in SECTIONS
-        ]
+        pages += part_pages(study)
     else:
         pages += statistics_pages(study)
     wrong = {page: found for page in pages if (found := no_numbers(read(staff, page)))}

@@ -145,7 +145,7 @@ def test_what_makes_it_another_study_cannot_change(field: str) -> None:
     said = refused(study, **{field: change})
     assert said.keys() == {field}
     assert said[field][0].startswith("1 person has agreed")
-    assert "End this study, copy it" in said[field][0]
+    assert "End this study, duplicate it" in said[field][0]
 
 
 def test_questions_may_be_worded_anew() -> None:

@@ -153,7 +153,7 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
 def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> HttpResponse:
     """Show one part of the analysis; POST on "correlations" takes a table of bots."""
     study = study_of(key)
-    titles = {name: title for name, title in _TITLES.items() if _is_of(study, name)}
+    titles = {name: title for name, title in _TITLES.items() if is_part_of(study, name)}
     if part not in titles:
         raise Http404
     form, problem = BotColumnsForm(), ""
@@ -189,7 +189,7 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
     )
 
 
-def _is_of(study: Study, part: str) -> bool:
+def is_part_of(study: Study, part: str) -> bool:
     """Tell whether the study has this part: chats have no items, and items no courses of talk."""
     return part not in {"trajectories" if judges_items(study) else "items"}
 
