@@ -53,7 +53,7 @@ def judgements_of(task: Task) -> list[Judgement]:
 
 def _by_turn(whole: list[Judgement], chosen: Mapping[str, Sequence[int]]) -> list[Judgement]:
     """Return a judgement for each chosen turn of the conversations, in order."""
-    wanted = Turn.objects.filter(conversation__in=chosen).order_by("index")
+    wanted = Turn.objects.filter(conversation__in=list(chosen)).order_by("index")
     turns = {(str(turn.conversation_id), turn.index): turn for turn in wanted}
     return [
         Judgement(one.slots, turn=turns[chat, index])

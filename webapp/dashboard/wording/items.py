@@ -151,8 +151,8 @@ def _reference_sentences(found: BesideReference) -> list[str]:
 
 
 def _reference_table(found: BesideReference, bots: Mapping[str, BotInfo]) -> NamedTable:
-    titles = (_("Overall"), "90 %", _("Above the known reply"), "90 %")
-    titles += (_("Worse"), "90 %", _("Same"), "90 %", _("Better"), "90 %", "n")
+    titles = [_("Overall"), "90 %", _("Above the known reply"), "90 %"]
+    titles += [_("Worse"), "90 %", _("Same"), "90 %", _("Better"), "90 %", "n"]
     headers = [Header(_("Model")), *(Header(title, numeric=True) for title in titles)]
     rows = []
     for bot in found.bots:

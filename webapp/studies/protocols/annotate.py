@@ -30,7 +30,7 @@ class Annotate(StudyProtocol):
         "Each person rates some of the study's items, as an import brought them, one by one."
     )
     gives: Gives = "items"
-    settings = ("judging", "attention")
+    settings: tuple[str, ...] = ("judging", "attention")
     identity = Identity("annotate", "1")
     steps = (
         Step("consent", _("About")),
