@@ -91,7 +91,7 @@ class BradleyTerry:
         above = dict.fromkeys((bot.bot for bot in self.bots), 0)
         below = dict(above)
         for pair in self.comparisons:
-            if not pair.ordered:
+            if not pair.ordered or pair.difference is None:
                 continue
             better, worse = (pair.a, pair.b) if pair.difference > 0 else (pair.b, pair.a)
             above[worse] += 1

@@ -170,8 +170,8 @@ _OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": Fal
 
 def scale(key: str, title: str, labels: Mapping[int, str]) -> Question:
     """Return a scale from the lowest to the highest of the points that have words."""
-    ends = {"low": min(labels), "high": max(labels)}
-    return Question(key=key, title=title, kind="scale", labels=dict(labels), **ends)
+    low, high = min(labels), max(labels)
+    return Question(key=key, title=title, kind="scale", labels=dict(labels), low=low, high=high)
 
 
 def _twice(names: Sequence[str]) -> str:

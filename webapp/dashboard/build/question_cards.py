@@ -210,8 +210,11 @@ class QuestionCard(forms.Form):
     @property
     def scale_words(self) -> str:
         """The points it is answered on."""
-        of_sheets = {(-1, 1): __("A, same or B"), (0, 1): __("Chosen or not")}
-        return of_sheets.get(self.scale or (), "") or _span_words(self.low, self.high)
+        of_sheets: dict[tuple[int, int] | None, str] = {
+            (-1, 1): __("A, same or B"),
+            (0, 1): __("Chosen or not"),
+        }
+        return of_sheets.get(self.scale) or _span_words(self.low, self.high)
 
     @property
     def own_scale_fields(self) -> list[forms.BoundField]:
