@@ -19,6 +19,7 @@ from webapp.dashboard.views import (
     pay,
     studies,
     study,
+    versions,
 )
 from webapp.dashboard.views.build import file, items, keeping, new, step
 
@@ -35,6 +36,7 @@ urlpatterns = [
     path("studies/<slug:key>/delete/", keeping.delete, name="study_delete"),
     path("studies/<slug:key>/rehearse/", keeping.rehearse, name="study_rehearse"),
     path("studies/<slug:key>/items/", items.items_add, name="study_items"),
+    path("studies/<slug:key>/versions/", versions.versions, name="study_versions"),
     path("studies/<slug:key>/build/", step.build, name="study_build"),
     path("studies/<slug:key>/build/<slug:step>/", step.build_step, name="study_build_step"),
     path("studies/<slug:key>/", study.overview, name="study"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from webapp.studies.models import StudyVersion
+from webapp.studies.models import Study, StudyVersion
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import asked_after
 from webapp.studies.values import SECTIONS, StudyValues
@@ -54,6 +55,19 @@ class Change:
 def version_diff(before: StudyVersion, after: StudyVersion) -> list[Change]:
     """Return what differs between two versions of a study."""
     return values_diff(_said(before), _said(after))
+
+
+def versions_changed(
+    study: Study, most: int = 50
+) -> list[tuple[StudyVersion, list[Change] | None]]:
+    """Return the newest versions, the newest first, each with what it changed; None of the very first."""
+    found = list(study.versions.select_related("rubric").order_by("-number")[: most + 1])
+    shown: list[tuple[StudyVersion, list[Change] | None]] = [
+        (newer, version_diff(older, newer)) for newer, older in pairwise(found)
+    ]
+    if found and len(found) <= most:
+        shown.append((found[-1], None))
+    return shown
 
 
 def _said(version: StudyVersion) -> StudyValues:

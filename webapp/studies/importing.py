@@ -15,7 +15,7 @@ from webapp.studies.checks import study_errors
 from webapp.studies.differences import Change, names_diff, values_diff
 from webapp.studies.models import Item, Study
 from webapp.studies.rubrics import asked_after, rubric_create
-from webapp.studies.study_file import FileItem, StudyFile, items_of_file, study_file_of
+from webapp.studies.study_file import FileItem, StudyFile, items_name, items_of_file, study_file_of
 from webapp.studies.values import SECTION_OF, StudyValues
 from webapp.studies.versions import study_store
 
@@ -65,7 +65,7 @@ def study_import(
         for name in _OWN:
             setattr(study, name, getattr(file, name))
         study = _stored(study, file, author)
-        n_items = items_bring(study, _items(file, folder))
+        n_items = items_bring(study, _items(study, file, folder))
         if opens and study.state != Study.State.COLLECTING:
             study.state = Study.State.COLLECTING
             study = _stored(study, file, author)
@@ -120,10 +120,13 @@ def _mistake(field: str, sentence: str) -> Mistake:
     return Mistake(path, f"{path}: {sentence}")
 
 
-def _items(file: StudyFile, folder: Path | None) -> Iterable[FileItem]:
+def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[FileItem]:
     if not isinstance(file.items, str):
         return file.items
     name = file.items
+    is_there = folder is not None and Path(name).name == name and (folder / name).is_file()
+    if not is_there and name == items_name(study) and study.items.exists():
+        return ()  # its own, which are here already
     if folder is None:
         raise _items_wrong(
             f"names the file {name!r}, which cannot be read here; write the items in"

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from django.db.models import QuerySet
 from pydantic import AfterValidator, Field, model_validator
 
 from chatbots.names import did_you_mean
@@ -229,13 +230,20 @@ def study_file_of(study: Study) -> StudyFile:
     version = study.version
     said = {name: getattr(version.values, name) for name in StudyValues.model_fields}
     said["after"] = asked_after(version)
-    stored = study.items.filter(purpose="").order_by("pk")
+    stored = _items_of(study)
     n_items = stored.count()
     items: Any = items_name(study)
     if n_items <= MOST_INLINE:
         items = tuple(FileItem.of(item) for item in stored)
     own = {name: getattr(study, name) for name in ("key", "name", "protocol", "rule", "seed")}
     return StudyFile.model_construct(confab_study=FORMAT, **own, **said, items=items)
+
+
+def _items_of(study: Study) -> QuerySet[Item]:
+    """Return the items that were given to the study: not its attention checks, nor one that its protocol makes."""
+    makes_its_own = study.protocol in protocols and protocols.get(study.protocol).has_one_item
+    given = study.items.none() if makes_its_own else study.items.filter(purpose="")
+    return given.order_by("pk")
 
 
 def items_name(study: Study) -> str:
@@ -245,7 +253,7 @@ def items_name(study: Study) -> str:
 
 def items_lines(study: Study) -> Iterator[str]:
     """Return the lines of the file of a study's items."""
-    for item in study.items.filter(purpose="").order_by("pk").iterator(chunk_size=500):
+    for item in _items_of(study).iterator(chunk_size=500):
         yield json.dumps(FileItem.of(item).to_plain(), ensure_ascii=False) + "\n"
 
 
@@ -269,8 +277,16 @@ def _line_item(plain: Any) -> FileItem:
     if isinstance(plain, dict) and "responses" in plain:
         return values_read(FileItem, plain, what="the line")
     read = values_read(ReadItem, plain, what="the line")
-    said = read.model_dump(exclude={"id", "source"})
-    return FileItem.model_validate({"id": read.key, **said})
+    said = {
+        name: getattr(read, name)
+        for name in FileItem.model_fields
+        if name in type(read).model_fields
+    }
+    if read.second_response:
+        replies = (read.model, read.response), (read.second_model, read.second_response)
+        said |= {"responses": [{"model": one, "text": text} for one, text in replies]}
+        said |= {"response": "", "model": ""}
+    return FileItem.model_validate({**said, "id": read.key})
 
 
 def study_file_text(file: StudyFile) -> str:

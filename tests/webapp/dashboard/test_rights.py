@@ -34,6 +34,7 @@ TO_GET = {
     "imports": {Right.RUN},
     "study_pay_codes": {Right.ADMINISTER},
     "study_pay_mturk": {Right.PAY, Right.PRIVATE},
+    "study_versions": {Right.ADMINISTER},
 }
 TO_POST = {
     "study_new": {Right.ADMINISTER},
@@ -66,6 +67,7 @@ TO_POST = {
     "bot_reply": {Right.RUN},
     "bot_try": {Right.RUN},
     "bot_add": {Right.ADMINISTER},
+    "study_versions": {Right.ADMINISTER},
 }
 VALUES = {
     "key": "no-such-study",

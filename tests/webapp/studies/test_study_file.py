@@ -241,6 +241,13 @@ def test_items_of_the_import_format_are_read_and_wrong_ones_told(tmp_path: Path)
     study = imported(text, folder=tmp_path)
     item = study.items.get()
     assert (item.key, item.responses) == ("corpus/7", [{"model": "m", "text": "Hello"}])
+    pair = {**line, "id": 8, "second_response": "Hi", "second_model": "n"}
+    mine.write_text(json.dumps(pair) + "\n")
+    imported(text, folder=tmp_path)
+    assert study.items.get(key="corpus/8").responses == [
+        {"model": "m", "text": "Hello"},
+        {"model": "n", "text": "Hi"},
+    ]
     for content, words in (
         (json.dumps({**line, "response": "Another"}), "'corpus/7', which stands in the study with"),
         (json.dumps({"id": "x"}), "line 1: response is missing"),
@@ -256,6 +263,14 @@ def test_items_of_the_import_format_are_read_and_wrong_ones_told(tmp_path: Path)
             imported(text.replace("mine.jsonl", name), folder=tmp_path)
     with pytest.raises(ValuesError, match="write the items in"):
         imported(text)
+
+
+def test_a_studys_own_items_need_not_come_with_its_file() -> None:
+    study = make_annotated(n_items=MOST_INLINE + 1)
+    text = study_file_text(study_file_of(study)).replace("minutes: 8", "minutes: 9")
+    assert imported(text).values.texts.minutes == 9
+    with pytest.raises(ValuesError, match="write the items in"):
+        imported(text.replace("key: a\n", "key: b\n"))
 
 
 def test_a_file_that_is_none_is_refused_in_one_sentence(tmp_path: Path) -> None:
