@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -42,6 +42,8 @@ class Judgements:
         rater: (k,) who judged; None for somebody who is not named.
         answers: per question (k,): 1 the first is better, 0 they are the same, -1 the second; NaN without an answer.
         titles: per question, for people; the first one is what bots are ranked by.
+        controls: by name (k,) how much more the first has of something that is not the bot's merit, as
+            `evaluation.analysis.style` makes them; empty where texts are not known.
     """
 
     item: np.ndarray
@@ -50,9 +52,11 @@ class Judgements:
     rater: np.ndarray
     answers: Mapping[str, np.ndarray]
     titles: Mapping[str, str]
+    controls: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        columns = {"first": self.first, "second": self.second, "rater": self.rater, **self.answers}
+        columns = {"first": self.first, "second": self.second, "rater": self.rater}
+        columns |= {**self.answers, **self.controls}
         for name, values in columns.items():
             if len(values) != len(self.item):
                 raise ValueError(f"{name} has {len(values)} values for {len(self.item)} judgements")
@@ -121,6 +125,7 @@ class PairResults:
     Attributes:
         outcomes: of every two bots on every question.
         strengths: by what bots are ranked by, Bradley and Terry's model with ties.
+        held: the same between bots of equal controls; None where no control differs.
     """
 
     n: int
@@ -129,6 +134,7 @@ class PairResults:
     outcomes: tuple[Outcome, ...]
     kappas: tuple[Kappa, ...]
     strengths: BradleyTerry
+    held: BradleyTerry | None
     level: float = LEVEL
 
     def of(self, question: str, a: str, b: str) -> Outcome | None:
@@ -180,6 +186,18 @@ def judge_pairs(judged: Judgements, *, level: float = LEVEL, seed: int = 0) -> P
                 _outcome(key, a, b, scores, judged.item[given], raters[given], level, seed)
             )
     leading = judged.answers[judged.leading]
+    controls = {name: values for name, values in judged.controls.items() if np.any(values)}
+
+    def strengths(held: Mapping[str, np.ndarray]) -> BradleyTerry:
+        return bradley_terry(
+            judged.first.astype(str).tolist(),
+            judged.second.astype(str).tolist(),
+            (leading + 1) / 2,
+            judged.rater.tolist(),
+            controls=held,
+            level=level,
+        )
+
     return PairResults(
         n=len(judged),
         n_items=len(set(judged.item.astype(str).tolist())),
@@ -189,13 +207,8 @@ def judge_pairs(judged: Judgements, *, level: float = LEVEL, seed: int = 0) -> P
             _kappa(key, values * turned, judged.item, raters, level, seed)
             for key, values in judged.answers.items()
         ),
-        strengths=bradley_terry(
-            judged.first.astype(str).tolist(),
-            judged.second.astype(str).tolist(),
-            (leading + 1) / 2,
-            judged.rater.tolist(),
-            level=level,
-        ),
+        strengths=strengths({}),
+        held=strengths(controls) if controls else None,
         level=level,
     )
 

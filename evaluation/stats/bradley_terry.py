@@ -342,7 +342,8 @@ def _result(
     centred, around = centring @ strengths, centring @ own @ centring.T
     df = np.inf if n_raters is None else n_raters - 1
     quantile = float(stats.t.ppf(0.5 + level / 2, df))
-    half = quantile * np.sqrt(np.diag(around))
+    # Rounding may leave a variance of 0 a little below it.
+    half = quantile * np.sqrt(np.maximum(np.diag(around), 0.0))
     worth = np.exp(strengths - strengths.max())
     worth /= worth.sum()
     decided = codes[choice < 2]

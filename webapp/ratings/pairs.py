@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from evaluation.analysis.pairs import Judgements
-from webapp.conversations.models import Conversation
+from evaluation.analysis.style import style_controls
+from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.bots import NO_MODEL
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, with_person
@@ -42,23 +43,25 @@ def study_judgements(study: Study, *, include_synthetic: bool = False) -> Judgem
         return None
     rows = list(
         with_person(pairs_counted(study, include_synthetic=include_synthetic))
-        .annotate(a=_bot("first"), b=_bot("second"))
+        .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
         .order_by("pk")
         .values_list(
             "item__key",
-            "first__conversation_id",
-            "second__conversation_id",
-            "item__responses__0__model",
-            "item__responses__1__model",
+            "left",
+            "right",
+            "item__responses__0",
+            "item__responses__1",
             "a",
             "b",
             "person",
             "answers",
         )
     )
+    replies = _replies_of({talk for row in rows for talk in row[1:3] if talk is not None})
     item, first, second, rater, answers = [], [], [], [], []
-    for key, left, right, model, other, a, b, person, given in rows:
-        bots = (model or NO_MODEL, other or NO_MODEL) if key is not None else (a, b)
+    texts: list[tuple[Sequence[str], Sequence[str]]] = []
+    for key, left, right, reply, other, a, b, person, given in rows:
+        bots = (a, b) if key is None else (_model(reply), _model(other))
         if bots[0] == bots[1] or None in bots:
             continue
         item.append(key if key is not None else "~".join(sorted(map(str, (left, right)))))
@@ -66,6 +69,9 @@ def study_judgements(study: Study, *, include_synthetic: bool = False) -> Judgem
         second.append(bots[1])
         rater.append(str(person) if person else None)
         answers.append(given)
+        # Of a chat all its replies count: they are what was compared.
+        of_item = None if key is None else ([reply["text"]], [other["text"]])
+        texts.append(of_item or (replies.get(left, []), replies.get(right, [])))
     given_to = {
         key: np.array([_number(one.get(key)) for one in answers], dtype=float) for key in titles
     }
@@ -76,12 +82,31 @@ def study_judgements(study: Study, *, include_synthetic: bool = False) -> Judgem
         rater=np.array(rater, dtype=object),
         answers=given_to,
         titles=titles,
+        controls=style_controls([one for one, _two in texts], [two for _one, two in texts]),
     )
+
+
+def _model(response: Mapping[str, str]) -> str:
+    return response.get("model") or NO_MODEL
+
+
+def _replies_of(conversation_ids: Collection[Any]) -> dict[Any, list[str]]:
+    """Return what the bot said in each of these conversations, in one query."""
+    found: dict[Any, list[str]] = {}
+    turns = Turn.objects.filter(conversation__in=conversation_ids, speaker=Turn.Speaker.BOT)
+    for talk, text in turns.order_by("conversation", "index").values_list("conversation", "text"):
+        found.setdefault(talk, []).append(text)
+    return found
 
 
 def _bot(place: str) -> Any:
     """Return the bot of a slot that stands at this place of a pair."""
     return Coalesce(F(f"{place}__conversation__bot__bot_id"), F(f"{place}__chat__bot__bot_id"))
+
+
+def _talk(place: str) -> Any:
+    """Return the conversation of a slot that stands at this place of a pair: stored before, or made in it."""
+    return Coalesce(F(f"{place}__conversation_id"), F(f"{place}__chat__pk"))
 
 
 def studies_beside(study: Study) -> list[Study]:

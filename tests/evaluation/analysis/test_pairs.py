@@ -161,3 +161,28 @@ def test_the_interactive_kappa_is_that_of_preferences_of_people_who_rated_both()
     assert kappa.n_pairs == 28
     assert [one.question for one in found.one_turn] == ["quality"]
     assert len(found.rows) == 1, "only pairs that both protocols have"
+
+
+def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
+    own = np.random.default_rng(2)
+    n = 1200
+    first = np.array([own.permutation(["brief", "wordy"])[0] for _ in range(n)], dtype=object)
+    second = np.where(first == "brief", "wordy", "brief").astype(object)
+    length = np.where(first == "wordy", 1.0, -1.0) + own.normal(size=n)
+    better = np.where(own.random(n) < 1 / (1 + np.exp(-1.2 * length)), 1.0, -1.0)
+    columns = {
+        "item": np.arange(n).astype(object),
+        "first": first,
+        "second": second,
+        "rater": np.array([f"r{i % 60}" for i in range(n)], dtype=object),
+        "answers": {"quality": better},
+        "titles": QUALITY,
+    }
+    found = judge_pairs(Judgements(**columns, controls={"length": length, "markup": np.zeros(n)}))
+    assert found.strengths.comparisons[0].ordered
+    assert found.held is not None
+    assert [effect.name for effect in found.held.controls] == ["length"]  # markup never differs
+    assert not found.held.comparisons[0].ordered
+    assert judge_pairs(Judgements(**columns)).held is None
+    with pytest.raises(ValueError, match="length has 3 values"):
+        Judgements(**columns, controls={"length": length[:3]})

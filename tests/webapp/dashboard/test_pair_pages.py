@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import random
 import re
 
+import numpy as np
 import pytest
 from django.test import Client
 from django.urls import reverse
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from tests.builders import (
+    exchange,
+    make_arena,
     make_conversation,
     make_participant,
     make_rating,
     make_staff,
     make_study,
 )
+from webapp.conversations.entering import task_chats, task_start
 from webapp.core.rights import Right
 from webapp.dashboard.report import report_steps
+from webapp.ratings.comparing import comparison_submit
 from webapp.ratings.pairs import studies_beside, study_judgements
 from webapp.ratings.services import rating_add
 from webapp.results.pairs import study_pairs
 from webapp.results.study_data import study_data, study_frame
 from webapp.studies.items import item_add
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 
@@ -169,3 +175,30 @@ def test_the_page_asks_as_many_queries_however_many_judgements_there_are(
     make_compared("other")
     with django_assert_max_num_queries(len(few.captured_queries)):
         text_of(staff, study)
+
+
+def test_an_arenas_choices_rank_its_bots_with_style_held_equal(staff: Client) -> None:
+    study = make_arena("arena", bots=["eliza", "parrot", "generic"], n_comparisons=3)
+    rng = random.Random(1)
+    better = ["generic", "parrot", "eliza"]  # from the worst
+    for person in range(12):
+        task = task_start(participant=make_participant(study))
+        while task.state == Task.State.OPEN:
+            chats = task_chats(task=task)
+            for chat in chats:
+                words = "word " * rng.randint(2, 12)
+                exchange(chat, "hello", f"{words}- of **{chat.pk}**")
+            first, second = (chat.slot for chat in chats)
+            ahead = better.index(first.bot_id) > better.index(second.bot_id)
+            choice = "bad" if person == 0 else "ab"[ahead == (person % 5 == 4)]
+            comparison_submit(task=task, slots=(first, second), choice=choice)
+            task.refresh_from_db()
+    judged = study_judgements(study)
+    assert judged is not None
+    assert len(judged) == len(set(judged.item)) == 36  # every pair of chats is one of its own
+    assert np.isfinite(judged.controls["length"]).all()
+    assert judged.controls["length"].any()
+    page = text_of(staff, study)
+    assert "Strength of the bots" in page
+    assert "Rank, style equal" in page
+    assert "twice the length adds" in page

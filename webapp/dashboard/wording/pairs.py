@@ -8,7 +8,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.analysis.pairs import Beside, Kappa, Outcome, PairResults, ProtocolsCompared
-from evaluation.printing import percent, share, span
+from evaluation.printing import figure, percent, share, span
+from evaluation.stats.bradley_terry import BradleyTerry
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.reasons import said
@@ -203,27 +204,59 @@ def _ambiguous_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTab
 
 
 def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
-    titles = (_("Log odds"), percent(found.level), _("Won"), _("Lost"), _("Same"))
+    level = percent(found.level)
+    held = found.held if found.held is not None and found.held.reason is None else None
+    titles = [_("Rank"), _("Log odds"), level]
+    titles += [_("Rank, style equal"), _("Log odds, style equal"), level] if held else []
+    titles += [_("Won"), _("Lost"), _("Same")]
     headers = [Header(_("Bot")), *(Header(one, numeric=True) for one in titles)]
     ordered = sorted(found.strengths.bots, key=lambda bot: (-bot.strength, bot.bot))
-    rows = [
-        [
-            _name(bots, bot.bot),
-            number_cell(bot.strength),
-            span_cell(bot.low, bot.high),
-            *map(count_cell, (bot.wins, bot.losses, bot.ties)),
-        ]
-        for bot in ordered
-    ]
+    ranks = found.strengths.rank_ranges()
+    of_held = {bot.bot: bot for bot in held.bots} if held else {}
+    held_ranks = held.rank_ranges() if held else {}
+    rows = []
+    for bot in ordered:
+        cells = [_name(bots, bot.bot), _rank_cell(*ranks[bot.bot]), number_cell(bot.strength)]
+        cells.append(span_cell(bot.low, bot.high))
+        if bot.bot in of_held:
+            same = of_held[bot.bot]
+            cells += [_rank_cell(*held_ranks[bot.bot]), number_cell(same.strength)]
+            cells.append(span_cell(same.low, same.high))
+        rows.append([*cells, *map(count_cell, (bot.wins, bot.losses, bot.ties))])
+    method = _(
+        "Bradley–Terry model with ties (Davidson, 1970), against the average bot; {level} intervals with whole "
+        "raters as units. A range of ranks holds every place that comparisons of two bots, corrected by Holm, "
+        "leave open."
+    ).format(level=level)
     return NamedTable(
         "strengths",
         _("Strength of the bots by {name}").format(name=title.lower()),
         Table(headers, rows),
-        method=_(
-            "Bradley–Terry model with ties (Davidson, 1970), against the average bot; {level} intervals with whole "
-            "raters as units."
-        ).format(level=percent(found.level)),
+        method=method,
+        note=_held_note(held, level) if held else "",
     )
+
+
+def _rank_cell(best: int, worst: int) -> Cell:
+    text = str(best) if best == worst else _("{best} to {worst}").format(best=best, worst=worst)
+    return Cell(text, raw=(best, worst))
+
+
+def _held_note(held: BradleyTerry, level: str) -> str:
+    """Say what "style equal" means, and what style adds."""
+    names = {"length": _("twice the length"), "markup": _("twice the markup")}
+    effects = "; ".join(
+        _("{name} adds {value} {ends} log odds").format(
+            name=names.get(effect.name, effect.name),
+            value=figure(effect.value),
+            ends=span(effect.low, effect.high),
+        )
+        for effect in held.controls
+    )
+    return _(
+        "Style equal: between replies of the same length and as much markup, as people prefer long and marked-up "
+        "replies whoever wrote them. {effects} ({level} intervals)."
+    ).format(effects=effects, level=level)
 
 
 def _kappas_table(
