@@ -39,7 +39,7 @@ def draft(protocol: str) -> Study:
 @pytest.fixture
 def staff() -> Client:
     client = Client()
-    client.force_login(make_staff(Right.READ))
+    client.force_login(make_staff(Right.READ, Right.PAY))
     return client
 
 

@@ -38,6 +38,11 @@ def may(user: Any, *rights: Right) -> bool:
     )
 
 
+def may_see_codes(user: Any) -> bool:
+    """Tell whether this user may read completion codes: whoever pays, and whoever sets them."""
+    return may(user, Right.PAY) or may(user, Right.ADMINISTER)
+
+
 def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
     """Make the ready groups that are missing, after a migration; those there keep what they were given."""
     try:

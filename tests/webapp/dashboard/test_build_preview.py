@@ -25,7 +25,7 @@ QUESTIONS = [{"key": "age", "title": "How old are you?", "kind": "text"}]
 @pytest.fixture
 def staff() -> Client:
     client = Client()
-    client.force_login(make_staff(Right.READ))
+    client.force_login(make_staff(Right.READ, Right.PAY))
     return client
 
 

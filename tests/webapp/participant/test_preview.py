@@ -8,7 +8,7 @@ import json
 import pytest
 from django.test import Client
 
-from tests.builders import make_annotated, make_staff, make_study
+from tests.builders import BY_PROLIFIC, make_annotated, make_staff, make_study
 from tests.webapp.participant.conftest import begin, chat, policy
 from webapp.core.rights import Right
 from webapp.studies.models import Outcome, Study, Task
@@ -20,7 +20,7 @@ STEPS = ("consent", "instructions", "chat", "form", "done")
 @pytest.fixture
 def staff(db: None) -> Client:
     client = Client()
-    client.force_login(make_staff(Right.READ))
+    client.force_login(make_staff(Right.READ, Right.PAY))
     return client
 
 
@@ -137,3 +137,17 @@ def test_it_takes_as_many_queries_as_the_page_and_a_few(
 ) -> None:
     with django_assert_max_num_queries(40):
         staff.get("/preview/s/form/")
+
+
+@pytest.mark.django_db
+def test_completion_codes_are_shown_to_those_who_pay_or_set_them() -> None:
+    study = make_study("codes", **BY_PROLIFIC)
+    for rights, status in (((Right.READ,), 403), ((Right.READ, Right.ADMINISTER), 200)):
+        client = Client()
+        client.force_login(make_staff(*rights, username=f"r{status}"))
+        page = client.get(f"/preview/{study.key}/done/")
+        assert page.status_code == status
+        assert ("RATED1" in page.content.decode()) == (status == 200)
+        step = client.get(f"/dashboard/studies/{study.key}/build/pay/")
+        assert step.status_code == status
+        assert client.get(f"/dashboard/studies/{study.key}/study.yaml").status_code == status

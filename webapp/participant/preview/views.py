@@ -10,7 +10,7 @@ from django.utils import translation
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from webapp.core.rights import Right
+from webapp.core.rights import Right, may_see_codes
 from webapp.core.staff import refusal
 from webapp.participant.preview.page import BEFORE_TASKS, Look, made_preview, step_page
 from webapp.participant.preview.stage import standing_staged
@@ -28,6 +28,8 @@ def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase
     A step of the protocol for which the study has nothing leads to its first page.
     """
     refused = refusal(request, Right.READ)
+    if refused is None and step == "done" and not may_see_codes(request.user):
+        refused = refusal(request, Right.PAY)
     if refused is not None:
         return refused
     try:

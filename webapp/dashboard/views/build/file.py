@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from chatbots.outside import Mistake, ValuesError
 from webapp.core.rights import Right
-from webapp.dashboard.access import needs, staff_only
+from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.dashboard.views.study import study_of
 from webapp.studies.importing import Imported, study_changes, study_import
@@ -36,9 +36,9 @@ _TEXT_ENDINGS = (".yaml", ".yml", ".json")
 
 
 @require_safe
-@staff_only
+@needs(Right.ADMINISTER)
 def download(request: HttpRequest, key: str) -> HttpResponseBase:
-    """Send the study's file, or with `?items` the file of its items, which a large one names."""
+    """Send the study's file, in which its completion codes stand, or with `?items` the file of its items, which a large one names."""
     study = study_of(key)
     if "items" in request.GET:
         name, answer = (

@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from chatbots.registry import title_of
-from webapp.core.rights import Right, may
+from webapp.core.rights import Right, may, may_see_codes
+from webapp.core.staff import refusal
 from webapp.dashboard import selectors
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.build.base import BuildStep, Plan
@@ -47,6 +48,8 @@ def build_step(request: HttpRequest, key: str, step: str) -> HttpResponse:
     shown = step_of(step)
     if shown is None or study.is_imported:
         raise Http404(f"no step {step} of {key}")
+    if shown.name == "pay" and not may_see_codes(request.user):
+        return refusal(request, Right.PAY) or redirect("dashboard:studies")
     if request.method != "POST":
         return _page(request, Plan(study), shown)
     if "_state" in request.POST:
