@@ -9,7 +9,7 @@ import numpy as np
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from evaluation.analysis.pairs import Judgements
+from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.style import style_controls
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.bots import NO_MODEL

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from evaluation.analysis.pairs import Judgements, compare_protocols, judge_pairs
+from evaluation.analysis.judged_pairs import Judgements
+from evaluation.analysis.pairs import compare_protocols, judge_pairs
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.agreement import cohen_kappa
 
