@@ -39,6 +39,10 @@ class FirstOnes:
     def in_turn(self) -> tuple[Sequence[str], str]:
         return self.bots(self.values.assignment.bots_in_a_row), ""
 
+    def dialogues(self, n: int = 1) -> Sequence[tuple[str, str]]:
+        chats = self.conversations(2 * n)
+        return list(zip(chats[::2], chats[1::2], strict=True))
+
     def conversations(self, n: int = 1) -> Sequence[str]:
         return [str(UUID(int=number)) for number in range(n)]
 

@@ -19,6 +19,7 @@ class Line:
 
     speaker: str
     text: str
+    is_bot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +177,18 @@ def _replies(slot: Slot, item: Item) -> list[Shown]:
 
 def _conversation(slot: Slot) -> Shown:
     chat = slot.conversation or slot.chat
-    who = {Turn.Speaker.HUMAN: _("Person"), Turn.Speaker.BOT: _("Chatbot")}
+    is_played = chat.source == chat.Source.SELFPLAY
+    bot = _("Chatbot %(side)s") % {"side": slot.side} if slot.side else _("Chatbot")
+    who = {
+        Turn.Speaker.HUMAN: _("Other speaker") if is_played else _("Person"),
+        Turn.Speaker.BOT: bot,
+    }
     title = _("Conversation %(side)s") % {"side": slot.side}
     return Shown(
         side=slot.side,
         title=title if slot.side else _("The conversation"),
-        lines=tuple(Line(who[Turn.Speaker(t.speaker)], t.text) for t in chat.turns.all()),
+        lines=tuple(
+            Line(who[Turn.Speaker(t.speaker)], t.text, t.speaker == Turn.Speaker.BOT)
+            for t in chat.turns.all()
+        ),
     )

@@ -10,7 +10,12 @@ from django.db.models import QuerySet
 from webapp.conversations.models import Conversation
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
-from webapp.studies.selectors import conversations_given, items_given, judges_items, marks_turns
+from webapp.studies.selectors import (
+    conversations_given,
+    items_given,
+    judges_conversations,
+    judges_items,
+)
 
 MODEL = "item__responses__0__model"
 """The way from a rating to the model whose reply an item holds."""
@@ -34,7 +39,7 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     registered so and those that the study's own table of bots calls so.
     """
     seen = _talked(Conversation.objects.filter(study=study))
-    if marks_turns(study):
+    if judges_conversations(study):
         seen |= _talked(conversations_given(study))
     known = {*seen, *_models(study)} if judges_items(study) else set(seen)
     ids = list(dict.fromkeys([*study.bots, *sorted(known)]))

@@ -13,7 +13,13 @@ from webapp.studies.protocols.base import asks_questions, protocols
 from webapp.studies.recruitment import FILLED_IN, PLACEHOLDER, RecruitmentValues
 from webapp.studies.rubrics import scales_of
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import items_given, items_judged, marks_turns
+from webapp.studies.selectors import (
+    compares_dialogues,
+    conversations_given,
+    items_given,
+    items_judged,
+    marks_turns,
+)
 from webapp.studies.values import ChatRules, Judging, Quotas, StudyValues
 
 Errors = dict[str, str]
@@ -248,10 +254,32 @@ def _conversations_missing(study: Study, values: StudyValues) -> Errors:
     return {"conversations_of": sentence % {"key": of}}
 
 
+def _dialogues_missing(study: Study, values: StudyValues) -> Errors:
+    """Check that there are conversations of two bots to compare."""
+    of, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
+    if of and not Study.objects.filter(key=of).exists():
+        sentence = _("There is no study “%(key)s”. Leave it empty, or give the key of one.")
+        return {"dialogues_of": sentence % {"key": of}}
+    if study.pk is not None or of or run is not None:
+        found = conversations_given(study, values).order_by()
+        if len(set(found.values_list("bot__bot_id", flat=True).distinct()[:2])) == 2:
+            return {}
+    if run is not None:
+        sentence = _("Run %(run)d has no completed conversations of two chatbots.")
+        return {"dialogues_run": sentence % {"run": run}}
+    sentence = _(
+        "The study “%(key)s” has no completed conversations of two chatbots. Name one that has some, or leave this one "
+        "a draft and import some (import_conversations FILE --study %(key)s)."
+    )
+    return {"dialogues_of": sentence % {"key": of or study.key}}
+
+
 def _items_missing(study: Study, values: StudyValues) -> Errors:
     gives = protocols.get(study.protocol).gives
     if study.state == Study.State.COLLECTING and marks_turns(study):
         return _conversations_missing(study, values)
+    if study.state == Study.State.COLLECTING and compares_dialogues(study):
+        return _dialogues_missing(study, values)
     if study.state != Study.State.COLLECTING or gives != "items":
         return {}
     if protocols.get(study.protocol).has_one_item:

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from chatbots import derive_seed
 from webapp.core.errors import Refused
+from webapp.studies.dialogue_pairs import dialogue_history, pairs_begun
 from webapp.studies.items import checks_ensure
 from webapp.studies.models import Item, Participant, Slot, Study, Task
 from webapp.studies.pairs import pairs_compared
@@ -145,6 +146,49 @@ class StudyDraw:
         """
         unseen = conversations_unseen(self.study, self.participant)
         return self._stored("conversation", unseen, n, n)
+
+    def dialogues(self, n: int = 1) -> list[tuple[str, str]]:
+        """Return `n` pairs of unseen conversations of two bots, or as many as are left.
+
+        Pairs that are begun and lack raters come first. For a new one the rule draws the first bot, its partner, and
+        a conversation of each.
+
+        Raises:
+            Refused: `all_rated` if there is none.
+        """
+        study, synthetic = self.study, self.participant.is_synthetic
+        history = dialogue_history(study, synthetic=synthetic)
+        unseen = conversations_unseen(study, self.participant)
+        wanted = self.values.dialogues.raters_each_pair
+        begun = pairs_begun(study, unseen, wanted, synthetic=synthetic) if wanted > 1 else []
+        self._rng("begun", len(begun)).shuffle(begun)
+        begun.sort(key=lambda pair: -pair.n_raters)
+        drawn: list[tuple[str, str]] = []
+        used: set[str] = set()
+        for pair in begun:
+            if len(drawn) < n and not used & {pair.first, pair.second}:
+                drawn.append(pair.shown(self._rng("sides", pair.first, pair.second)))
+                used |= {pair.first, pair.second}
+        while len(drawn) < n:
+            left = unseen.exclude(pk__in=used)
+            bots = set(left.order_by().values_list("bot__bot_id", flat=True).distinct())
+            if len(bots) < 2:
+                break
+            loads = {bot_id: history.load(bot_id) for bot_id in bots}
+            first = self._one_of(bots, loads)
+            second = self._one_of(bots - {first}, loads)
+            rng = self._rng("sides", len(drawn), history.load(first))
+            on_a, on_b = history.sides(first, second, rng)
+            [a], [b] = (
+                self._stored("conversation", left.filter(bot__bot_id=bot_id), 1, 1)
+                for bot_id in (on_a, on_b)
+            )
+            history.add(on_a, on_b)
+            used |= {a, b}
+            drawn.append((a, b))
+        if not drawn:
+            raise Refused("all_rated", _("You have already judged everything there is."))
+        return drawn
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
         """Return ids of `n` different items by the study's rule; of `least` at least, where no more are left.

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
+from django.apps import apps
 from django.core import signing
 from django.db.models import QuerySet
 from django.utils.text import slugify
@@ -28,6 +29,7 @@ from webapp.studies.models import (
 from webapp.studies.places import bots_met, bots_refusal, n_tasks_taken, with_loads
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
+from webapp.studies.values import StudyValues
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
@@ -85,6 +87,11 @@ def judges_conversations(study: Study) -> bool:
 def marks_turns(study: Study) -> bool:
     """Tell whether people mark single replies of conversations, so that its ratings are those of turns."""
     return study.protocol in protocols and "marking" in protocols.get(study.protocol).settings
+
+
+def compares_dialogues(study: Study) -> bool:
+    """Tell whether people compare stored conversations, so that its ratings are those of pairs of them."""
+    return study.protocol in protocols and "dialogues" in protocols.get(study.protocol).settings
 
 
 def study_refusal(
@@ -184,9 +191,20 @@ def other_questions_of_study(study: Study) -> list[Question]:
     return [question for question in found.values() if question.kind != "scale"]
 
 
-def conversations_given(study: Study) -> QuerySet[Any]:
-    """Return the completed conversations that the study can give to judge: its own, or those of the study it names."""
-    of = study.values.marking.conversations_of
+def conversations_given(study: Study, values: StudyValues | None = None) -> QuerySet[Any]:
+    """Return the completed conversations that the study can give to judge: its own, or those of what it names.
+
+    Args:
+        values: that the study is to have; None: that it has.
+    """
+    values = values or study.values
+    of = values.marking.conversations_of
+    if compares_dialogues(study):
+        of = values.dialogues.dialogues_of
+        if values.dialogues.dialogues_run is not None:
+            of_run = {"selfplay__run": values.dialogues.dialogues_run}
+            conversations = apps.get_model("conversations", "Conversation").objects
+            return conversations.filter(state="completed", **of_run)
     if not of:
         return study.conversations.filter(state="completed")
     named = Study.objects.filter(key=of).first()

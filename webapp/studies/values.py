@@ -21,6 +21,7 @@ from webapp.studies.arena import Arena
 from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
 from webapp.studies.choosing import Choosing
+from webapp.studies.dialogues import Dialogues
 from webapp.studies.marking import Marking
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
@@ -250,6 +251,7 @@ class StudyValues(Values):
     referencing: Referencing = Referencing()
     choosing: Choosing = Choosing()
     marking: Marking = Marking()
+    dialogues: Dialogues = Dialogues()
     asking: Asking = Asking()
     training: Training = Training()
     arena: Arena = Arena()
@@ -288,6 +290,7 @@ SECTIONS: dict[str, type[Values]] = {
     "referencing": Referencing,
     "choosing": Choosing,
     "marking": Marking,
+    "dialogues": Dialogues,
     "asking": Asking,
     "training": Training,
     "arena": Arena,

@@ -14,7 +14,7 @@ from webapp.studies.drawing import StudyDraw
 from webapp.studies.items import item_add
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import items_given
+from webapp.studies.selectors import conversations_given, items_given
 
 _MOST = 40  # of items and conversations: more are not looked at in a preview
 
@@ -78,6 +78,10 @@ def conversations_ensure(study: Study, n: int) -> None:
     """Make so many completed conversations, if the study has none."""
     if study.conversations.filter(state=Conversation.State.COMPLETED).exists():
         return
+    _conversations_add(study, n)
+
+
+def _conversations_add(study: Study, n: int) -> None:
     bot = bot_sample()
     for _number in range(min(n, _MOST)):
         chat = Conversation.objects.create(
@@ -103,6 +107,16 @@ class PreviewDraw(StudyDraw):
         conversations_ensure(self.study, n)
         found = self.study.conversations.filter(state=Conversation.State.COMPLETED)
         return [str(pk) for pk in found.order_by("pk").values_list("pk", flat=True)[:n]]
+
+    def dialogues(self, n: int = 1) -> list[tuple[str, str]]:
+        given = conversations_given(self.study).order_by("pk")
+        first = given.first()
+        other = first and given.exclude(bot__bot_id=first.bot.bot_id).first()
+        if first and other:
+            return [(str(first.pk), str(other.pk))]
+        _conversations_add(self.study, 2)
+        a, b = self.study.conversations.order_by("-created_at").values_list("pk", flat=True)[:2]
+        return [(str(a), str(b))]
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
         items_ensure(self.study, n)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from webapp.participant.sheets.base import Asked, register_sheet
 from webapp.studies.questions import Question
@@ -38,6 +38,8 @@ class PairForm(forms.Form):
     """One field per question, named by its key."""
 
     comment = ""
+    sides: tuple[str, ...] = (_A, _SAME, _B)
+    missing = gettext_lazy("Please choose A, B or “Same”.")
 
     def __init__(self, asked: Asked, data: Mapping[str, Any] | None = None) -> None:
         [*slots] = asked.judgement.slots
@@ -50,11 +52,11 @@ class PairForm(forms.Form):
         self.asked = list(asked.questions)
         for question in self.asked:
             self.fields[question.key] = forms.ChoiceField(
-                choices=[(_A, _A), (_SAME, _SAME), (_B, _B)],
+                choices=[(side, side) for side in self.sides],
                 required=question.required,
                 error_messages={
-                    "required": _("Please choose A, B or “Same”."),
-                    "invalid_choice": _("Please choose A, B or “Same”."),
+                    "required": self.missing,
+                    "invalid_choice": self.missing,
                 },
             )
 

@@ -177,6 +177,16 @@ class Draw(Protocol):
         """
         ...
 
+    def dialogues(self, n: int = 1) -> Sequence[tuple[str, str]]:
+        """Return `n` different pairs of conversations of two bots by the study's rule; the first of each is A.
+
+        Nobody gets a conversation twice. Where fewer pairs are left, those come back.
+
+        Raises:
+            Refused: `all_rated` if there is none.
+        """
+        ...
+
     def conversations(self, n: int = 1) -> Sequence[str]:
         """Return ids of `n` different completed conversations of the study by its rule, not seen yet.
 

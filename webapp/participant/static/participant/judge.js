@@ -1,10 +1,14 @@
 // Judging: everything works without this; with it numbers choose by their keys.
 
+import { dialoguesWire } from "./dialogues.js";
 import { likertWire } from "./likert.js";
 import { byId } from "./page.js";
 
 likertWire(byId("rating"));
 if (!byId("summary")) byId("title").focus();
+
+const dialogues = byId("dialogues");
+if (dialogues) dialoguesWire(dialogues, byId("rating"));
 
 // The known reply's score: a change is said beside it at once.
 const note = byId("score-note");

@@ -1,0 +1,60 @@
+// Two long conversations: side by side where there is room, as tabs on phones. Without this they stand below one another.
+
+import { kept } from "./page.js";
+
+export function dialoguesWire(box, form) {
+  const tablist = box.querySelector("[role=tablist]");
+  const tabs = [...tablist.querySelectorAll("[role=tab]")];
+  const panels = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
+  const first = document.getElementById("dialogue-first");
+  const narrow = window.matchMedia("(max-width: 699.98px)");
+  const key = `opened-${box.dataset.key}`;
+  let current = 0;
+  let isOpened = Boolean(box.dataset.opened || kept.get(key));
+
+  function show() {
+    if (current === 1) {
+      isOpened = true;
+      kept.set(key, "yes");
+      first.textContent = "";
+    }
+    if (isOpened) tabs[1].querySelector("small").textContent = box.dataset.read;
+    tablist.hidden = !narrow.matches;
+    tabs.forEach((tab, at) => {
+      const isCurrent = at === current;
+      tab.setAttribute("aria-selected", isCurrent);
+      tab.tabIndex = isCurrent ? 0 : -1;
+      panels[at].hidden = narrow.matches && !isCurrent;
+      if (narrow.matches) panels[at].setAttribute("role", "tabpanel");
+      else panels[at].removeAttribute("role");
+    });
+  }
+
+  tabs.forEach((tab, at) => {
+    tab.addEventListener("click", () => {
+      current = at;
+      show();
+    });
+  });
+  tablist.addEventListener("keydown", (event) => {
+    const to = { ArrowLeft: 1 - current, ArrowRight: 1 - current, Home: 0, End: 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    current = to;
+    show();
+    tabs[current].focus();
+  });
+  // Before the page's own listener, which would say that the answers are being saved.
+  document.addEventListener(
+    "submit",
+    (event) => {
+      if (event.target !== form || !narrow.matches || isOpened) return;
+      event.preventDefault();
+      first.textContent = box.dataset.first;
+      tabs[1].focus();
+    },
+    true,
+  );
+  narrow.addEventListener("change", show);
+  show();
+}
