@@ -5,16 +5,16 @@ from __future__ import annotations
 from chatbots import Identity
 from webapp.studies.protocols.base import (
     Draw,
-    Progress,
     SlotPlan,
     Step,
+    StudyProtocol,
     TaskPlan,
     register_protocol,
 )
 
 
 @register_protocol
-class SmallTalk:
+class SmallTalk(StudyProtocol):
     name = "small-talk"
     title = "Small talk"
     description = "Talk a little, and judge it."
@@ -32,6 +32,3 @@ class SmallTalk:
     def next_task(self, draw: Draw) -> TaskPlan:
         [bot] = draw.bots()
         return TaskPlan("chat", (SlotPlan(bot=bot),))
-
-    def is_complete(self, progress: Progress) -> bool:
-        return progress.n_rated > 0

@@ -99,7 +99,7 @@ def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer)
 def test_a_killed_workers_run_is_finished_by_two_others_as_one_process_would(
     server: ConfabServer,
 ) -> None:
-    plan = ["selfplay", "--bots", "eliza", "--conversations", "800", "--turns", "8", "--json"]
+    plan = ["selfplay", "--bots", "eliza", "--conversations", "2400", "--turns", "8", "--json"]
     server.start_worker()
     run = json.loads(server.manage(*plan, "--no-wait").stdout)["run"]
     wait_for(server, f"SelfPlayConversation.objects.filter(run={run}).exists()", True)
@@ -110,7 +110,7 @@ def test_a_killed_workers_run_is_finished_by_two_others_as_one_process_would(
     server.start_worker("second")
     wait_for(server, "SelfPlayRun.objects.get().state", "done")
     counts = "[m.objects.count() for m in (SelfPlayConversation, Conversation, Turn)]"
-    wait_for(server, counts, [800, 800, 6400])
+    wait_for(server, counts, [2400, 2400, 19200])
     server.manage(*plan, "--inline")
     same = """
 from webapp.conversations.models import *

@@ -11,7 +11,7 @@ from chatbots.registry import C, Registry
 
 
 class AssignmentRule(Protocol):
-    """Decides which bot or item somebody is given next.
+    """Decides which bot or item somebody is given next. A rule that is a subclass reads no needs unless it says so.
 
     Attributes:
         reads_needs: whether it wants to know which bots need more ratings. A job then looks at the ratings as they
@@ -21,7 +21,7 @@ class AssignmentRule(Protocol):
     name: str
     title: str
     description: str
-    reads_needs: bool
+    reads_needs: bool = False
 
     @property
     def identity(self) -> Identity: ...

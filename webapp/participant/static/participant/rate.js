@@ -49,7 +49,7 @@ const groups = new Map();
 const say = (text) => {
   byId("status").textContent = text;
 };
-const socket = new Socket(socketAddress(main), {
+const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
   open() {},
   down() {
     for (const votes of groups.values()) votes.refused();
