@@ -220,6 +220,14 @@ def _database_write(file: Path) -> None:
         _program("pg_dump", ["--format=custom", "--no-owner", f"--file={file}"])
 
 
+_OWN_FUNCTIONS = """
+    SELECT found.oid::regprocedure::text FROM pg_proc found
+    JOIN pg_namespace space ON space.oid = found.pronamespace AND space.nspname = current_schema()
+    LEFT JOIN pg_depend belongs ON belongs.objid = found.oid AND belongs.deptype = 'e'
+    WHERE belongs.objid IS NULL
+"""  # deptype e: of an extension, which the archive expects to be there
+
+
 def _database_replace(file: Path) -> None:
     """Put the copy in the place of all that the database holds."""
     if connection.vendor == "sqlite":
@@ -231,6 +239,10 @@ def _database_replace(file: Path) -> None:
             # Tables that the archive does not know would stay otherwise, and stand in the way of migrations.
             for table in connection.introspection.table_names():
                 cursor.execute(f"DROP TABLE {connection.ops.quote_name(table)} CASCADE")
+            # Functions of triggers outlive their tables, and the archive brings its own.
+            cursor.execute(_OWN_FUNCTIONS)
+            for (function,) in cursor.fetchall():
+                cursor.execute(f"DROP FUNCTION {function} CASCADE")
         connection.close()
         _program(
             "pg_restore",

@@ -133,7 +133,8 @@ def _marked(
         kind = "bot" if turn.speaker == Turn.Speaker.BOT else "person"
         number, one = numbered.get(turn.pk, (0, None))
         given = one.rating.answers if one is not None and one.rating is not None else {}
-        marks = tuple(words[key] for key, is_true in given.items() if is_true and key in words)
+        # In the order of the labels: the database keeps none.
+        marks = tuple(text for key, text in words.items() if given.get(key))
         is_current = turn.pk == judgement.turn.pk
         found.append(MarkedTurn(kind, turn.text, number, is_current, bool(given), marks))
     return tuple(found)

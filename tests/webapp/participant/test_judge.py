@@ -285,7 +285,6 @@ def test_a_pair_of_replies_is_compared_and_stored_by_model_whatever_side_it_stoo
             assert f'id="quality-{side_of_a}" value="{side_of_a}"' in again
             assert re.search(rf'id="quality-{side_of_a}"[^>]* checked', again)
     ratings = Rating.objects.filter(task=task)
-    assert {str(rating.answers) for rating in ratings} == {
-        str({"quality": 1, "fluency": 0, "relatedness": 0, "empathy": 0})
-    }
+    stored = {"quality": 1, "fluency": 0, "relatedness": 0, "empathy": 0}
+    assert [rating.answers for rating in ratings] == [stored] * 3
     assert ratings.count() == 3

@@ -127,4 +127,4 @@ def test_scripted_people_know_the_answers_and_nobody_else(browser: Client) -> No
         token = participant_token(task.participant)
         pages.append(shown(browser.get(f"/task/{task.public_id}/practice/?t={token}")))
     assert "_right" not in pages[0]
-    assert 'name="_right" value="quality=a&amp;fluency=same"' in pages[1]
+    assert 'name="_right" value="fluency=same&amp;quality=a"' in pages[1]

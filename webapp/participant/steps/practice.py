@@ -97,7 +97,8 @@ def _form(task: Task, due: Due, request: HttpRequest) -> SheetForm:
 
 def _right(due: Due) -> str:
     sides = {"first": "a", "same": "same", "second": "b"}
-    return urlencode({key: sides[which] for key, which in due.pair.answers.items()})
+    # In one order on every database.
+    return urlencode({key: sides[which] for key, which in sorted(due.pair.answers.items())})
 
 
 def _number(text: str) -> int:

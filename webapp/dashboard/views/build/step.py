@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -39,7 +40,7 @@ def build(request: HttpRequest, key: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(to_post=[Right.ADMINISTER])
-def build_step(request: HttpRequest, key: str, step: str) -> HttpResponse:
+def build_step(request: HttpRequest, key: str, step: str) -> HttpResponseBase:
     """Show a step, or save it.
 
     A POST by script (`Accept: application/json`) is answered with what became of it, any other by a page.
