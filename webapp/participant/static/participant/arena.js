@@ -2,15 +2,11 @@
 // the chat page: after every connection `history` says how things stand, and everything is keyed by turn.
 
 import { Composer } from "./composer.js";
+import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Outbox } from "./outbox.js";
 import { byId, fill, plural } from "./page.js";
 import { Rounds } from "./rounds.js";
 import { Socket, socketAddress } from "./socket.js";
-
-const LATE_AFTER_MS = 1500; // then an unacknowledged message says that it waits
-const DEAD_AFTER_MS = 10000; // then a connection that acknowledges nothing is given up
-const AGAIN_AFTER_MS = 3000; // then a message the server could not store is sent again
-const BANNER_AFTER_MS = 800; // short losses need no banner
 
 const main = byId("main");
 const words = JSON.parse(byId("words").textContent);
@@ -20,15 +16,7 @@ const storeKey = `confab.${main.dataset.task}.${main.dataset.number}`;
 const radios = [...document.querySelectorAll("input[name=choice]")];
 
 const outbox = new Outbox(`${storeKey}.outbox`);
-const state = { ended: false, wasLost: false };
-const timers = { late: 0, dead: 0, again: 0, banner: 0 };
-
-const say = (text) => {
-  byId("status").textContent = text;
-};
-const warn = (text) => {
-  byId("alert").textContent = text;
-};
+const state = { ended: false };
 
 const sides = [...document.querySelectorAll("[data-side]")].map(({ dataset }) => ({
   name: dataset.side,
@@ -89,33 +77,33 @@ function send() {
     warn("");
     byId("note")?.remove();
     rounds.waitingShow(text, !all((side) => side.connected));
-    deliver();
+    delivery.start();
     update();
   }
 }
 
-// To both at once: neither gets a start.
-function deliver() {
-  for (const name of ["late", "dead", "again"]) clearTimeout(timers[name]);
-  const { message } = outbox;
-  if (!message) return;
-  timers.late = setTimeout(() => {
-    if (outbox.message) rounds.waitingShow(outbox.message.text, true);
-  }, LATE_AFTER_MS);
-  if (!all((side) => side.connected && side.loaded)) return;
-  const waiting = sides.filter((side) => !side.acknowledged);
-  for (const side of waiting) side.socket.send(message);
-  timers.dead = setTimeout(() => {
-    if (!outbox.holds(message.client_id)) return;
-    for (const side of waiting) if (!side.acknowledged) side.socket.restart();
-  }, DEAD_AFTER_MS);
-}
+const delivery = new Delivery(outbox, {
+  // To both at once: neither gets a start.
+  send(message) {
+    if (!all((side) => side.connected && side.loaded)) return false;
+    for (const side of sides) if (!side.acknowledged) side.socket.send(message);
+    return true;
+  },
+  onLate: () => rounds.waitingShow(outbox.message.text, true),
+  onDead() {
+    for (const side of sides) if (!side.acknowledged) side.socket.restart();
+  },
+});
+
+const banner = new LostBanner(() => {
+  if (outbox.message) rounds.waitingShow(outbox.message.text, true);
+  rounds.follower.follow();
+});
 
 function delivered(side) {
   side.acknowledged = true;
   if (!all((one) => one.acknowledged)) return;
-  for (const name of ["late", "dead", "again"]) clearTimeout(timers[name]);
-  outbox.clear();
+  delivery.done();
   warn("");
 }
 
@@ -143,14 +131,11 @@ const handlers = {
     if (side.due !== null) rounds.typing(side.name, side.due);
     if (!all((one) => one.loaded && one.connected)) return;
     rounds.readFromHere();
-    clearTimeout(timers.banner);
-    byId("reconnecting").hidden = true;
-    if (state.wasLost) say(words.back);
-    state.wasLost = false;
+    banner.back(words);
     rounds.follower.follow();
     if (outbox.message) {
       rounds.waitingShow(outbox.message.text, false);
-      deliver();
+      delivery.start();
     } else {
       levelOut();
     }
@@ -193,18 +178,14 @@ const handlers = {
         side.socket.end();
       }
       if (frame.client_id && outbox.holds(frame.client_id)) refused(side, code);
-      warn(errorWords(frame));
+      warn(errorWords(words, frame, composer.nOver));
     }
   },
 };
 
-// The server could not store it, or cannot say: the message waits here and is sent again.
 function sendAgain() {
-  clearTimeout(timers.dead);
-  rounds.waitingShow(outbox.message.text, true);
+  delivery.again();
   warn(words.unavailable);
-  clearTimeout(timers.again);
-  timers.again = setTimeout(deliver, AGAIN_AFTER_MS * (0.5 + Math.random()));
 }
 
 // One chat refused the message. If the other has it, it is brought there later; else its text goes back into the box.
@@ -214,16 +195,9 @@ function refused(side, code) {
     return;
   }
   const { text } = outbox.message;
-  outbox.clear();
+  delivery.done();
   rounds.waitingEnd();
   composer.giveBack(text);
-}
-
-function errorWords({ code, retry_after_s: waitS, message }) {
-  if (code === "too_long" && composer.nOver > 0) return plural(words.too_long, composer.nOver);
-  if (code === "too_fast") return plural(words.too_fast, Math.ceil(waitS ?? 1));
-  const text = words[code];
-  return typeof text === "string" ? text : message;
 }
 
 for (const side of sides) {
@@ -235,15 +209,8 @@ for (const side of sides) {
     },
     down() {
       side.connected = false;
-      state.wasLost = true;
-      clearTimeout(timers.dead);
-      clearTimeout(timers.banner);
-      timers.banner = setTimeout(() => {
-        byId("note")?.remove();
-        byId("reconnecting").hidden = false;
-        if (outbox.message) rounds.waitingShow(outbox.message.text, true);
-        rounds.follower.follow();
-      }, BANNER_AFTER_MS);
+      delivery.lost();
+      banner.lost();
       update();
     },
   });

@@ -2,15 +2,11 @@
 // stand, frames may come twice or not at all, and everything is keyed by turn.
 
 import { Composer } from "./composer.js";
+import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Log } from "./log.js";
 import { Outbox } from "./outbox.js";
 import { byId, fill, plural } from "./page.js";
 import { Socket, socketAddress } from "./socket.js";
-
-const LATE_AFTER_MS = 1500; // then an unacknowledged message says that it waits
-const DEAD_AFTER_MS = 10000; // then a connection that acknowledges nothing is given up
-const AGAIN_AFTER_MS = 3000; // then a message the server could not store is sent again
-const BANNER_AFTER_MS = 800; // short losses need no banner
 
 const main = byId("main");
 const words = JSON.parse(byId("words").textContent);
@@ -20,18 +16,6 @@ const storeKey = `confab.${main.dataset.conversation}`;
 
 const state = { connected: false, loaded: false, due: null, failed: false, canRate: false, ended: false };
 const outbox = new Outbox(`${storeKey}.outbox`);
-let lateTimer = 0;
-let deadTimer = 0;
-let againTimer = 0;
-let bannerTimer = 0;
-let wasLost = false;
-
-const say = (text) => {
-  byId("status").textContent = text;
-};
-const warn = (text) => {
-  byId("alert").textContent = text;
-};
 
 const log = new Log(byId("log"), {
   pill: byId("new-reply"),
@@ -75,55 +59,32 @@ function send() {
   else if (state.due !== null || outbox.message) warn(words.waiting_for_reply);
   else if (composer.nOver > 0) warn(plural(words.too_long, composer.nOver));
   else {
-    const message = outbox.put(text);
+    outbox.put(text);
     composer.clear();
     warn("");
     byId("note")?.remove();
     log.waitingShow(text, !state.connected);
-    deliver(message);
+    delivery.start();
     update();
   }
 }
 
-function deliver(message) {
-  clearTimeout(lateTimer);
-  clearTimeout(deadTimer);
-  clearTimeout(againTimer);
-  lateTimer = setTimeout(() => {
-    if (outbox.message) log.waitingShow(outbox.message.text, true);
-  }, LATE_AFTER_MS);
-  if (!state.connected || !socket.send(message)) return;
-  deadTimer = setTimeout(() => {
-    if (outbox.holds(message.client_id)) socket.restart();
-  }, DEAD_AFTER_MS);
-}
+const delivery = new Delivery(outbox, {
+  send: (message) => state.connected && socket.send(message),
+  onLate: () => log.waitingShow(outbox.message.text, true),
+  onDead: () => socket.restart(),
+});
 
-function acknowledged() {
-  clearTimeout(lateTimer);
-  clearTimeout(deadTimer);
-  clearTimeout(againTimer);
-  outbox.clear();
-}
-
-// The server could not store it, or cannot say: the message waits here and is sent again.
-function sendAgain() {
-  clearTimeout(lateTimer);
-  clearTimeout(deadTimer);
-  log.waitingShow(outbox.message.text, true);
-  warn(words.unavailable);
-  againTimer = setTimeout(
-    () => {
-      if (outbox.message) deliver(outbox.message);
-    },
-    AGAIN_AFTER_MS * (0.5 + Math.random()),
-  );
-}
+const banner = new LostBanner(() => {
+  if (outbox.message) log.waitingShow(outbox.message.text, true);
+  log.follow();
+});
 
 // The message was refused: its text goes back into the box.
 function takeBack(clientId) {
   if (!outbox.message || (clientId && !outbox.holds(clientId))) return;
   const { text } = outbox.message;
-  acknowledged();
+  delivery.done();
   log.waitingEnd();
   composer.giveBack(text);
 }
@@ -138,16 +99,13 @@ const handlers = {
     Object.assign(state, { connected: true, loaded: true, failed: false, canRate });
     state.due = pending ? pending.turn : null;
     socket.settled();
-    clearTimeout(bannerTimer);
-    byId("reconnecting").hidden = true;
-    if (wasLost) say(words.back);
-    wasLost = false;
+    banner.back(words);
     if (outbox.message) {
       // Perhaps it is stored and only its acknowledgement was lost: then it is drawn already.
       const drawn = log.lastHumanText === outbox.message.text && log.lastHumanText !== before;
       if (drawn) log.waitingEnd();
       else log.waitingShow(outbox.message.text, false);
-      deliver(outbox.message);
+      delivery.start();
     }
     if (state.due !== null) log.typing(state.due);
     if (isFirst) log.toBottom();
@@ -157,7 +115,7 @@ const handlers = {
 
   turn({ turn, text, client_id: clientId }) {
     if (outbox.holds(clientId)) {
-      acknowledged();
+      delivery.done();
       warn("");
       log.waitingStored({ turn, text });
     } else {
@@ -209,7 +167,10 @@ const handlers = {
     }
     if (code === "unavailable" && frame.turn === undefined) {
       // Without a message of ours it was the connection itself, which is tried again.
-      if (frame.client_id && outbox.holds(frame.client_id)) sendAgain();
+      if (frame.client_id && outbox.holds(frame.client_id)) {
+        delivery.again();
+        warn(words.unavailable);
+      }
       return;
     }
     if (code === "not_found") {
@@ -218,17 +179,10 @@ const handlers = {
     }
     if (frame.client_id) takeBack(frame.client_id);
     else for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
-    warn(code === "unavailable" ? words.vote_refused : errorWords(frame));
+    warn(code === "unavailable" ? words.vote_refused : errorWords(words, frame, composer.nOver));
     if (code === "closed" && !state.canRate) location.reload();
   },
 };
-
-function errorWords({ code, limit, retry_after_s: waitS, message }) {
-  if (code === "too_long" && composer.nOver > 0) return plural(words.too_long, composer.nOver);
-  if (code === "too_fast") return plural(words.too_fast, Math.ceil(waitS ?? 1));
-  const text = words[code];
-  return typeof text === "string" ? text : message;
-}
 
 const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
   open() {},
@@ -238,16 +192,9 @@ const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
   },
   down() {
     state.connected = false;
-    wasLost = true;
-    clearTimeout(deadTimer);
+    delivery.lost();
     for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
-    clearTimeout(bannerTimer);
-    bannerTimer = setTimeout(() => {
-      byId("note")?.remove();
-      byId("reconnecting").hidden = false;
-      if (outbox.message) log.waitingShow(outbox.message.text, true);
-      log.follow();
-    }, BANNER_AFTER_MS);
+    banner.lost();
     update();
   },
 });

@@ -1,0 +1,98 @@
+// What every page with a chat needs while a message is on its way and while the connection is lost.
+
+import { byId, plural } from "./page.js";
+
+const LATE_AFTER_MS = 1500; // then an unacknowledged message says that it waits
+const DEAD_AFTER_MS = 10000; // then a connection that acknowledges nothing is given up
+const AGAIN_AFTER_MS = 3000; // then a message the server could not store is sent again
+const BANNER_AFTER_MS = 800; // short losses need no banner
+
+// To people who listen: `say` waits until they have heard the rest, `warn` does not.
+export const say = (text) => {
+  byId("status").textContent = text;
+};
+export const warn = (text) => {
+  byId("alert").textContent = text;
+};
+
+// The words for an error frame; `nOver` characters of what stands in the box are too many.
+export function errorWords(words, { code, retry_after_s: waitS, message }, nOver) {
+  if (code === "too_long" && nOver > 0) return plural(words.too_long, nOver);
+  if (code === "too_fast") return plural(words.too_fast, Math.ceil(waitS ?? 1));
+  const text = words[code];
+  return typeof text === "string" ? text : message;
+}
+
+// Brings the outbox's message to the server: says when it is late, gives up a dead connection, tries again.
+export class Delivery {
+  #late = 0;
+  #dead = 0;
+  #again = 0;
+
+  // `send(message)` says whether it could be handed over; `onLate()` shows that it waits, `onDead()` restarts.
+  constructor(outbox, { send, onLate, onDead }) {
+    Object.assign(this, { outbox, send, onLate, onDead });
+  }
+
+  start() {
+    this.stop();
+    const { message } = this.outbox;
+    if (!message) return;
+    this.#late = setTimeout(() => {
+      if (this.outbox.message) this.onLate();
+    }, LATE_AFTER_MS);
+    if (!this.send(message)) return;
+    this.#dead = setTimeout(() => {
+      if (this.outbox.holds(message.client_id)) this.onDead();
+    }, DEAD_AFTER_MS);
+  }
+
+  // The server could not store it, or cannot say: the message waits here and is sent again.
+  again() {
+    this.stop();
+    this.onLate();
+    this.#again = setTimeout(() => this.start(), AGAIN_AFTER_MS * (0.5 + Math.random()));
+  }
+
+  // The connection went: it needs no second end.
+  lost() {
+    clearTimeout(this.#dead);
+  }
+
+  // The server has the message.
+  done() {
+    this.stop();
+    this.outbox.clear();
+  }
+
+  stop() {
+    for (const timer of [this.#late, this.#dead, this.#again]) clearTimeout(timer);
+  }
+}
+
+// The banner over a page whose connection is lost. `onShow()` shows what follows from it.
+export class LostBanner {
+  #timer = 0;
+  #wasLost = false;
+
+  constructor(onShow) {
+    this.onShow = onShow;
+  }
+
+  lost() {
+    this.#wasLost = true;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      byId("note")?.remove();
+      byId("reconnecting").hidden = false;
+      this.onShow();
+    }, BANNER_AFTER_MS);
+  }
+
+  back(words) {
+    clearTimeout(this.#timer);
+    byId("reconnecting").hidden = true;
+    if (this.#wasLost) say(words.back);
+    this.#wasLost = false;
+  }
+}
