@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.html import escape
 from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
 
@@ -22,6 +22,7 @@ from webapp.conversations.models import Conversation
 from webapp.participant.recruitment import PLATFORM_NAMES
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import Place, places, protocols
+from webapp.studies.rights import Rights
 from webapp.studies.rubrics import asked_after
 from webapp.studies.values import DEFAULT_THANKS
 
@@ -166,6 +167,7 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "study": study,
         "values": values,
         "consent_points": _lines(values.texts.consent_points),
+        "rights_points": rights_said(values.rights),
         "consent_html": study_markdown(values.texts.consent_text),
         "consent_minutes": max(
             1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)
@@ -174,6 +176,41 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "has_chat": _has_chat(study),
         "n_questions": len(asked_after(version)),
     }
+
+
+def rights_said(rights: Rights) -> list[str]:
+    """Return what a study promises about withdrawing after the end and about keeping, a sentence each."""
+    found = []
+    if days := rights.withdrawal_days:
+        found.append(
+            ngettext(
+                "For %(n)s day after you finish you can have your data deleted, by a link on the last page.",
+                "For %(n)s days after you finish you can have your data deleted, by a link on the last page.",
+                days,
+            )
+            % {"n": days}
+        )
+    if (days := rights.ids_kept_days) is not None:
+        found.append(
+            ngettext(
+                "Your number on the recruitment platform is erased %(n)s day after the study has ended, or after "
+                "your pay was decided if that is later.",
+                "Your number on the recruitment platform is erased %(n)s days after the study has ended, or after "
+                "your pay was decided if that is later.",
+                days,
+            )
+            % {"n": days}
+        )
+    if (days := rights.texts_kept_days) is not None:
+        found.append(
+            ngettext(
+                "What you write is erased %(n)s day after the study has ended; your ratings stay.",
+                "What you write is erased %(n)s days after the study has ended; your ratings stay.",
+                days,
+            )
+            % {"n": days}
+        )
+    return found
 
 
 def _has_chat(study: Study) -> bool:

@@ -36,7 +36,7 @@ from webapp.studies.questions import questions_text
 from webapp.studies.rubrics import rubric_new_version
 from webapp.studies.selectors import rubric_is_fixed
 from webapp.studies.services import study_copy
-from webapp.studies.terms import AGREED
+from webapp.studies.terms import AGREED_TEXTS
 from webapp.studies.values import ASKED, NAMES
 from webapp.studies.versions import study_store
 
@@ -117,7 +117,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
         ),
         (
             _("What participants read"),
-            {"fields": (*AGREED, "thanks_text")},
+            {"fields": (*AGREED_TEXTS, "thanks_text")},
         ),
         (
             _("What participants are asked"),

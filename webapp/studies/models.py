@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
+from webapp.studies.count_model import TaskCount as TaskCount
 from webapp.studies.item_model import Item as Item
 from webapp.studies.order_model import OrderState as OrderState
 from webapp.studies.order_model import SequenceCount as SequenceCount
@@ -17,6 +18,8 @@ from webapp.studies.practice_model import TrainingAnswer as TrainingAnswer
 from webapp.studies.recruitment import submission_of
 from webapp.studies.recruitment_models import OneTimeLink as OneTimeLink
 from webapp.studies.recruitment_models import PlatformIds as PlatformIds
+from webapp.studies.rights_model import Breakage as Breakage
+from webapp.studies.rights_model import Erasure as Erasure
 from webapp.studies.values import StudyValues, ValuesField
 
 # Scripts agree to nothing, and the raters of imported data were not asked.
@@ -150,6 +153,9 @@ class Study(TimeStamped):
         related_name="+",
         help_text=_("The newest; new tasks carry it."),
     )
+    ended_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text=_("When it was closed last.")
+    )
     is_imported = models.BooleanField(default=False, help_text=_("Made by an import."))
     archived_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text=_("Since then it is left out of lists.")
@@ -228,6 +234,17 @@ class Participant(TimeStamped):
         help_text=_("What they agreed to; none where it was not kept yet."),
     )
     consented_at = models.DateTimeField(null=True, blank=True)
+    n_moves = models.PositiveIntegerField(
+        default=0,
+        editable=False,
+        help_text=_("How often they went on on another device; only the newest one may go on."),
+    )
+    move_nonce = models.CharField(
+        max_length=32, blank=True, editable=False, help_text=_("Of the link that moves them next.")
+    )
+    withdrawn_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text=_("After the end, with all they gave.")
+    )
 
     class Meta:
         constraints = [
@@ -334,6 +351,14 @@ class Task(TimeStamped):
         max_length=200, blank=True, help_text=_("The platform's id of the visit it was given in.")
     )
     completion_code = models.CharField(max_length=20, null=True, blank=True, unique=True)
+    told = models.JSONField(
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_(
+            "{code, link} that they were shown at the end; the link's places are unfilled."
+        ),
+    )
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -410,45 +435,3 @@ class Slot(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id}/{self.order}"
-
-
-class TaskCount(models.Model):
-    """How many tasks of a study are completed: in all, or with one bot, item or conversation in a slot.
-
-    A draw reads these in place of all tasks. `task_complete` counts up, erasing people counts anew
-    (`webapp/studies/counting.py`).
-    """
-
-    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="task_counts")
-    is_synthetic = models.BooleanField(default=False)
-    bot_id = models.CharField(max_length=100, blank=True)
-    conversation = models.ForeignKey(
-        "conversations.Conversation",
-        null=True,
-        on_delete=models.CASCADE,
-        related_name="task_counts",
-    )
-    item = models.ForeignKey(Item, null=True, on_delete=models.CASCADE, related_name="task_counts")
-    n_completed = models.PositiveIntegerField(default=0)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["study", "is_synthetic", "bot_id"],
-                condition=Q(conversation=None, item=None),
-                name="task_count_of_bot",
-            ),
-            models.UniqueConstraint(
-                fields=["conversation", "study", "is_synthetic"],
-                condition=Q(conversation__isnull=False),
-                name="task_count_of_conversation",
-            ),
-            models.UniqueConstraint(
-                fields=["item", "is_synthetic"],
-                condition=Q(item__isnull=False),
-                name="task_count_of_item",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.bot_id or self.item_id or self.conversation_id or 'all'}: {self.n_completed}"

@@ -6,9 +6,10 @@ import hashlib
 import json
 from typing import Any
 
+from webapp.studies.rights import Rights
 from webapp.studies.values import StudyValues
 
-AGREED = (
+AGREED_TEXTS = (
     "title",
     "minutes",
     "payment",
@@ -19,11 +20,14 @@ AGREED = (
     "consent_text",
     "instructions_text",
 )
+AGREED = (*AGREED_TEXTS, *Rights.model_fields)
+"""Names of the values that people agree to."""
 
 
 def consent_texts(values: StudyValues) -> dict[str, Any]:
     """Return the exact texts and promises that somebody agrees to."""
-    return {name: _stripped(getattr(values.texts, name)) for name in AGREED}
+    said = {name: _stripped(getattr(values.texts, name)) for name in AGREED_TEXTS}
+    return {**said, **dict(values.rights)}
 
 
 def consent_version(values: StudyValues) -> str:

@@ -26,6 +26,7 @@ from webapp.studies.marking import Marking
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.reference import Referencing
+from webapp.studies.rights import Rights
 from webapp.studies.training import Training
 
 DEFAULT_THANKS = "Thank you for taking part."
@@ -258,6 +259,7 @@ class StudyValues(Values):
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
     assignment: Assignment = Assignment()
+    rights: Rights = Rights()
 
     @model_validator(mode="after")
     def _keys_differ(self) -> StudyValues:
@@ -297,6 +299,7 @@ SECTIONS: dict[str, type[Values]] = {
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
     "assignment": Assignment,
+    "rights": Rights,
 }
 SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in kind.model_fields}
 ASKED = ("questions", "after")

@@ -126,6 +126,10 @@ def study_store(
         study.full_clean(exclude=["version"])
         if errors := study_errors(before=before, study=study, values=values, rubric=beside):
             raise ValidationError(errors)  # type: ignore[arg-type]
+        if study.state != Study.State.ENDED:
+            study.ended_at = None
+        elif before is None or before.state != Study.State.ENDED:
+            study.ended_at = timezone.now()
         study.version = current  # type: ignore[assignment]  # none only while it is made
         study.save()
         if study.protocol in protocols and protocols.get(study.protocol).has_one_item:

@@ -17,6 +17,7 @@ NEEDED = ("title", "consent_points", "instructions_text", "thanks_text")
 _LATER = {
     "instructions_text": _("Instructions"),
     "thanks_text": _("Words of thanks, and whom to write to"),
+    "rights": _("Withdrawing after the end, and how long things are kept"),
 }
 
 
@@ -45,5 +46,6 @@ class TextsStep(BuildStep):
             ("", fields),
             (str(_LATER["instructions_text"]), instructions),
             (str(_LATER["thanks_text"]), thanks),
+            (str(_LATER["rights"]), section_fields("rights")),
         ]
         return SettingsForm(data, groups=groups, initial=plan.study.values.flat())

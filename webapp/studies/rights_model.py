@@ -1,0 +1,47 @@
+"""Tables of what was erased and of what broke; other modules know them from `webapp.studies.models`."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Erasure(models.Model):
+    """That something was erased in a study, when and how much; nobody stands in it."""
+
+    class Kind(models.TextChoices):
+        IDS = "ids", _("Recruitment ids, by the clock")
+        TEXTS = "texts", _("Texts, by the clock")
+        WITHDRAWN = "withdrawn", _("Withdrawn after the end")
+        ASKED = "asked", _("Erased by staff")
+
+    study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="erasures")
+    kind = models.CharField(max_length=10, choices=Kind)
+    n_people = models.PositiveIntegerField(help_text=_("Whom it was of."))
+    removed = models.JSONField(default=dict, help_text=_("{table: rows}"))
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.n_people}"
+
+
+class Breakage(models.Model):
+    """A participant's page that our server could not make. Its reference stands in the log, with what went wrong."""
+
+    participant = models.ForeignKey(
+        "studies.Participant", on_delete=models.CASCADE, related_name="breakages"
+    )
+    task = models.ForeignKey(
+        "studies.Task", null=True, on_delete=models.CASCADE, related_name="breakages"
+    )
+    reference = models.CharField(max_length=16)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return self.reference
