@@ -11,9 +11,11 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.templatetags.static import static
+from django.utils import translation
 
 from webapp.core.crew import RETRY_AFTER_S, busy_page
 from webapp.core.health import health_now
+from webapp.core.speaking import locale_for
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +44,10 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """Answer 500 with a reference code that is also in the log; 503 where the database is away or busy."""
     if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
         seconds = random.randint(*RETRY_AFTER_S)
-        body = busy_page(seconds, reloads=request.method in ("GET", "HEAD"))
+        with translation.override(locale_for(request)):
+            body = busy_page(seconds, reloads=request.method in ("GET", "HEAD"))
         return HttpResponse(body, status=503, headers={"Retry-After": str(seconds)})
     reference = secrets.token_hex(4)
     logger.error("server error %s at %s", reference, request.path)
-    return render(request, "core/server_error.html", {"reference": reference}, status=500)
+    with translation.override(locale_for(request)):
+        return render(request, "core/server_error.html", {"reference": reference}, status=500)

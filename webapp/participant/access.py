@@ -13,7 +13,7 @@ gets a session; every other request passes Django's check.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
@@ -30,10 +30,12 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_for
+from webapp.core.speaking import speaking
 from webapp.participant.ownership import participant_ids
 from webapp.participant.recruitment import MTURK_FRAMES, recruitment_read, recruitment_unsign
 from webapp.studies.frames import frame_origins
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.languages import locale_of
+from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.selectors import participant_from_token, study_by_key, task_for
 
 View = Callable[..., HttpResponse]
@@ -46,10 +48,17 @@ class Visit:
     Attributes:
         token: the participant token that links and forms carry on; empty where the session knows.
         participant: whom the token stands for; None without one.
+        language: that pages speak in place of the study's, in a preview; empty: the study's.
     """
 
     token: str = ""
     participant: Participant | None = None
+    language: str = field(default="", kw_only=True)
+
+    def locale(self, version: StudyVersion | None) -> str:
+        """Return the language that pages of this version of a study speak, as Django calls it."""
+        own = version.values.texts.language if version else settings.LANGUAGE_CODE
+        return locale_of(self.language or own)
 
     def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
         """Return the address of a page that participants pass, with the token, a short note or a number in it."""
@@ -91,7 +100,8 @@ def study_page(view: View) -> View:
             visit = Visit()
         sent = recruitment_unsign(study, request.POST.get("_entry", ""))
         signed = visit.participant is not None or sent is not None
-        response = _checked(view, request, signed)(request, study, visit)
+        with speaking(request, visit.locale(study.version)):
+            response = _checked(view, request, signed)(request, study, visit)
         platform = (sent or recruitment_read(study, request.GET)).platform
         if visit.participant is not None:
             platform = visit.participant.platform
@@ -112,8 +122,8 @@ def conversation_page(view: View) -> View:
         conversation = conversation_for(ids, conversation_id)
         if conversation is None or conversation.participant is None:
             return _not_found(request)
-        whose = conversation.participant
-        return _theirs(view, request, conversation, whose, conversation.study, visit)
+        whose, version = conversation.participant, conversation.version
+        return _theirs(view, request, conversation, whose, conversation.study, version, visit)
 
     return page
 
@@ -129,7 +139,8 @@ def task_page(view: View) -> View:
         task = task_for(participant_ids(request.session, visit.token), task_id)
         if task is None:
             return _not_found(request)
-        return _theirs(view, request, task, task.participant, task.participant.study, visit)
+        whose = task.participant
+        return _theirs(view, request, task, whose, whose.study, task.version, visit)
 
     return page
 
@@ -140,13 +151,15 @@ def _theirs(
     what: Conversation | Task,
     participant: Participant,
     study: Study | None,
+    version: StudyVersion | None,
     visit: Visit,
 ) -> HttpResponse:
     """Answer with a page of what was given to this participant."""
     if visit.participant is not None and visit.participant.pk != participant.pk:
         visit = Visit()
     signed = visit.participant is not None
-    response = _checked(view, request, signed)(request, what, visit)
+    with speaking(request, visit.locale(version)):
+        response = _checked(view, request, signed)(request, what, visit)
     return _framed(request, study, participant.platform, response)
 
 

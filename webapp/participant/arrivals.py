@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from webapp.core.errors import Refused
+from webapp.core.speaking import speaking
 from webapp.participant.access import Visit
 from webapp.participant.presentation import refusal_text, study_texts
 from webapp.participant.recruitment import PLATFORM_NAMES, Recruitment
@@ -88,9 +89,11 @@ class Arrival:
         shown = codes_shown(
             participant=self.participant, recruitment=self.recruitment, is_theirs=self.is_theirs
         )
-        return done_page(
-            self.request, self.visit, ending, recruitment=self.recruitment, shown=shown
-        )
+        # It may be of an earlier version, in another language than the study speaks now.
+        with speaking(self.request, self.visit.locale(ending.task.version)):
+            return done_page(
+                self.request, self.visit, ending, recruitment=self.recruitment, shown=shown
+            )
 
     def refused_page(self, refusal: Refused) -> HttpResponse:
         """Return the page that says why there is no chat, with the codes earned so far; the log says it too."""

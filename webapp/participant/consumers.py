@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from chatbots.storable import storable
@@ -19,6 +20,7 @@ from webapp.conversations import events, frames, selectors, services
 from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.core.errors import Refused
 from webapp.participant.ownership import participant_ids
+from webapp.studies.languages import locale_of
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +86,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             )
             await self._close(4404)
             return
+        translation.activate(locale_of(conversation.version.values.texts.language))
         # Join the group before reading the history: what happens between the two then arrives twice, never not at all.
         await self.channel_layer.group_add(
             events.conversation_group(self.conversation_id), self.channel_name

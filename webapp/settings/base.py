@@ -56,7 +56,6 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -105,8 +104,9 @@ AXES_HANDLER = "webapp.core.logins.LoginHandler"
 AXES_CLIENT_IP_CALLABLE = "webapp.core.logins.client_address"
 
 LANGUAGE_CODE = "en-gb"
-# Only what is translated: the page must not name a language it does not speak.
-LANGUAGES = [("en-gb", "English")]
+# Participants' pages speak the language of their study (`studies/languages.py`), researchers' pages English.
+LANGUAGES = [("en-gb", "English"), ("de", "Deutsch"), ("ar", "العربية")]
+LOCALE_PATHS = [Path(__file__).resolve().parent.parent / "locale"]
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"

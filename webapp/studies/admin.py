@@ -117,7 +117,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
         ),
         (
             _("What participants read"),
-            {"fields": (*AGREED_TEXTS, "thanks_text")},
+            {"fields": ("language", *AGREED_TEXTS, "thanks_text")},
         ),
         (
             _("What participants are asked"),

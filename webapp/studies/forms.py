@@ -15,13 +15,14 @@ from chatbots.registry import Registry
 from webapp.bots.selectors import bot_entry_list
 from webapp.studies.assignment import Assignment, by_bot_text
 from webapp.studies.checks import study_errors
+from webapp.studies.languages import LANGUAGES
 from webapp.studies.models import Rubric, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import questions_from_text, questions_text
 from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.rubrics import rubric_default
 from webapp.studies.rules.base import rules
-from webapp.studies.values import ASKED, SECTION_OF, StudyValues
+from webapp.studies.values import ASKED, SECTION_OF, StudyValues, Texts
 from webapp.studies.versions import values_made
 
 
@@ -97,6 +98,11 @@ class StudyForm(forms.ModelForm):
     rule = forms.ChoiceField(label=_("Assignment rule"))
     rubric = forms.ModelChoiceField(Rubric.objects.order_by("name", "version"))
 
+    language = forms.ChoiceField(
+        label=Texts.model_fields["language"].title,
+        choices=list(LANGUAGES.items()),
+        help_text=Texts.model_fields["language"].description,
+    )
     title = _line(_("What participants read."), most=120, required=True)
     minutes = _count(_("Shown to participants."))
     payment = _line(_("E.g. “£1.40 per chat”."), most=100)

@@ -22,6 +22,7 @@ from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
 from webapp.studies.choosing import Choosing
 from webapp.studies.dialogues import Dialogues
+from webapp.studies.languages import LANGUAGES, Language
 from webapp.studies.marking import Marking
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
@@ -54,6 +55,12 @@ Text = Annotated[str, AfterValidator(_lines)]
 class Texts(Values):
     """What participants read."""
 
+    language: Language = Field(
+        default="en",
+        title="Language",
+        description="Pages, buttons and messages of the study speak it. Your own texts are yours to write in it.",
+        json_schema_extra={"choices": dict(LANGUAGES)},
+    )
     title: str = Field(
         default="Chat with a chatbot",
         min_length=1,

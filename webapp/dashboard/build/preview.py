@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.urls import reverse
 from django.utils.functional import Promise
-from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
+from webapp.studies.languages import LANGUAGES
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import StudyProtocol, places, protocols
 from webapp.studies.selectors import steps_asked
@@ -88,11 +88,11 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
     now = now if now in has else first[0]
     outcome = asked.get("outcome", "")
     outcome = outcome if now == "done" and outcome in Outcome.values else ""
-    languages = dict(settings.LANGUAGES)
+    languages = {"": _("The study’s language"), **LANGUAGES}
     language = asked.get("lang", "")
     look = {
         "theme": asked["theme"] if asked.get("theme") in THEMES else "light",
-        "lang": language if language in languages else get_language() or settings.LANGUAGE_CODE,
+        **({"lang": language} if language in LANGUAGES else {}),
     }
 
     def choice(title: str | Promise, name: str, ended: str = "", *, is_now: bool) -> Choice:
@@ -123,7 +123,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         title=_("The participant's page: %(step)s") % {"step": heading},
         theme=look["theme"],
         themes=dict(THEMES),
-        language=look["lang"],
+        language=look.get("lang", ""),
         languages=languages,
         field_steps={name: where for name, where in FIELD_STEPS.items() if where in has},
         step=now,

@@ -34,7 +34,7 @@ class Look:
 
     Attributes:
         theme: `light`, `dark` or nothing.
-        language: a code of the installed languages.
+        language: that pages speak; empty: the study's.
         focus: name of the value or key of the question that is being edited; it is outlined.
         still: nothing begins to move by itself, as after every change in the builder.
     """
@@ -81,7 +81,7 @@ def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -
     """
     inner = _request(request, look)
     if step in BEFORE_TASKS:
-        visit = PreviewVisit(standing=standing, look=look)
+        visit = PreviewVisit(standing=standing, look=look, language=look.language)
         response = entry_page(Arrival(inner, standing.study, visit, Recruitment()))
     else:
         assert standing.participant is not None
@@ -92,7 +92,9 @@ def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -
         parts = urlsplit(view.address(standing, Visit(token, standing.participant)))
         inner.path = parts.path
         inner.path_info = f"/{parts.path.removeprefix(get_script_prefix())}"
-        inner.visit = PreviewVisit(token, standing.participant, standing, look)  # type: ignore[attr-defined]
+        inner.visit = PreviewVisit(  # type: ignore[attr-defined]
+            token, standing.participant, standing, look, language=look.language
+        )
         match = resolve(inner.path_info)
         inner.resolver_match = match
         response = match.func(inner, *match.args, **match.kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -15,6 +14,7 @@ from webapp.core.staff import refusal
 from webapp.participant.preview.page import BEFORE_TASKS, Look, made_preview, step_page
 from webapp.participant.preview.stage import standing_staged
 from webapp.participant.steps.base import Standing
+from webapp.studies.languages import LANGUAGES, locale_of
 from webapp.studies.models import Outcome, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import steps_asked, study_by_key
@@ -41,7 +41,8 @@ def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase
         asked = steps_asked(study)
         if step not in asked:  # not in this study, or not yet
             return redirect(look.address(study.key, asked[0]))
-        with translation.override(look.language):
+        locale = locale_of(look.language or study.values.texts.language)
+        with translation.override(locale):
             return _shown(request, study, step, look)
     except (Study.DoesNotExist, Http404):
         return render(request, "core/not_found.html", status=404)
@@ -67,7 +68,7 @@ def _look(request: HttpRequest) -> Look:
     theme, language = given.get("theme", ""), given.get("lang", "")
     return Look(
         theme=theme if theme in ("light", "dark") else "",
-        language=language if language in dict(settings.LANGUAGES) else settings.LANGUAGE_CODE,
+        language=language if language in LANGUAGES else "",
         focus=given.get("focus", "")[:100],
         still=given.get("still") == "1",
     )

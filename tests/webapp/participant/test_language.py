@@ -1,0 +1,58 @@
+"""A study speaks its own language, whatever the browser would like to read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from tests.builders import make_staff, make_study
+from tests.webapp.participant.conftest import begin, post
+from webapp.core.rights import Right
+from webapp.studies.languages import LANGUAGES, locale_of
+from webapp.studies.versions import study_edit
+
+pytestmark = pytest.mark.django_db
+HTML = re.compile(r'<html lang="([^"]+)" dir="([^"]+)"')
+
+
+def spoken(response) -> tuple[str, str]:
+    """Return language and direction of a page."""
+    found = HTML.search(response.content.decode())
+    assert found, response.content[:300]
+    return found[1], found[2]
+
+
+def test_pages_have_a_catalogue_of_every_language_that_studies_may_speak() -> None:
+    assert [locale_of(code) for code in LANGUAGES] == [code for code, _name in settings.LANGUAGES]
+
+
+def test_every_page_speaks_the_language_of_its_study(browser: Client) -> None:
+    make_study("s", language="ar", min_exchanges=1)
+    browser.defaults["HTTP_ACCEPT_LANGUAGE"] = "de"
+    assert spoken(browser.get("/s/s/")) == ("ar", "rtl")
+    assert spoken(browser.get("/s/s/?PROLIFIC_PID={{%PROLIFIC_PID%}}")) == ("ar", "rtl")
+    chat = begin(browser)
+    assert spoken(browser.get(f"/chat/{chat.pk}/")) == ("ar", "rtl")
+    post(browser, f"/chat/{chat.pk}/withdraw/")
+    assert spoken(browser.get(f"/chat/{chat.pk}/done/")) == ("ar", "rtl")
+    assert spoken(browser.get("/")) == ("en-gb", "ltr")
+
+
+def test_who_is_under_way_goes_on_in_the_language_they_began_in(browser: Client) -> None:
+    study = make_study("s", language="de")
+    chat = begin(browser)
+    study_edit(study=study, language="en")
+    assert spoken(browser.get(f"/chat/{chat.pk}/")) == ("de", "ltr")
+    assert spoken(Client().get("/s/s/")) == ("en-gb", "ltr")
+
+
+def test_a_preview_shows_any_language_and_else_that_of_the_study(client: Client) -> None:
+    make_study("s", language="de")
+    client.force_login(make_staff(Right.READ, Right.PAY))
+    for step in ("consent", "chat", "done"):
+        assert spoken(client.get(f"/preview/s/{step}/")) == ("de", "ltr"), step
+        assert spoken(client.get(f"/preview/s/{step}/?lang=ar")) == ("ar", "rtl"), step
+        assert spoken(client.get(f"/preview/s/{step}/?lang=en")) == ("en-gb", "ltr"), step
