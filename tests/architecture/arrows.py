@@ -20,6 +20,7 @@ APPS = (
     "bots",
     "studies",
     "conversations",
+    "quality",
     "ratings",
     "runs",
     "results",

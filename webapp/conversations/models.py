@@ -179,6 +179,19 @@ class Turn(models.Model):
             self.answered_by = cost.answered_by[:200]
 
 
+class Typing(models.Model):
+    """How a message was typed, counted in the browser where the study and its consent say so; never which keys."""
+
+    turn = models.OneToOneField(Turn, on_delete=models.CASCADE, related_name="typing")
+    keystrokes = models.PositiveIntegerField(help_text=_("Insertions: keys, words of a keyboard."))
+    pastes = models.PositiveIntegerField(help_text=_("Pasted or dropped in."))
+    deletions = models.PositiveIntegerField()
+    ms = models.PositiveIntegerField(help_text=_("From the first of these to sending."))
+
+    def __str__(self) -> str:
+        return f"{self.turn_id}: {self.keystrokes} keystrokes"
+
+
 class BotHostHeartbeat(models.Model):
     """The last sign of life of a bot host, with what it has loaded."""
 

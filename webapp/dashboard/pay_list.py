@@ -12,7 +12,6 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from webapp.pay.flags.base import Flag
 from webapp.pay.models import Decision
 from webapp.pay.visits import (
     APPROVED,
@@ -26,6 +25,7 @@ from webapp.pay.visits import (
     visits_searched,
 )
 from webapp.pay.visits import REJECTED as REJECTED_THERE
+from webapp.quality.selectors import Flag
 from webapp.studies.models import Outcome, Study
 
 PAGE = 50

@@ -9,9 +9,9 @@ from django.db.models import Sum
 
 from webapp.conversations.models import Conversation
 from webapp.dashboard.pay_list import Row, money, row_of, state_of
-from webapp.pay.flags.base import Flag
 from webapp.pay.models import Decision
 from webapp.pay.visits import Visit, codes_shown
+from webapp.quality.selectors import Flag
 from webapp.ratings.models import Rating
 from webapp.studies.models import Study
 

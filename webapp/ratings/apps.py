@@ -1,4 +1,4 @@
-"""App configuration; says what is kept of a person here, and what the database refuses."""
+"""App configuration; says what is kept of a person here, which flags it knows, and what the database refuses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ class RatingsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from webapp.quality.flags.base import flag_kinds
         from webapp.ratings.scale_in_database import triggers_ensure, triggers_remove
         from webapp.ratings.selectors import ratings_by
         from webapp.studies.erasure import erasure_kind
 
+        flag_kinds.look_into("webapp.ratings.flags")
         erasure_kind("ratings", _("ratings, with their comments"), ratings_by)
         pre_migrate.connect(triggers_remove, sender=self)
         post_migrate.connect(triggers_ensure, sender=self)

@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "webapp.bots",
     "webapp.studies",
     "webapp.conversations",
+    "webapp.quality",
     "webapp.ratings",
     "webapp.runs",
     "webapp.results",

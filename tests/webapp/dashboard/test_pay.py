@@ -211,6 +211,7 @@ def test_pages_of_the_list(
     before = count()
     for name in "defg":
         visit("rated", name)
+    count()
     assert count() == before
     pages = [names(listed(payer, paid, page=str(page))) for page in (1, 2, 3, 4)]
     assert [len(page) for page in pages] == [2, 2, 2, 1]

@@ -149,7 +149,7 @@ def _approve_all(request: HttpRequest, study: Study) -> HttpResponse:
     """Approve all visits that wait for it and have no flags, or all that broke through our fault."""
     wanted = pay_list.OURS if request.POST.get("of") == pay_list.OURS else pay_list.APPROVE
     visits = visits_of(study)
-    flags = flags_of(visits)
+    flags = flags_of(visits, exact=True)
     keys = [
         visit.key
         for visit in visits.all

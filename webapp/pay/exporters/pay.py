@@ -64,7 +64,7 @@ class Pay:
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         visits = visits_of(study)
-        flags = flags_of(visits)
+        flags = flags_of(visits, exact=True)
         oldest_first = visits.all[::-1]
         for start in range(0, len(oldest_first), _CHUNK):
             some = oldest_first[start : start + _CHUNK]

@@ -1,25 +1,18 @@
-"""The contract of a flag, and its registry.
+"""Flags about pay itself: their contract, their registry, and all flags of a visit.
 
-A flag says why somebody should look at a visit before it is paid: a number, how many others have it too, and
-what it means, in words. It decides nothing. A later app adds kinds by `flag_kinds.look_into(…)`.
+What is wrong with somebody's work is found by `webapp.quality`; here is what only matters before it is paid. A flag
+says why somebody should look at a visit: a number, how many others have it too, and what it means, in words. It decides
+nothing. A later app adds kinds by `flag_kinds.look_into(…)`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chatbots.registry import C, Registry
 from webapp.pay.visits import VisitKey, Visits
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """One flag of one visit: the name of its kind, a word or two for lists, and the explanation."""
-
-    name: str
-    title: Any
-    words: str
+from webapp.quality.selectors import Flag, flags_of_visits
+from webapp.results.flags import flags_now
 
 
 class FlagKind(Protocol):
@@ -46,26 +39,15 @@ def register_flag(cls: C) -> C:
     return cls
 
 
-def flags_of(visits: Visits) -> dict[VisitKey, list[Flag]]:
-    """Return the flags of every visit that has any."""
-    found: dict[VisitKey, list[Flag]] = {}
+def flags_of(visits: Visits, *, exact: bool = False) -> dict[VisitKey, list[Flag]]:
+    """Return the flags of every visit that has any: those of its tasks first.
+
+    Args:
+        exact: look at all work now, however much there is, for somebody decides by it.
+    """
+    state = flags_now(visits.study, exact=exact).state
+    found = {VisitKey(*key): flags for key, flags in flags_of_visits(visits.study, state).items()}
     for kind in flag_kinds:
         for key, words in kind.find(visits).items():
             found.setdefault(key, []).append(Flag(kind.name, kind.title, words))
     return found
-
-
-def percent(n: int, total: int) -> str:
-    """Write a share of people: no decimals, and never 0 or 100 where it is not exactly that."""
-    value = round(100 * n / total)
-    if value == 0 and n:
-        return "<1 %"
-    if value == 100 and n < total:
-        return ">99 %"
-    return f"{value} %"
-
-
-def clock(seconds: float) -> str:
-    """Write seconds as `7:40`."""
-    whole = round(seconds)
-    return f"{whole // 60}:{whole % 60:02d}"

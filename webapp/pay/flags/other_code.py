@@ -5,8 +5,9 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from webapp.pay.flags.base import percent, register_flag
+from webapp.pay.flags.base import register_flag
 from webapp.pay.visits import AWAITING, VisitKey, Visits
+from webapp.quality.flags.base import percent
 from webapp.studies.models import Outcome
 
 

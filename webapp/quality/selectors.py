@@ -1,0 +1,170 @@
+"""Reads of flags: how they stand, whom they name, and who is left out by them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, F, Max, Q, QuerySet
+from django.utils.translation import gettext as _
+
+from chatbots.identity import canonical_json
+from chatbots.release import release
+from webapp.conversations.models import Conversation
+from webapp.quality.flags.base import flag_kinds, percent
+from webapp.quality.models import FlagState, TaskFlag
+from webapp.quality.work import LOOKED_AT
+from webapp.studies.models import Participant, Study, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag, for people: the name of its kind, a word or two for lists, and the explanation."""
+
+    name: str
+    title: Any
+    words: str
+
+
+def flags_data(study: Study) -> str:
+    """Return a digest that changes with anything that the flags of a study are made of, in two queries."""
+    tasks = Task.objects.filter(
+        participant__study=study, participant__is_synthetic=False, outcome__in=LOOKED_AT
+    ).aggregate(n=Count("pk"), newest=Max("updated_at"), rated=Max("ratings__updated_at"))
+    found = [release(), flag_kinds.names(), {name: str(one) for name, one in tasks.items()}]
+    return hashlib.sha256(canonical_json(found).encode()).hexdigest()[:16]
+
+
+def tasks_to_look_at(study: Study) -> int:
+    """Return how many tasks flags are looked for in."""
+    return Task.objects.filter(
+        participant__study=study, participant__is_synthetic=False, outcome__in=LOOKED_AT
+    ).count()
+
+
+def flags_state(study: Study) -> FlagState | None:
+    """Return how the flags of a study stand; None where nobody has looked yet."""
+    return FlagState.objects.filter(study=study).first()
+
+
+def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, str], list[Flag]]:
+    """Return the flags of every visit that has any, explained, by person and the platform's id of it; in one query."""
+    found: dict[tuple[UUID, str], list[Flag]] = {}
+    if state is None:
+        return found
+    rows = TaskFlag.objects.filter(participant__study=study).annotate(visit=F("task__submission"))
+    for row in rows.order_by("task_id", "name").iterator(chunk_size=2000):
+        flag = _flag(row, state)
+        if flag is not None:
+            found.setdefault((row.participant_id, row.visit), []).append(flag)
+    return found
+
+
+def flags_of_people(
+    study: Study, state: FlagState | None, people: Iterable[UUID]
+) -> dict[UUID, list[Flag]]:
+    """Return the flags of these people, over all their tasks, explained; in one query."""
+    found: dict[UUID, list[Flag]] = {}
+    if state is None:
+        return found
+    rows = TaskFlag.objects.filter(participant__in=list(people), participant__study=study)
+    for row in rows.order_by("task_id", "name"):
+        flag = _flag(row, state)
+        if flag is not None:
+            found.setdefault(row.participant_id, []).append(flag)
+    return found
+
+
+def _flag(row: TaskFlag, state: FlagState) -> Flag | None:
+    if row.name not in flag_kinds:  # of a plug-in that is not installed here
+        return None
+    kind, told = flag_kinds.get(row.name), state.of(row.name)
+    words = kind.explain(row.figures, told.get("about", {}))
+    if told.get("of"):
+        share = _("{share} of tasks have this flag.").format(share=percent(told["n"], told["of"]))
+        words = f"{words} {share}"
+    return Flag(row.name, kind.title, words)
+
+
+def without_read(text: str) -> tuple[str, ...]:
+    """Return the names of flags in a list such as "fast,pasted", sorted, each once.
+
+    Raises:
+        UnknownName: for a flag that there is not, with the nearest names.
+    """
+    names = {name.strip() for name in text.split(",")} - {""}
+    return tuple(sorted(flag_kinds.get(name).name for name in names))
+
+
+def people_without(study: Study, without: Sequence[str]) -> QuerySet[Any]:
+    """Return the ids of the study's people who have one of these flags: those who are left out."""
+    return TaskFlag.objects.filter(participant__study=study, name__in=without).values("participant")
+
+
+def left_out(study: Study, without: Sequence[str], *, way: str = "participant") -> Q:
+    """Return the condition that leaves out what people with one of these flags did.
+
+    Args:
+        way: from the model that is asked to whoever did it.
+    """
+    if not without:
+        return Q()
+    return ~Q(**{f"{way}__in": people_without(study, without)}) | Q(**{f"{way}__isnull": True})
+
+
+def without_state(study: Study, without: Sequence[str]) -> list[str]:
+    """Return what changes with who is left out; empty where nobody is."""
+    if not without:
+        return []
+    state = flags_state(study)
+    return [f"{name}:{state.of(name).get('digest', '')}" if state else name for name in without]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """How many people are left out.
+
+    Attributes:
+        n_people: of the study who did a task to its end.
+        n_left_out: those of them with one of the flags.
+        by_flag: title and number of people for each of the flags; who has several stands under each.
+    """
+
+    n_people: int
+    n_left_out: int
+    by_flag: tuple[tuple[Any, int], ...]
+
+
+def left_out_counts(study: Study, without: Sequence[str]) -> LeftOut:
+    """Return how many people are left out by these flags, in three queries."""
+    n_people = (
+        Participant.objects.filter(study=study, is_synthetic=False, tasks__outcome__in=LOOKED_AT)
+        .distinct()
+        .count()
+    )
+    rows = TaskFlag.objects.filter(participant__study=study, name__in=without)
+    counts: Mapping[str, int] = dict(
+        rows.order_by().values_list("name").annotate(n=Count("participant", distinct=True))
+    )
+    n_left_out = rows.order_by().values("participant").distinct().count()
+    titles = tuple((flag_kinds.get(name).title, counts.get(name, 0)) for name in without)
+    return LeftOut(n_people, n_left_out, titles)
+
+
+def flag_counts(study: Study) -> dict[str, int]:
+    """Return how many people have each flag."""
+    rows = TaskFlag.objects.filter(participant__study=study).order_by()
+    return dict(rows.values_list("name").annotate(n=Count("participant", distinct=True)))
+
+
+def conversations_flagged(ids: Collection[Any]) -> dict[Any, list[str]]:
+    """Return the names of flags of the people who held these conversations, by conversation."""
+    found: dict[Any, list[str]] = {}
+    rows = Conversation.objects.filter(pk__in=list(ids), participant__flags__isnull=False)
+    named = rows.order_by("pk", "participant__flags__name").distinct()
+    for pk, name in named.values_list("pk", "participant__flags__name"):
+        found.setdefault(pk, []).append(name)
+    return found

@@ -1,0 +1,79 @@
+"""Writes of flags: all of a study are found at once and take the place of those found before."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from chatbots.identity import canonical_json
+from webapp.quality.durations import durations_of
+from webapp.quality.flags.base import Found, flag_kinds
+from webapp.quality.models import FlagState, TaskFlag
+from webapp.quality.selectors import flags_data
+from webapp.quality.work import Work
+from webapp.studies.models import Study, Task
+
+_BATCH = 1000
+
+
+def flags_make(*, study: Study) -> FlagState:
+    """Find the flags of a study's tasks and store them; of two who do this at once, the later one's stay."""
+    try:
+        return _make(study)
+    except IntegrityError:  # somebody was erased while their flags were stored
+        return _make(study)
+
+
+def _make(study: Study) -> FlagState:
+    data = flags_data(study)
+    work = Work(study)
+    found = {kind.name: kind.find(work) for kind in flag_kinds}
+    person = {task.pk: task.participant for task in work.done}
+    rows = [
+        TaskFlag(task_id=task, participant_id=person[task], name=name, figures=dict(figures))
+        for name, one in found.items()
+        for task, figures in one.tasks.items()
+    ]
+    with transaction.atomic():
+        Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
+        # Somebody may have been erased since the work was read.
+        still = set(Task.objects.filter(participant__study=study).values_list("pk", flat=True))
+        TaskFlag.objects.filter(participant__study=study).delete()
+        TaskFlag.objects.bulk_create(
+            [row for row in rows if row.task_id in still], batch_size=_BATCH
+        )
+        state, _made = FlagState.objects.update_or_create(
+            study=study,
+            defaults={
+                "data": data,
+                "n_tasks": len(work.done),
+                "n_people": len(set(person.values())),
+                "found": {
+                    "kinds": {name: _told(one) for name, one in found.items()},
+                    "durations": durations_of(work),
+                },
+                "made_at": timezone.now(),
+            },
+        )
+    return state
+
+
+def flags_forget(studies: Collection[int]) -> None:
+    """Let the flags of these studies be found anew: somebody was erased, and the others' shares have changed."""
+    FlagState.objects.filter(study__in=studies).delete()
+
+
+def _told(found: Found) -> dict[str, Any]:
+    """Return what is stored of a kind; the digest changes with who has the flag."""
+    who = canonical_json(sorted(found.tasks))
+    return {
+        "n": len(found.tasks),
+        "of": found.of,
+        "why_none": found.why_none,
+        "about": dict(found.about),
+        "digest": hashlib.sha256(who.encode()).hexdigest()[:16],
+    }

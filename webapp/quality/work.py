@@ -1,0 +1,122 @@
+"""What flags are made of: the tasks of a study that ended with data, and the messages written in them.
+
+All of it is read at once, in a few queries however much there is: nearly every flag sets one person beside the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from uuid import UUID
+
+from webapp.conversations.models import Turn, Typing
+from webapp.studies.models import Outcome, Study, Task
+
+LOOKED_AT = (Outcome.RATED, Outcome.BOT_FAILED, Outcome.FAILED_CHECK)
+"""Outcomes of tasks that leave data, or pay to decide about. Of the others nothing is asked."""
+_CHUNK = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A task that ended with data.
+
+    Attributes:
+        seconds: from its begin to its end.
+    """
+
+    pk: int
+    participant: UUID
+    submission: str
+    outcome: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """How a message was typed, as `conversations.models.Typing` has it."""
+
+    keystrokes: int
+    pastes: int
+    deletions: int
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What somebody wrote to a bot.
+
+    Attributes:
+        answered: what the bot had said last; empty before its first reply.
+        typed: how it was typed; None where that was not counted.
+    """
+
+    text: str
+    answered: str = ""
+    typed: Typed | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of a study's people; scripts do none."""
+
+    study: Study
+
+    @cached_property
+    def done(self) -> list[Done]:
+        """Return the tasks that ended with data, the oldest first."""
+        rows = (
+            Task.objects.filter(
+                participant__study=self.study,
+                participant__is_synthetic=False,
+                outcome__in=LOOKED_AT,
+                ended_at__isnull=False,
+            )
+            .order_by("pk")
+            .values_list("pk", "participant_id", "submission", "outcome", "created_at", "ended_at")
+        )
+        return [
+            Done(pk, participant, submission, outcome, (ended - began).total_seconds())
+            for pk, participant, submission, outcome, began, ended in rows.iterator(
+                chunk_size=_CHUNK
+            )
+            if ended is not None
+        ]
+
+    @cached_property
+    def messages(self) -> dict[int, list[Message]]:
+        """Return by task what was written in it, in its order.
+
+        Where one message goes to two bots, as in the arena, it is counted once.
+        """
+        found: dict[int, list[Message]] = {task.pk: [] for task in self.done}
+        turns = (
+            Turn.objects.filter(
+                conversation__study=self.study,
+                conversation__slot__task__outcome__in=LOOKED_AT,
+                conversation__slot__task__participant__is_synthetic=False,
+                conversation__slot__side__in=("", "A"),
+            )
+            .order_by("conversation__slot__task", "conversation__slot__order", "index")
+            .values_list("pk", "conversation__slot__task", "index", "speaker", "text")
+        )
+        said = ""
+        for pk, task, index, speaker, text in turns.iterator(chunk_size=_CHUNK):
+            said = "" if index == 0 else said
+            if speaker == Turn.Speaker.BOT:
+                said = text
+            elif task in found:
+                found[task].append(Message(text, said, self._typed.get(pk)))
+        return found
+
+    @property
+    def counts_typing(self) -> bool:
+        """Whether of any message it is known how it was typed."""
+        return bool(self._typed)
+
+    @cached_property
+    def _typed(self) -> dict[int, Typed]:
+        rows = Typing.objects.filter(turn__conversation__study=self.study).values_list(
+            "turn", "keystrokes", "pastes", "deletions", "ms"
+        )
+        return {turn: Typed(*counts) for turn, *counts in rows.iterator(chunk_size=_CHUNK)}

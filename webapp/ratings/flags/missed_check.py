@@ -1,0 +1,42 @@
+"""Attention checks that were answered wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from webapp.quality.flags.base import Figures, Found, register_flag
+from webapp.quality.work import Work
+from webapp.ratings.checks import checks_of
+from webapp.ratings.models import Rating
+
+
+@register_flag
+class MissedCheck:
+    """One miss is enough: how many a study forgives is told by its outcome, not here."""
+
+    name = "missed_check"
+    title = gettext_lazy("Missed a check")
+    rule = gettext_lazy("At least one attention check among what they judged was answered wrongly.")
+    reasons: Mapping[str, Any] = {"none": gettext_lazy("Nobody has met an attention check.")}
+
+    def find(self, work: Work) -> Found:
+        known = {task.pk for task in work.done}
+        met: dict[int, int] = {}
+        missed: dict[int, int] = {}
+        for checked in checks_of(Rating.objects.filter(task__participant__study=work.study)):
+            task = checked.rating.task_id
+            if task is not None and task in known:
+                met[task] = met.get(task, 0) + 1
+                missed[task] = missed.get(task, 0) + (not checked.passed)
+        if not met:
+            return Found(why_none="none")
+        return Found(
+            {task: {"missed": n, "met": met[task]} for task, n in missed.items() if n}, len(met)
+        )
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        return _("{missed} of {met} attention checks were missed.").format(**figures)

@@ -1,0 +1,128 @@
+"""The same answer to every question of a scale: straight-lining."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from webapp.quality.flags.base import Figures, Found, register_flag
+from webapp.quality.work import Work
+from webapp.ratings.models import Rating
+from webapp.studies.models import Dimension, Item, Slot
+
+BY_CHANCE = 0.01
+"""Alike answers of somebody who answers at random must be rarer than this."""
+LEAST = 4
+TICK, PAIR = (0.0, 1.0), (-1.0, 1.0)
+"""Scales of boxes to tick, where none throughout is common, and of choices between two sides."""
+
+
+@register_flag
+class SameAnswer:
+    """Over all ratings of a task, as they were given.
+
+    A question that counts the other way round is answered on the same scale as the others, so whoever means what they
+    say answers it differently; it is taken as it was given. What was chosen between two sides is taken by the side
+    that it stood on. Attention checks are left out: they ask for a certain answer.
+    """
+
+    name = "same_answer"
+    title = gettext_lazy("All alike")
+    rule = gettext_lazy(
+        "The same answer to every question, as given: a question that counts the other way round would need another "
+        "one. So many answers that chance alone makes them alike in fewer than 1 of 100 cases: four on a scale of "
+        "five to seven points, eight choices between two sides. Ticks and checks are left out."
+    )
+    reasons: Mapping[str, Any] = {
+        "few": gettext_lazy(
+            "Nobody has answered so many questions yet that alike answers would mean anything."
+        )
+    }
+
+    def find(self, work: Work) -> Found:
+        questions = _questions(work)
+        given: dict[int, _Given] = {task.pk: _Given() for task in work.done}
+        flipped = Slot.objects.filter(task=OuterRef("task"), item=OuterRef("item"), is_flipped=True)
+        rows = (
+            Rating.objects.filter(
+                task__participant__study=work.study, task__participant__is_synthetic=False
+            )
+            .exclude(item__purpose=Item.Purpose.CHECK)
+            .order_by()
+            .annotate(flipped=Exists(flipped))
+            .values_list("task", "rubric", "answers", "flipped")
+        )
+        for task, rubric, answers, is_flipped in rows.iterator(chunk_size=2000):
+            if task in given:
+                given[task].add(answers, questions.get(rubric, {}), is_flipped=is_flipped)
+        enough = {pk: one for pk, one in given.items() if one.n >= fewest(one.points)}
+        if not enough:
+            return Found(why_none="few")
+        alike = {
+            pk: {"n": one.n, "answer": min(one.seen), "reversed": one.n_reversed}
+            for pk, one in enough.items()
+            if len(one.seen) == 1
+        }
+        return Found(alike, len(enough))
+
+    def explain(self, figures: Figures, about: Figures) -> str:
+        n, answer = figures["n"], f"{figures['answer']:g}"
+        if figures["reversed"]:
+            return _(
+                "{n} times {answer}, though {turned} of these answers are to questions that count the other way round."
+            ).format(n=n, answer=answer, turned=figures["reversed"])
+        return _("{n} times {answer}.").format(n=n, answer=answer)
+
+
+def fewest(points: int) -> int:
+    """Return how many answers on a scale of so many points are all alike by chance in fewer than one case in 100."""
+    return max(LEAST, math.ceil(1 + math.log(1 / BY_CHANCE) / math.log(points)))
+
+
+@dataclass(slots=True)
+class _Given:
+    """What was answered in a task: how often, what, of how many points at least, and how much the other way round."""
+
+    n: int = 0
+    seen: set[float] = field(default_factory=set)
+    points: int = 101
+    n_reversed: int = 0
+
+    def add(
+        self, answers: Mapping[str, Any], questions: Mapping[str, Dimension], *, is_flipped: bool
+    ) -> None:
+        """Take in a rating."""
+        numbers = {
+            key: value
+            for key, value in answers.items()
+            if key in questions and type(value) in (int, float)
+        }
+        if not numbers:
+            return
+        if any(questions[key].scale == PAIR for key in numbers):
+            # Whoever finds one of the two better says so of most questions: only the next pair is another chance.
+            self.points, self.n = 2, self.n + 1
+            self.seen |= {-value if is_flipped else value for value in numbers.values()}
+            return
+        for key, value in numbers.items():
+            low, high = questions[key].scale
+            self.points = min(self.points, max(2, round(high - low) + 1))
+            self.n_reversed += questions[key].reversed
+            self.seen.add(value)
+        self.n += len(numbers)
+
+
+def _questions(work: Work) -> dict[int, dict[str, Dimension]]:
+    """Return by rubric the questions that were answered, but for boxes to tick."""
+    found: dict[int, dict[str, Dimension]] = {}
+    answered = Rating.objects.filter(task__participant__study=work.study).values("rubric")
+    for dimension in Dimension.objects.filter(rubric__in=answered).select_related("rubric"):
+        if dimension.scale != TICK:
+            found.setdefault(dimension.rubric_id, {})[dimension.key] = dimension
+    return found
