@@ -14,7 +14,7 @@ class ConversationsConfig(AppConfig):
         from chatbots.endpoints.metering import meter_set
         from webapp.conversations import forgetting
         from webapp.conversations.bot_health import bots_health
-        from webapp.conversations.models import Conversation, Turn
+        from webapp.conversations.models import Conversation, Turn, Typing
         from webapp.conversations.spending import DatabaseMeter
         from webapp.core.health import health_check
         from webapp.studies.erasure import erasure_kind
@@ -32,6 +32,11 @@ class ConversationsConfig(AppConfig):
             "turns",
             _("messages and replies"),
             lambda people: Turn.objects.filter(conversation__participant__in=people),
+        )
+        erasure_kind(
+            "typing",
+            _("how messages were typed"),
+            lambda people: Typing.objects.filter(turn__conversation__participant__in=people),
         )
         erasure_kind(
             "votes",

@@ -58,5 +58,3 @@ def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(
     assert "50 % of those who earned pay" in named(paid)[lost]["no_code"]
     paid = study_edit(study=paid, code_rated="", code_bot_failed="")
     assert set(named(paid)) == {lost, fine}
-
-

@@ -93,7 +93,9 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "training_answers": 0,
         "conversations": 1,
         "turns": 6,
+        "typing": 0,
         "votes": 1,
+        "flags": 1,
         "ratings": 1,
         "metric_results": 1,
     }
