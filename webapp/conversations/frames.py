@@ -40,13 +40,21 @@ class VoteFrame(Frame):
     value: int = Field(ge=-1, le=1)
 
 
+class MarksFrame(Frame):
+    """The labels that are true of the bot turn numbered `turn`; none takes away what was marked."""
+
+    type: Literal["marks"] = "marks"
+    turn: int = Field(ge=0, lt=1_000_000)
+    marks: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=200)]
+
+
 class RetryFrame(Frame):
     """After `bot_failed`: ask for the same reply again."""
 
     type: Literal["retry"] = "retry"
 
 
-ClientFrame = MessageFrame | VoteFrame | RetryFrame
+ClientFrame = MessageFrame | VoteFrame | MarksFrame | RetryFrame
 _ANY: Any = Annotated[ClientFrame, Field(discriminator="type")]
 
 
@@ -100,6 +108,11 @@ def reply_frame(*, turn: int, text: str, can_rate: bool) -> dict[str, Any]:
 def vote_frame(*, turn: int, value: int) -> dict[str, Any]:
     """Say that the vote is stored."""
     return {"type": "vote", "turn": turn, "value": value}
+
+
+def marks_frame(*, turn: int, marks: list[str]) -> dict[str, Any]:
+    """Say that the marks are stored."""
+    return {"type": "marks", "turn": turn, "marks": marks}
 
 
 def error_frame(*, code: str, message: str, **details: Any) -> dict[str, Any]:

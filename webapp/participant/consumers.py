@@ -20,6 +20,7 @@ from webapp.conversations import events, frames, selectors, services
 from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.core.errors import Refused
 from webapp.participant.ownership import participant_ids
+from webapp.ratings.marks import marks_asked, marks_given, reply_mark
 from webapp.studies.languages import locale_of
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         self._heard_at: dict[int, float] = {}  # turn -> when a piece of its reply last passed
         self._due_turn: int | None = None
         self._is_gone = False
+        self._is_marked = False
         await self.accept()
         self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
         try:
@@ -87,6 +89,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             await self._close(4404)
             return
         translation.activate(locale_of(conversation.version.values.texts.language))
+        self._is_marked = marks_asked(conversation) is not None
         # Join the group before reading the history: what happens between the two then arrives twice, never not at all.
         await self.channel_layer.group_add(
             events.conversation_group(self.conversation_id), self.channel_name
@@ -125,6 +128,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
                 await self._message(frame)
             elif isinstance(frame, frames.VoteFrame):
                 await self._vote(frame)
+            elif isinstance(frame, frames.MarksFrame):
+                await self._mark(frame)
             else:
                 await self._retry()
         except Refused as refused:
@@ -179,6 +184,12 @@ class ChatConsumer(AsyncWebsocketConsumer):
         )
         await self._tell(frames.vote_frame(turn=frame.turn, value=frame.value))
 
+    async def _mark(self, frame: frames.MarksFrame) -> None:
+        await in_database(reply_mark)(
+            conversation_id=self.conversation_id, turn_index=frame.turn, marks=frame.marks
+        )
+        await self._tell(frames.marks_frame(turn=frame.turn, marks=frame.marks))
+
     async def _tell(self, frame: dict[str, Any]) -> None:
         """Tell that something is stored: this page for certain, other pages if the channel layer keeps the message."""
         await self._send(frame)
@@ -199,6 +210,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
                 "turns": history.turns,
                 "can_rate": history.can_rate,
                 "pending": history.pending,
+                **({"marks": await in_database(self._marks)()} if self._is_marked else {}),
             }
         )
         if history.pending is None:
@@ -207,6 +219,9 @@ class ChatConsumer(AsyncWebsocketConsumer):
             await self._send(frames.bot_failed_frame(history.failure))
         if history.failure is None or not history.failure.error:
             self._watch_for(history.pending["turn"], told=history.failure)
+
+    def _marks(self) -> dict[int, list[str]]:
+        return marks_given(self.conversation_id)
 
     async def frame_publish(self, event: dict[str, Any]) -> None:
         """Pass on a frame for every page of this conversation."""

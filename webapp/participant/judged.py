@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
 
-from webapp.conversations.models import Turn
+from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.judging import Judgement
 from webapp.studies.models import Item, Slot, Task
 from webapp.studies.training import TrainingPair
@@ -53,13 +53,14 @@ class MarkedTurn:
     """One turn of a conversation whose replies are marked.
 
     Attributes:
-        kind: who said it: "person" or "bot".
+        kind: who said it: "person" or "bot"; who: the same in words.
         reply: its number among those that are marked, from 1; 0 for a turn that is not.
         is_current: whether this page marks it.
         is_done: whether it is marked already; marks: the words that were ticked then.
     """
 
     kind: str
+    who: str
     text: str
     reply: int = 0
     is_current: bool = False
@@ -128,15 +129,18 @@ def _marked(
         if one.turn is not None
     }
     found = []
+    [slot] = judgement.slots
+    other = _("You") if slot.bot_id else _other_speaker(slot.conversation)
     turns = Turn.objects.filter(conversation=judgement.turn.conversation_id).order_by("index")
     for turn in turns:
-        kind = "bot" if turn.speaker == Turn.Speaker.BOT else "person"
+        is_bot = turn.speaker == Turn.Speaker.BOT
+        kind, who = ("bot", _("Chatbot")) if is_bot else ("person", other)
         number, one = numbered.get(turn.pk, (0, None))
         given = one.rating.answers if one is not None and one.rating is not None else {}
         # In the order of the labels: the database keeps none.
         marks = tuple(text for key, text in words.items() if given.get(key))
         is_current = turn.pk == judgement.turn.pk
-        found.append(MarkedTurn(kind, turn.text, number, is_current, bool(given), marks))
+        found.append(MarkedTurn(kind, who, turn.text, number, is_current, bool(given), marks))
     return tuple(found)
 
 
@@ -178,10 +182,9 @@ def _replies(slot: Slot, item: Item) -> list[Shown]:
 
 def _conversation(slot: Slot) -> Shown:
     chat = slot.conversation or slot.chat
-    is_played = chat.source == chat.Source.SELFPLAY
     bot = _("Chatbot %(side)s") % {"side": slot.side} if slot.side else _("Chatbot")
     who = {
-        Turn.Speaker.HUMAN: _("Other speaker") if is_played else _("Person"),
+        Turn.Speaker.HUMAN: _other_speaker(chat),
         Turn.Speaker.BOT: bot,
     }
     title = _("Conversation %(side)s") % {"side": slot.side}
@@ -193,3 +196,9 @@ def _conversation(slot: Slot) -> Shown:
             for t in chat.turns.all()
         ),
     )
+
+
+def _other_speaker(chat: Conversation | None) -> str:
+    """Return what the one who is not the chatbot is called: in self-play that is no person."""
+    is_played = chat is not None and chat.source == Conversation.Source.SELFPLAY
+    return _("Other speaker") if is_played else _("Person")

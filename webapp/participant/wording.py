@@ -74,6 +74,22 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
     }
 
 
+def marked_words(version: StudyVersion) -> dict[str, Any]:
+    """Return the words that `chat.js` shows where the chat's replies are marked and nothing is rated."""
+    return {
+        **chat_words(version),
+        "can_rate": _("Finish now, or keep chatting"),
+        "rate_soon": _("Finish when the reply is complete"),
+        "closed": _("This chat is finished."),
+        "marks_saved": _("Marks saved."),
+        "marks_refused": _("Your marks could not be saved."),
+        "marks_cleared": _("The other marks are cleared."),
+        "marks_none_cleared": _("“None of these” is cleared."),
+        "marks_open": _("Mark this reply"),
+        "marks_done": _("Marked: %(marks)s"),
+    }
+
+
 def arena_words(version: StudyVersion) -> dict[str, Any]:
     """Return the words that `arena.js` shows."""
     return {

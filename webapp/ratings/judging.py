@@ -58,15 +58,23 @@ def _by_turn(whole: list[Judgement], chosen: Mapping[str, Sequence[int]]) -> lis
     return [
         Judgement(one.slots, turn=turns[chat, index])
         for one in whole
-        for chat in [str(one.slots[0].conversation_id)]
-        for index in chosen[chat]
+        for chat in [_chat_of(one.slots[0])]
+        for index in chosen.get(chat, ())
     ]
 
 
 def _grouped(task: Task) -> list[tuple[Slot, ...]]:
     slots = task.slots.select_related("item", "conversation", "chat").order_by("order")
     groups = slots_grouped(slots_kept(slots))
-    return [group for group in groups if len(group) == 2 or not group[0].bot_id]
+    # A chat of one's own is judged by its turns, once it has ended.
+    has_turns = "turns" in task.payload
+    return [group for group in groups if len(group) == 2 or has_turns or not group[0].bot_id]
+
+
+def _chat_of(slot: Slot) -> str:
+    """Return the id of the conversation that a slot holds, stored or made in it; empty without one."""
+    made = getattr(slot, "chat", None)
+    return str(slot.conversation_id or (made and made.pk) or "")
 
 
 def _rating_of(judgement: Judgement, ratings: list[Rating]) -> Rating | None:

@@ -66,7 +66,10 @@ def ratings_counted(
         include_failed: also those of chats whose bot failed, and of people who missed an attention check.
     """
     if marks_turns(study):
-        found = Rating.objects.filter(turn__isnull=False, task__participant__study=study)
+        # Of a chat that goes on, or whose bot failed, nothing counts.
+        found = Rating.objects.filter(
+            turn__conversation__state=Conversation.State.COMPLETED, task__participant__study=study
+        )
         found = found.exclude(task__outcome=Outcome.WITHDRAWN)
         return found if include_synthetic else found.filter(participant__is_synthetic=False)
     if not judges_items(study):

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from chatbots.storable import storable
 from webapp.conversations.entering import task_goes_on
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
@@ -114,16 +114,7 @@ def rating_submit(
         existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
         if existing is not None:
             return RatingOutcome(existing, task, created=False)
-        if conversation.state != Conversation.State.OPEN:
-            raise Refused("closed", _("This chat is finished."))
-        if conversation.n_exchanges < version.values.chat.min_exchanges:
-            raise Refused(
-                "too_early",
-                _("Write a little more before you rate the chat."),
-                n_missing=version.values.chat.min_exchanges - conversation.n_exchanges,
-            )
-        if reply_is_coming(conversation):
-            raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
+        chat_end_check(conversation, version)
         protocol = protocols.get(study.protocol)
         found, errors = answers_check(version=version, answers=answers)
         if errors:
@@ -136,6 +127,24 @@ def rating_submit(
             # The next bot is gone: what was done earns the early end, which is our fault.
             task = task_complete(task=task, outcome=Outcome.BOT_FAILED)
     return RatingOutcome(rating, task, created=True)
+
+
+def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
+    """Check that a chat may be ended by its person now.
+
+    Raises:
+        Refused: `closed`, `too_early` or `waiting_for_reply`.
+    """
+    if conversation.state != Conversation.State.OPEN:
+        raise Refused("closed", _("This chat is finished."))
+    if conversation.n_exchanges < version.values.chat.min_exchanges:
+        raise Refused(
+            "too_early",
+            _("Write a little more before you rate the chat."),
+            n_missing=version.values.chat.min_exchanges - conversation.n_exchanges,
+        )
+    if reply_is_coming(conversation):
+        raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
 
 
 def rating_add(
@@ -185,7 +194,9 @@ def rating_add(
             return RatingOutcome(existing, task, created=False)
         rating = _rating_store(task, participant, found, comment, target)
         task.save(update_fields=["updated_at"])  # somebody is at work on it
-        if protocol.is_complete(task_progress(task)):
+        # A reply that is marked while its chat goes on completes nothing: the end of the chat says what is left.
+        goes_on = isinstance(target, Turn) and "turns" not in task.payload
+        if not goes_on and protocol.is_complete(task_progress(task)):
             task = _task_judged(task)
     return RatingOutcome(rating, task, created=True)
 

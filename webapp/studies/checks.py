@@ -18,6 +18,7 @@ from webapp.studies.selectors import (
     conversations_given,
     items_given,
     items_judged,
+    marks_own_chats,
     marks_turns,
 )
 from webapp.studies.values import ChatRules, Judging, Quotas, StudyValues
@@ -53,6 +54,7 @@ def study_errors(
         **scales_wrong(study, values, rubric),
         **referencing_wrong(study, values, rubric),
         **choosing_wrong(study, values, rubric),
+        **(values.own_marking.errors(values.after) if marks_own_chats(study) else {}),
         **names_wrong(before, study),
         **key_wrong(before, study),
         **fixed_wrong(before, study, values, rubric),
@@ -244,9 +246,13 @@ def opening_wrong(before: Study | None, study: Study, values: StudyValues) -> Er
 
 
 def _conversations_missing(study: Study, values: StudyValues) -> Errors:
-    of = values.marking.conversations_of or study.key
-    if Study.objects.filter(key=of, conversations__state="completed").exists():
+    run, of = values.marking.conversations_run, values.marking.conversations_of or study.key
+    is_known = run is not None or Study.objects.filter(key=of).exists()
+    if is_known and conversations_given(study, values).exists():
         return {}
+    if run is not None:
+        sentence = _("Run %(run)d has no completed conversation.")
+        return {"conversations_run": sentence % {"run": run}}
     sentence = _(
         "The study “%(key)s” has no completed conversation. Name one that has some, or leave this one a draft and "
         "import some (import_conversations FILE --study %(key)s)."

@@ -86,7 +86,13 @@ def judges_conversations(study: Study) -> bool:
 
 def marks_turns(study: Study) -> bool:
     """Tell whether people mark single replies of conversations, so that its ratings are those of turns."""
-    return study.protocol in protocols and "marking" in protocols.get(study.protocol).settings
+    known = protocols.get(study.protocol).settings if study.protocol in protocols else ()
+    return "marking" in known or "own_marking" in known
+
+
+def marks_own_chats(study: Study) -> bool:
+    """Tell whether people mark the replies of the chat that they have themselves."""
+    return study.protocol in protocols and "own_marking" in protocols.get(study.protocol).settings
 
 
 def compares_dialogues(study: Study) -> bool:
@@ -198,13 +204,12 @@ def conversations_given(study: Study, values: StudyValues | None = None) -> Quer
         values: that the study is to have; None: that it has.
     """
     values = values or study.values
-    of = values.marking.conversations_of
+    of, run = values.marking.conversations_of, values.marking.conversations_run
     if compares_dialogues(study):
-        of = values.dialogues.dialogues_of
-        if values.dialogues.dialogues_run is not None:
-            of_run = {"selfplay__run": values.dialogues.dialogues_run}
-            conversations = apps.get_model("conversations", "Conversation").objects
-            return conversations.filter(state="completed", **of_run)
+        of, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
+    if run is not None:
+        conversations = apps.get_model("conversations", "Conversation").objects
+        return conversations.filter(state="completed", selfplay__run=run)
     if not of:
         return study.conversations.filter(state="completed")
     named = Study.objects.filter(key=of).first()

@@ -23,7 +23,7 @@ from webapp.studies.attention import Attention
 from webapp.studies.choosing import Choosing
 from webapp.studies.dialogues import Dialogues
 from webapp.studies.languages import LANGUAGES, Language
-from webapp.studies.marking import Marking
+from webapp.studies.marking import Marking, OwnMarking
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.reference import Referencing
@@ -259,6 +259,7 @@ class StudyValues(Values):
     referencing: Referencing = Referencing()
     choosing: Choosing = Choosing()
     marking: Marking = Marking()
+    own_marking: OwnMarking = OwnMarking()
     dialogues: Dialogues = Dialogues()
     asking: Asking = Asking()
     training: Training = Training()
@@ -299,6 +300,7 @@ SECTIONS: dict[str, type[Values]] = {
     "referencing": Referencing,
     "choosing": Choosing,
     "marking": Marking,
+    "own_marking": OwnMarking,
     "dialogues": Dialogues,
     "asking": Asking,
     "training": Training,

@@ -10,16 +10,27 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_conversation, make_participant, make_rating, make_staff, make_study
-from tests.webapp.participant.conftest import csrf
+from tests.builders import (
+    exchange,
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_staff,
+    make_study,
+)
+from tests.webapp.participant.conftest import begin as begin_chat
+from tests.webapp.participant.conftest import chat, csrf, post
 from tests.webapp.participant.test_judge import begin, shown
+from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.ratings.judging import judgements_of
+from webapp.ratings.marks import chat_end_to_mark, marks_asked, marks_given, reply_mark
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import rating_add
 from webapp.ratings.summary import bot_summary
+from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -125,3 +136,112 @@ def test_labels_are_counted_for_each_bot_and_exported(client: Client) -> None:
     client.force_login(make_staff(Right.READ))
     for name in ("study", "study_bots", "study_agreement", "study_statistics"):
         assert client.get(reverse(f"dashboard:{name}", args=[study.key])).status_code == 200
+
+
+def make_marked_chat(**fields: Any) -> Study:
+    """Make a study whose people mark the replies of their own chat."""
+    return make_study("own", protocol="marked_chat", min_exchanges=2, max_exchanges=4, **fields)
+
+
+def test_the_replies_of_ones_own_chat_are_marked_after_it(browser: Client, client: Client) -> None:
+    study = make_marked_chat(n_own_marked=2)
+    talk = begin_chat(browser, "own")
+    page = shown(browser.get(f"/chat/{talk.pk}/"))
+    assert "then mark the replies" in page
+    assert "Finish the chat" in page
+    assert "data-marks" not in page
+    assert "Rate the chat" not in page
+    end = f"/chat/{talk.pk}/end/"
+    chat(talk, 1)
+    assert post(browser, end).url == f"/chat/{talk.pk}/?note=too_early"
+    chat(talk, 2)
+    address = post(browser, end).url
+    task = Task.objects.get()
+    assert address == f"/task/{task.public_id}/judge/"
+    assert post(browser, end).url == address, "sent twice it ends once"
+    [[chat_id, chosen]] = task.payload["turns"].items()
+    assert (chat_id, len(chosen)) == (str(talk.pk), 2)
+    page = shown(browser.get(address))
+    assert "Reply 1 of 2" in page
+    assert '<p class="said-who">You</p>' in page
+    assert "eliza" not in page.lower()
+    assert send(browser, address, 1, "asks").url == address
+    assert send(browser, address, 2, "_none").url.endswith("/done/")
+    task.refresh_from_db()
+    assert (task.outcome, Conversation.objects.get().state) == ("rated", "completed")
+    assert task.completion_code in shown(browser.get(f"/task/{task.public_id}/done/"))
+    ratings = study_ratings(study)
+    assert list(ratings.answers["asks"]) == [1, 0]
+    assert [bot.n_ratings for bot in bot_summary(study).bots if bot.n_ratings] == [2]
+    client.force_login(make_staff(Right.READ))
+    for name in ("study", "study_bots", "study_statistics", "study_agreement"):
+        assert client.get(reverse(f"dashboard:{name}", args=[study.key])).status_code == 200
+
+
+def test_replies_are_marked_while_people_chat_and_the_rest_afterwards(browser: Client) -> None:
+    study = make_marked_chat(marked_when="during")
+    talk = begin_chat(browser, "own")
+    exchange(talk, "hi", "a")
+    exchange(talk, "so", "b")
+    page = shown(browser.get(f"/chat/{talk.pk}/"))
+    assert 'data-marks="all"' in page
+    assert page.count('name="marks"') == 8
+
+    def mark(turn: int, *marks: str) -> None:
+        reply_mark(conversation_id=talk.pk, turn_index=turn, marks=marks)
+
+    mark(1, "asks", "feeling")
+    mark(3, "_none")
+    mark(3)
+    assert marks_given(talk.pk) == {1: ["feeling", "asks"]}
+    mark(1, "asks")
+    for turn, marks in ((0, ["asks"]), (9, ["asks"]), (1, ["other"]), (1, ["_none", "asks"])):
+        with pytest.raises(Refused) as refused:
+            mark(turn, *marks)
+        assert refused.value.code == "bad_frame"
+    assert Task.objects.get().state == "open", "marks in a chat complete nothing"
+    assert not len(study_ratings(study)), "nor do they count before it has ended"
+    address = post(browser, f"/chat/{talk.pk}/end/").url
+    page = shown(browser.get(address))
+    assert "Reply 2 of 2" in page, "the other one is left"
+    assert send(browser, address, 2, "_none").url.endswith("/done/")
+    assert list(study_ratings(study).answers["asks"]) == [1, 0]
+    with pytest.raises(Refused, match="finished"):
+        mark(1, "asks")
+
+
+def test_a_chat_whose_replies_are_all_marked_ends_at_once_and_no_question_is_left_out() -> None:
+    study = make_marked_chat(marked_when="during", n_own_marked=1)
+    talk = make_conversation(study, n_exchanges=2)
+    [turn] = marks_asked(talk).turns
+    reply_mark(conversation_id=talk.pk, turn_index=turn, marks=["asks"])
+    with pytest.raises(Refused, match="no reply"):
+        reply_mark(conversation_id=talk.pk, turn_index=4 - turn, marks=["asks"])
+    task = chat_end_to_mark(conversation=talk, participant=talk.participant)
+    assert task.outcome == "rated"
+    asked = [*study.values.after, {"key": "why", "title": "Why?", "kind": "text"}]
+    with pytest.raises(ValidationError) as refused:
+        make_study("more", protocol="marked_chat", marked_when="during", after=asked)
+    assert "answer nothing else" in refused.value.message_dict["after"][0]
+
+
+def test_conversations_of_a_self_play_run_are_marked(browser: Client) -> None:
+    run = SelfPlayRun.objects.create(plan={}, state="done")
+    with pytest.raises(ValidationError) as refused:
+        make_study("b", protocol="turns", bots=[], conversations_run=run.pk)
+    assert "no completed conversation" in refused.value.message_dict["conversations_run"][0]
+    bot = make_conversation(make_study("talked")).bot
+    talk = Conversation.objects.create(source="selfplay", state="completed", bot=bot)
+    Turn.objects.bulk_create(
+        Turn(conversation=talk, index=i, speaker=("human", "bot")[i % 2], text=f"line {i}")
+        for i in range(4)
+    )
+    SelfPlayConversation.objects.create(run=run, bot_id="eliza", ordinal=0, conversation=talk)
+    study = make_study("a", protocol="turns", bots=[], conversations_run=run.pk)
+    address = begin(browser)
+    page = shown(browser.get(address))
+    assert "Reply 1 of 2" in page
+    assert '<p class="said-who">Other speaker</p>' in page
+    send(browser, address, 1, "asks")
+    send(browser, address, 2, "asks")
+    assert list(study_ratings(study).answers["asks"]) == [1, 1]

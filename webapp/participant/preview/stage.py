@@ -13,6 +13,7 @@ from django.utils import timezone
 from webapp.conversations.models import Conversation
 from webapp.participant.preview.samples import PreviewDraw, bot_sample, turns_add
 from webapp.participant.steps.base import Standing, standing_of
+from webapp.ratings.marks import marking_begin
 from webapp.studies.models import (
     Outcome,
     Participant,
@@ -22,6 +23,7 @@ from webapp.studies.models import (
     TrainingAnswer,
 )
 from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import marks_own_chats
 from webapp.studies.services import participant_enter, slots_add
 
 _TASK_STATES = {
@@ -71,6 +73,9 @@ def standing_staged(study: Study, step: str, outcome: Outcome) -> Standing:
             slot=slot,
         )
         turns_add(chat, least=study.values.chat.min_exchanges)
+        if marks_own_chats(study) and step != "chat":
+            Conversation.objects.filter(pk=chat.pk).update(state=Conversation.State.COMPLETED)
+            marking_begin(study=study, task=task, conversation=chat)
     if step != "questions":
         QuestionAnswers.objects.create(participant=participant, version=task.version, answers={})
     if step not in ("questions", "practice"):

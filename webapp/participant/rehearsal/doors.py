@@ -86,6 +86,11 @@ class PageForm(HTMLParser):
         if tag == "form":
             self._inside = False
 
+    def fed(self, page: str) -> PageForm:
+        """Read the page and return this form; its `action` stays None where the page has no such form."""
+        self.feed(page)
+        return self
+
     def filled(
         self, answer: Callable[[str, list[str]], str], text: str
     ) -> dict[str, str | list[str]]:
@@ -242,8 +247,7 @@ class OutsideDoors:
         return done.text
 
     def _form(self, page: httpx.Response, action_ends_with: str) -> PageForm:
-        form = PageForm(str(page.url), action_ends_with)
-        form.feed(page.text)
+        form = PageForm(str(page.url), action_ends_with).fed(page.text)
         if form.action is None:
             raise DoorClosed(f"{page.url.path} answered {page.status_code} without its form")
         return form

@@ -66,7 +66,24 @@ async def chat(person: Person) -> None:
             person.heard.append(last["text"])
             can_rate = last["can_rate"]
             await _vote(person, socket, last["turn"])
-    await person.doors.open(f"/chat/{person.doors.conversation_id}/rate/")
+            await _mark(person, socket, last["turn"])
+    doors = person.doors
+    if PageForm(str(doors.page.url), "/end/").fed(doors.page.text).action:
+        await doors.send(doors.form("/end/"), {})
+    else:
+        await doors.open(f"/chat/{doors.conversation_id}/rate/")
+
+
+async def _mark(person: Person, socket: ClientConnection, turn: int) -> None:
+    """Mark a reply where the page asks for it; some people leave that for later."""
+    asked = re.search(r' data-marks="([^"]*)"', person.doors.page.text)
+    if asked is None or (asked[1] != "all" and str(turn) not in asked[1].split()):
+        return
+    if person.rng.random() < 0.5:
+        labels = re.findall(r'name="marks" value="([^"]+)"', person.doors.page.text)
+        marks = [person.rng.choice(labels)]
+        await socket.send(json.dumps({"type": "marks", "turn": turn, "marks": marks}))
+        await frames_until(socket, "marks", "error")
 
 
 async def _vote(person: Person, socket: ClientConnection, turn: int) -> None:

@@ -11,9 +11,8 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from webapp.participant.sheets.base import Asked, register_sheet
+from webapp.ratings.marks import NONE
 from webapp.studies.questions import Question
-
-NONE = "_none"
 
 
 @dataclass(frozen=True, slots=True)

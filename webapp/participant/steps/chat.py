@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import chat_turn
+from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page
 from webapp.participant.presentation import chat_notes, place_held_until, study_texts, way_at
 from webapp.participant.steps.base import (
@@ -18,7 +19,9 @@ from webapp.participant.steps.base import (
     to_next_step,
 )
 from webapp.participant.steps.questions import questions_due
-from webapp.participant.wording import chat_words
+from webapp.participant.wording import chat_words, marked_words
+from webapp.ratings.marks import chat_end_to_mark, marks_asked
+from webapp.studies.selectors import marks_own_chats
 
 
 @register_step
@@ -46,12 +49,16 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
     if not is_on_way(standing, "chat") or standing.chat_is_over or questions_due(standing):
         return to_next_step(standing, visit)
     study, version = standing.study, standing.version
+    marked = marks_own_chats(study)
+    marks = marks_asked(conversation)
     context = {
         **study_texts(study, version),
         "visit": visit,
         "conversation": conversation,
-        "rate_url": visit.link("rate", conversation.pk),
-        "words": chat_words(version),
+        "marked": marked,
+        "marks": marks,
+        "rate_url": visit.link("end" if marked else "rate", conversation.pk),
+        "words": marked_words(version) if marked else chat_words(version),
         "note": chat_notes(version).get(request.GET.get("note", "")),
         "held_until": place_held_until(conversation),
         "n_segments": range(min(version.values.chat.min_exchanges, 20)),
@@ -59,3 +66,20 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "way": way_at(study, "chat"),
     }
     return render(request, "participant/chat.html", context)
+
+
+@require_POST
+@conversation_page
+def end(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+    """End the chat at its person's wish, and lead on to the marking of its replies."""
+    standing = standing_in(conversation)
+    if not marks_own_chats(standing.study):
+        return to_next_step(standing, visit)
+    assert standing.participant is not None, f"chat {conversation.pk} without a participant"
+    try:
+        chat_end_to_mark(conversation=conversation, participant=standing.participant)
+    except Refused as refused:
+        if refused.code in ("too_early", "waiting_for_reply"):
+            return redirect(visit.link("chat", conversation.pk, note=refused.code))
+    conversation.refresh_from_db()
+    return to_next_step(standing_in(conversation), visit)

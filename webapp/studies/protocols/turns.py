@@ -17,6 +17,28 @@ from webapp.studies.protocols.base import (
 )
 from webapp.studies.questions import Question
 
+LABELS = tuple(
+    Question(key=key, name=name, title=name, kind="scale", low=0, high=1, reversed=is_bad)
+    for key, name, is_bad in (
+        ("ignores", "Ignores what was said", True),
+        ("contradicts", "Contradicts itself", True),
+        ("invents", "Makes up a fact about itself", True),
+        ("nonsense", "Goes against common sense", True),
+        ("repeats", "Repeats itself", True),
+        ("feeling", "Shows feeling", False),
+        ("asks", "Asks about the person", False),
+    )
+)
+"""What a reply can be marked with, where a study says nothing else."""
+PAGE = JudgePage(
+    _("Mark the chatbot’s replies"),
+    _("Reply %(n)s of %(of)s"),
+    sheet="marks",
+    template="turns",
+    hint=_("One reply after another. Tick everything that is true of it."),
+    is_wide=True,
+)
+
 
 @register_protocol
 class Turns(StudyProtocol):
@@ -37,27 +59,9 @@ class Turns(StudyProtocol):
         Step("judge", _("Mark")),
         Step("done", _("Done")),
     )
-    asks = tuple(
-        Question(key=key, name=name, title=name, kind="scale", low=0, high=1, reversed=is_bad)
-        for key, name, is_bad in (
-            ("ignores", "Ignores what was said", True),
-            ("contradicts", "Contradicts itself", True),
-            ("invents", "Makes up a fact about itself", True),
-            ("nonsense", "Goes against common sense", True),
-            ("repeats", "Repeats itself", True),
-            ("feeling", "Shows feeling", False),
-            ("asks", "Asks about the person", False),
-        )
-    )
+    asks = LABELS
     scale = (0, 1)
-    page = JudgePage(
-        _("Mark the chatbot’s replies"),
-        _("Reply %(n)s of %(of)s"),
-        sheet="marks",
-        template="turns",
-        hint=_("One reply after another. Tick everything that is true of it."),
-        is_wide=True,
-    )
+    page = PAGE
 
     def next_task(self, draw: Draw) -> TaskPlan:
         chats = draw.conversations(draw.values.marking.n_conversations)

@@ -4,6 +4,7 @@
 import { Composer } from "./composer.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Log } from "./log.js";
+import { Marks } from "./marks.js";
 import { Outbox } from "./outbox.js";
 import { byId, fill, plural } from "./page.js";
 import { Socket, socketAddress } from "./socket.js";
@@ -17,7 +18,23 @@ const storeKey = `confab.${main.dataset.conversation}`;
 const state = { connected: false, loaded: false, due: null, failed: false, canRate: false, ended: false };
 const outbox = new Outbox(`${storeKey}.outbox`);
 
+// Where a study asks for it, some replies are marked here.
+const marks = new Map(); // turn -> Marks
+function marksAdd(node, turn) {
+  const wanted = main.dataset.marks;
+  if (wanted === undefined || (wanted !== "all" && !wanted.split(" ").includes(String(turn)))) return;
+  const box = byId("tpl-marks").content.firstElementChild.cloneNode(true);
+  node.append(box);
+  const cast = (of, ticked) => {
+    if (socket.send({ type: "marks", turn: of, marks: ticked })) return true;
+    warn(words.marks_refused);
+    return false;
+  };
+  marks.set(turn, new Marks(box, turn, { words, cast, say }));
+}
+
 const log = new Log(byId("log"), {
+  onReply: marksAdd,
   pill: byId("new-reply"),
   onVote: (turn, value) => {
     if (socket.send({ type: "vote", turn, value })) return true;
@@ -90,12 +107,13 @@ function takeBack(clientId) {
 }
 
 const handlers = {
-  history({ turns, can_rate: canRate, pending }) {
+  history({ turns, can_rate: canRate, pending, marks: given = {} }) {
     const list = byId("log");
     const isFirst = !state.loaded;
     if (isFirst) list.setAttribute("aria-live", "off");
     const before = log.lastHumanText;
     log.history(turns);
+    for (const [turn, box] of marks) box.confirm(given[turn] ?? []);
     Object.assign(state, { connected: true, loaded: true, failed: false, canRate });
     state.due = pending ? pending.turn : null;
     socket.settled();
@@ -151,6 +169,10 @@ const handlers = {
     if (mine) say(value ? words.vote_saved : words.vote_cleared);
   },
 
+  marks({ turn, marks: given }) {
+    if (marks.get(turn)?.confirm(given)) say(words.marks_saved);
+  },
+
   error(frame) {
     const { code } = frame;
     if (code === "bot_failed") {
@@ -178,11 +200,17 @@ const handlers = {
       socket.end();
     }
     if (frame.client_id) takeBack(frame.client_id);
-    else for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
+    else castRefused();
     warn(code === "unavailable" ? words.vote_refused : errorWords(words, frame, composer.nOver));
     if (code === "closed" && !state.canRate) location.reload();
   },
 };
+
+// What was ticked and is not stored is taken back.
+function castRefused() {
+  for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
+  for (const box of marks.values()) if (box.pending) box.refused();
+}
 
 const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
   open() {},
@@ -193,7 +221,7 @@ const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
   down() {
     state.connected = false;
     delivery.lost();
-    for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
+    castRefused();
     banner.lost();
     update();
   },
@@ -247,6 +275,16 @@ function hintShow(isDue) {
   else if (!state.connected && state.loaded) text = words.hint_offline;
   else if (isDue) text = words.hint_wait;
   byId("hint").textContent = text;
+}
+
+// A chat that ends without a form of its own is ended by a post.
+if (main.dataset.ends) {
+  for (const link of [byId("rate"), byId("leave-rate")]) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      if (link.href) byId(main.dataset.ends).requestSubmit();
+    });
+  }
 }
 
 update();

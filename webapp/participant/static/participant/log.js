@@ -12,11 +12,13 @@ const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
 
 export class Log {
   // `box` scrolls and is announced; the list in it keeps the meaning of a list.
-  constructor(box, { pill, onVote, onRetry }) {
+  // `onReply(node, turn)` adds what a study asks below a reply.
+  constructor(box, { pill, onVote, onRetry, onReply = () => {} }) {
     this.box = box;
     this.list = box.querySelector("ol");
     this.onVote = onVote;
     this.onRetry = onRetry;
+    this.onReply = onReply;
     this.turns = new Map(); // turn -> {speaker, node, votes}
     this.waiting = null; // the message not acknowledged yet
     this.coming = null; // the reply on its way: {turn, node, pieces, drawn}
@@ -166,6 +168,7 @@ export class Log {
     node.append(group);
     const votes = new Votes(group, turn, vote, this.onVote);
     this.turns.set(turn, { speaker: "bot", text, node, votes });
+    this.onReply(node, turn);
     this.box.removeAttribute("aria-busy");
     this.follower.arrived();
     return true;

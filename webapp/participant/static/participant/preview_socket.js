@@ -42,7 +42,7 @@ export class SampleSocket extends EventTarget {
 
   send(text) {
     const frame = JSON.parse(text);
-    if (frame.type === "vote") this.tell(frame);
+    if (frame.type === "vote" || frame.type === "marks") this.tell(frame);
     if (frame.type !== "message") return;
     const turn = this.turns.length;
     this.turns.push({ turn, speaker: "human", text: frame.text, vote: 0 });
