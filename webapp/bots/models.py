@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
@@ -86,6 +88,12 @@ class BotHealth(models.Model):
     failed_in = models.JSONField(
         default=list, help_text=_("The first chats of those failures, each once.")
     )
+    latest = models.JSONField(
+        default=list,
+        help_text=_(
+            "Its latest replies, the newest last: the chat that one failed in, or an empty text; none if all are good."
+        ),
+    )
     set_aside_at = models.DateTimeField(null=True, blank=True)
     try_at = models.DateTimeField(
         null=True, blank=True, help_text=_("When a bot host tries the bot again by itself.")
@@ -97,6 +105,47 @@ class BotHealth(models.Model):
 
     def __str__(self) -> str:
         return f"{self.bot_id}: {self.n_failed} failures in a row"
+
+
+class BotAside(models.Model):
+    """One time that a bot was set aside: given to nobody new, since its replies kept failing."""
+
+    class EndedBy(models.TextChoices):
+        REPLY = "reply", _("A reply that worked")
+        PERSON = "person", _("Put back by a person")
+
+    bot_id = models.CharField(max_length=100)
+    began_at = models.DateTimeField()
+    reason = models.CharField(max_length=500, blank=True, help_text=_("Of the latest failure."))
+    n_failed = models.PositiveIntegerField(help_text=_("Replies that had failed."))
+    of_n = models.PositiveIntegerField(
+        default=0, help_text=_("Among how many of its latest; 0: they failed in a row.")
+    )
+    needs_person = models.BooleanField(
+        default=False, help_text=_("It comes back when a person puts it back, not by itself.")
+    )
+    ended_at = models.DateTimeField(null=True, blank=True)
+    ended_by = models.CharField(max_length=10, choices=EndedBy, blank=True)
+    put_back_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        verbose_name = _("bot set aside")
+        verbose_name_plural = _("bots set aside")
+        ordering = ["-began_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["bot_id"], condition=Q(ended_at=None), name="bot_aside_once_at_a_time"
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at=None, ended_by="") | (~Q(ended_at=None) & ~Q(ended_by="")),
+                name="bot_aside_end_has_cause",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.bot_id} since {self.began_at:%Y-%m-%d %H:%M}"
 
 
 NANO = 1_000_000_000

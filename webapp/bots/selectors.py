@@ -21,7 +21,7 @@ from chatbots.endpoints.metering import PaidBot
 from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName, bot_get, bot_list
 from chatbots.storable import storable
-from webapp.bots.models import BotHealth, Spending
+from webapp.bots.models import BotAside, BotHealth, Spending
 
 MOST_PAID_TRIES = 10
 """A bot that was set aside and may cost money is tried so often by itself (five hours); then a person must."""
@@ -166,8 +166,18 @@ def _may_be_tried(bot_id: str, n_tries: int) -> bool:
 
 def bot_tries_itself(entry: BotEntry) -> bool:
     """Tell whether a bot host goes on trying a bot that was set aside."""
-    n_tries = entry.health.n_tries if entry.health is not None else 0
-    return entry.is_set_aside and _may_be_tried(entry.id, n_tries)
+    health = entry.health
+    if health is None or health.set_aside_at is None or health.try_at is None:
+        return False
+    return _may_be_tried(entry.id, health.n_tries)
+
+
+def bots_aside(bot_ids: Collection[str] | None = None) -> dict[str, BotAside]:
+    """Return what set each of these bots aside that is set aside now; None stands for all bots."""
+    rows = BotAside.objects.filter(ended_at=None)
+    if bot_ids is not None:
+        rows = rows.filter(bot_id__in=list(bot_ids))
+    return {aside.bot_id: aside for aside in rows}
 
 
 def _cap_reason(bot: Bot) -> str | None:

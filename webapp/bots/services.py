@@ -1,29 +1,18 @@
-"""Writes of bot identities, of bots' health, and of what paid bots spend."""
+"""Writes of bot identities, and of what paid bots spend."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from chatbots import Identity
 from chatbots.base import Bot
 from chatbots.endpoints.metering import CapReached, ReplyCost
-from chatbots.storable import storable
-from webapp.bots.models import NANO, BotHealth, BotVersion, Spending
-
-SET_ASIDE_AFTER = 3
-"""Failures in a row after which a bot is set aside,"""
-SET_ASIDE_CHATS = 2
-"""if they were in so many chats: what one person writes may be all that the bot fails at."""
-FIRST_TRY_AFTER = timedelta(minutes=1)
-LONGEST_TRY_AFTER = timedelta(hours=1)
-"""The first trial comes after a minute, each further one after twice as long, and at last every hour."""
+from webapp.bots.models import NANO, BotVersion, Spending
 
 
 def bot_version_record(*, bot: Bot) -> BotVersion:
@@ -57,63 +46,6 @@ def bot_version_record_imported(*, bot_id: str, source: str) -> BotVersion:
         },
     )
     return version
-
-
-def bot_answered(*, bot_id: str) -> None:
-    """Note that the bot gave a reply; one that was set aside is back."""
-    now = timezone.now()
-    is_known = BotHealth.objects.filter(
-        bot_id=bot_id, n_failed=0, answered_at__gt=now - timedelta(minutes=1)
-    ).exists()
-    if not is_known:
-        BotHealth.objects.update_or_create(
-            bot_id=bot_id,
-            defaults={
-                "answered_at": now,
-                "n_failed": 0,
-                "failed_since": None,
-                "failed_in": [],
-                "set_aside_at": None,
-                "try_at": None,
-                "n_tries": 0,
-            },
-        )
-
-
-def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
-    """Note that a reply of the bot failed; after several in a row it is set aside.
-
-    Args:
-        chat: which one, so that one chat alone sets no bot aside.
-    """
-    now = timezone.now()
-    with transaction.atomic():
-        BotHealth.objects.get_or_create(bot_id=bot_id)
-        health = BotHealth.objects.select_for_update().get(bot_id=bot_id)
-        health.n_failed += 1
-        health.failed_at = now
-        health.failed_since = health.failed_since or now
-        reason = reason.removeprefix(f"{bot_id}: ")  # it stands beside the bot's name
-        health.reason = storable(reason, BotHealth._meta.get_field("reason").max_length)
-        if chat not in health.failed_in and len(health.failed_in) < SET_ASIDE_CHATS:
-            health.failed_in = [*health.failed_in, chat]
-        is_enough = health.n_failed >= SET_ASIDE_AFTER and len(health.failed_in) >= SET_ASIDE_CHATS
-        if is_enough and health.set_aside_at is None:
-            health.set_aside_at = now
-            health.try_at = now + FIRST_TRY_AFTER
-        health.save()
-
-
-def bot_try_claim(*, bot_id: str) -> bool:
-    """Take the trial that is due and set the time of the next; False if another host was faster."""
-    now = timezone.now()
-    due = BotHealth.objects.filter(bot_id=bot_id, try_at__lte=now)
-    n_tries = due.values_list("n_tries", flat=True).first()
-    if n_tries is None:
-        return False
-    pause = min(FIRST_TRY_AFTER * 2 ** min(n_tries + 1, 10), LONGEST_TRY_AFTER)
-    changed = due.filter(n_tries=n_tries).update(try_at=now + pause, n_tries=F("n_tries") + 1)
-    return bool(changed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,14 @@ class Turn(models.Model):
 
     class Meta:
         ordering = ["conversation", "index"]
+        indexes = [
+            # The latest replies to people, among all turns that ever were.
+            models.Index(
+                fields=["created_at"],
+                condition=Q(latency_ms__isnull=False),
+                name="turn_latest_replies",
+            )
+        ]
         constraints = [
             models.UniqueConstraint(fields=["conversation", "index"], name="turn_index_unique"),
             models.UniqueConstraint(
@@ -190,6 +198,23 @@ class Typing(models.Model):
 
     def __str__(self) -> str:
         return f"{self.turn_id}: {self.keystrokes} keystrokes"
+
+
+class ReplyFailure(models.Model):
+    """A reply to a person that failed. The conversation forgets it once the person has decided how to go on."""
+
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="reply_failures"
+    )
+    bot_id = models.CharField(max_length=100)
+    reason = models.CharField(max_length=500)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["at"], name="reply_failure_at")]
+
+    def __str__(self) -> str:
+        return f"{self.bot_id}: {self.reason}"
 
 
 class BotHostHeartbeat(models.Model):

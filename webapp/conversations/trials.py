@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import chatbots
 from chatbots.base import BotError
+from webapp.bots.health import bot_answered, bot_failed, bot_try_claim
 from webapp.bots.selectors import bot_find
-from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
 from webapp.core.database import in_database
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from webapp.bots.selectors import BotEntry, bot_entry_list
+from webapp.bots.selectors import BotEntry, bot_entry_list, bots_aside
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
 from webapp.runs.kinds.base import job_models
@@ -119,6 +119,7 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
     """
     reports = heartbeat_bots()
     found: list[Need] = []
+    asides = bots_aside()
     missing: dict[str, None] = {}
     for study in studies:
         is_offered = [
@@ -143,9 +144,13 @@ def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list
             if state.is_offered:
                 why = f"{state.reason}."
             elif entries[bot_id].is_set_aside:
-                why = _("{trouble}; it is offered to nobody until one works.").format(
-                    trouble=state.reason
+                aside = asides.get(bot_id)
+                said = (
+                    _("{trouble}; it is offered to nobody until you put it back.")
+                    if aside is not None and aside.needs_person
+                    else _("{trouble}; it is offered to nobody until one works.")
                 )
+                why = said.format(trouble=state.reason)
             else:
                 why = _("is offered to nobody: {reason}.").format(reason=state.reason)
             href = ("dashboard:bot", {"bot_id": bot_id}, "")

@@ -86,6 +86,7 @@ urlpatterns = [
     path("bots/<str:bot_id>/", bots.bot, name="bot"),
     path("bots/<str:bot_id>/reply/", bots.bot_reply, name="bot_reply"),
     path("bots/<str:bot_id>/try/", bots.bot_try, name="bot_try"),
+    path("bots/<str:bot_id>/back/", bots.bot_back, name="bot_back"),
     path("runs/", jobs.runs, name="runs"),
     path("runs/<int:run_id>/", jobs.run, name="run"),
     path(

@@ -37,8 +37,11 @@ from webapp.studies.frames import frame_origins
 from webapp.studies.languages import locale_of
 from webapp.studies.models import Participant, Study, StudyVersion, Task
 from webapp.studies.selectors import participant_from_token, study_by_key, task_for
+from webapp.studies.ways import step_reached
 
 View = Callable[..., HttpResponse]
+_STEPS_OF_PAGES = {"rate": "form"}
+"""Steps whose pages' addresses have another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,17 @@ def _theirs(
     signed = visit.participant is not None
     with speaking(request, visit.locale(version)):
         response = _checked(view, request, signed)(request, what, visit)
+    if request.method == "GET" and response.status_code == 200:
+        _step_note(request, what)
     return _framed(request, study, participant.platform, response)
+
+
+def _step_note(request: HttpRequest, what: Conversation | Task) -> None:
+    """Note for the live room which step's page was shown."""
+    task = what if isinstance(what, Task) else what.task
+    page = request.resolver_match.url_name if request.resolver_match else None
+    if task is not None and page:
+        step_reached(task=task, step=_STEPS_OF_PAGES.get(page, page))
 
 
 def _not_found(request: HttpRequest) -> HttpResponse:

@@ -25,8 +25,14 @@ from webapp.participant.steps.done import done_page
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.outcomes import has_earned
 from webapp.studies.selectors import rehearsal_token_valid
+from webapp.studies.ways import link_opened
 
 logger = logging.getLogger(__name__)
+
+
+def form_cookie(request: HttpRequest) -> str:
+    """Return the random value by which forms of this browser are known again; empty where it has none."""
+    return str(request.META.get("CSRF_COOKIE") or "")
 
 
 @dataclass
@@ -93,6 +99,16 @@ class Arrival:
         with speaking(self.request, self.visit.locale(ending.task.version)):
             return done_page(
                 self.request, self.visit, ending, recruitment=self.recruitment, shown=shown
+            )
+
+    def opened(self, refusal: Refused | None) -> None:
+        """Count that the link was opened, unless a worker only looks at the task before accepting it."""
+        if self.request.method == "GET" and not self.recruitment.is_preview:
+            link_opened(
+                study=self.study,
+                cookie=form_cookie(self.request),
+                is_synthetic=rehearsal_token_valid(self.study, self.recruitment.rehearsal),
+                refused=refusal.code if refusal else "",
             )
 
     def refused_page(self, refusal: Refused) -> HttpResponse:

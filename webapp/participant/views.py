@@ -19,7 +19,7 @@ from webapp.conversations.services import (
 )
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page, has_cookies, study_page
-from webapp.participant.arrivals import Arrival
+from webapp.participant.arrivals import Arrival, form_cookie
 from webapp.participant.ownership import participant_remember
 from webapp.participant.recruitment import Recruitment, recruitment_read, recruitment_unsign
 from webapp.participant.services import CHANGED, NOT_AGREED, PREVIEW, consent_decline, task_begin
@@ -28,6 +28,7 @@ from webapp.participant.steps.consent import entry_page
 from webapp.studies.models import Study, Task
 from webapp.studies.pairs import pair_with
 from webapp.studies.selectors import participant_token
+from webapp.studies.ways import link_answered
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +100,7 @@ def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
 def _onward(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     """Lead somebody who has come into their task to its next page, known by a cookie or else by a token."""
     participant = task.participant
+    link_answered(study=participant.study, cookie=form_cookie(request))
     if has_cookies(request):
         participant_remember(request.session, participant)
     elif not visit.token:

@@ -32,3 +32,9 @@ CONFAB_BOT_HOST_IN_PROCESS = env.bool("CONFAB_BOT_HOST_IN_PROCESS", default=not 
 CONFAB_REPLY_TIMEOUT_S = env.float("CONFAB_REPLY_TIMEOUT_S", default=60.0)
 # A host that dies is replaced after this long; it renews its leases three times as often.
 CONFAB_REPLY_LEASE_S = env.float("CONFAB_REPLY_LEASE_S", default=12.0)
+# A bot whose replies keep failing is given to nobody new: after so many failures in a row,
+CONFAB_ASIDE_IN_A_ROW = max(1, env.int("CONFAB_ASIDE_IN_A_ROW", default=3))
+# or after so many (more than there are: never)
+CONFAB_ASIDE_FAILED = max(1, env.int("CONFAB_ASIDE_FAILED", default=4))
+# among so many of its latest replies.
+CONFAB_ASIDE_OF = max(1, env.int("CONFAB_ASIDE_OF", default=10))

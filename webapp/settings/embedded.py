@@ -9,6 +9,7 @@ import os
 import secrets
 from functools import partial
 
+from webapp.settings.alerts import *  # noqa: F403
 from webapp.settings.base import *  # noqa: F403
 from webapp.settings.base import HOST
 from webapp.settings.bots import *  # noqa: F403

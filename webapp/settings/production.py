@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webapp.settings.alerts import *  # noqa: F403
 from webapp.settings.base import *  # noqa: F403
 from webapp.settings.bots import *  # noqa: F403
 from webapp.settings.celery import *  # noqa: F403

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.registry import bots
 from tests.fakes import FakeStreamBot
-from webapp.bots.models import BotHealth
+from webapp.bots.health import (
+    bot_answered,
+    bot_came_back,
+    bot_failed,
+    bot_put_back,
+    bot_set_aside,
+    bot_try_claim,
+)
+from webapp.bots.models import BotAside, BotHealth
 from webapp.bots.selectors import (
     MOST_PAID_TRIES,
     BotEntry,
     bot_available_ids,
     bot_entry_list,
+    bot_tries_itself,
     bots_to_try,
 )
-from webapp.bots.services import bot_answered, bot_failed, bot_try_claim
 
 pytestmark = pytest.mark.django_db
 
@@ -64,7 +74,7 @@ def test_several_failures_in_a_row_in_several_chats_set_a_bot_aside() -> None:
 
 
 def test_a_reply_in_between_starts_the_count_anew_and_one_brings_a_bot_back() -> None:
-    fail("a", "b")
+    fail("a")
     bot_answered(bot_id="shaky")
     assert entry().trouble == ""
     fail("c", "d")
@@ -75,6 +85,55 @@ def test_a_reply_in_between_starts_the_count_anew_and_one_brings_a_bot_back() ->
     assert not entry().is_set_aside
     assert bot_available_ids(["shaky"]) == ["shaky"]
     assert not due("shaky")
+
+
+def test_failures_among_the_latest_replies_set_a_bot_aside_until_a_person_puts_it_back() -> None:
+    told: list[tuple[str, str]] = []
+
+    def on_aside(aside, **_: object) -> None:
+        told.append(("aside", aside.bot_id))
+
+    def on_back(aside, **_: object) -> None:
+        told.append(("back", aside.ended_by))
+
+    bot_set_aside.connect(on_aside)
+    bot_came_back.connect(on_back)
+    try:
+        for chat in "abc":
+            fail(chat)
+            for _ in range(2):
+                bot_answered(bot_id="shaky")
+        assert not entry().is_set_aside, "three of nine"
+        bot_answered(bot_id="shaky")
+        fail("d")
+        assert not entry().is_set_aside, "the first of them is no longer among the latest ten"
+        fail("e")
+        aside = BotAside.objects.get()
+        assert (aside.n_failed, aside.of_n, aside.needs_person) == (4, 10, True)
+        assert "no reply in e" in aside.reason
+        assert not bot_tries_itself(entry())
+        bot_answered(bot_id="shaky")
+        assert entry().is_set_aside, "one good reply does not mend it"
+        assert bot_put_back(bot_id="shaky")
+        assert not bot_put_back(bot_id="shaky")
+        assert bot_available_ids(["shaky"]) == ["shaky"]
+        fail("a", "b")
+        assert not entry().is_set_aside, "its window begins anew"
+        assert told == [("aside", "shaky"), ("back", "person")]
+    finally:
+        bot_set_aside.disconnect(on_aside)
+        bot_came_back.disconnect(on_back)
+
+
+def test_a_bot_that_comes_back_by_itself_and_fails_again_waits_for_a_person() -> None:
+    fail("a", "b", "c")
+    bot_answered(bot_id="shaky")
+    fail("d", "e", "f")
+    first, second = BotAside.objects.order_by("pk")
+    assert (first.needs_person, first.ended_by) == (False, BotAside.EndedBy.REPLY)
+    assert second.needs_person
+    bot_answered(bot_id="shaky")
+    assert entry().is_set_aside
 
 
 def test_one_chat_alone_sets_no_bot_aside() -> None:
@@ -118,3 +177,35 @@ def test_bots_of_other_pools_and_unknown_ones_are_left_alone(settings) -> None:
         ["shaky"],
         ["shaky"],
     )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_failures_at_one_time_set_a_bot_aside_once() -> None:
+    told: list[str] = []
+
+    def on_aside(aside, **_: object) -> None:
+        told.append(aside.bot_id)
+
+    def work(number: int) -> None:
+        together.wait()
+        while True:
+            try:
+                fail(f"chat {number}")
+                break
+            except OperationalError:  # SQLite in memory does not wait for its turn
+                continue
+        connection.close()
+
+    together = threading.Barrier(8)
+    threads = [threading.Thread(target=work, args=[number]) for number in range(8)]
+    bot_set_aside.connect(on_aside)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        bot_set_aside.disconnect(on_aside)
+    assert told == ["shaky"]
+    assert BotHealth.objects.get().n_failed == 8
+    assert BotAside.objects.get().n_failed == 3

@@ -16,9 +16,9 @@ from tests.builders import make_conversation, make_participant, make_study
 from tests.chatbots.endpoint_server import fails, says, serving
 from tests.fakes import FakeStreamBot, FakeWholeBot
 from tests.webapp.conversations.test_spending import write
+from webapp.bots.health import bot_failed
 from webapp.bots.models import BotHealth
 from webapp.bots.selectors import bot_available_ids
-from webapp.bots.services import bot_failed
 from webapp.conversations import services, trials
 from webapp.conversations.bot_host import BotHostRuntime
 from webapp.conversations.entering import conversation_start

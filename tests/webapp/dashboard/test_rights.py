@@ -68,6 +68,7 @@ TO_POST = {
     "job_go_on": {Right.RUN},
     "bot_reply": {Right.RUN},
     "bot_try": {Right.RUN},
+    "bot_back": {Right.RUN},
     "bot_add": {Right.ADMINISTER},
     "study_versions": {Right.ADMINISTER},
 }

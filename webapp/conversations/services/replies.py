@@ -14,8 +14,8 @@ from django.utils import timezone
 from chatbots.base import REPLY_MAX_CHARS, StandIn
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.storable import storable
-from webapp.bots.services import bot_answered, bot_failed
-from webapp.conversations.models import Conversation, Turn
+from webapp.bots.health import bot_answered, bot_failed
+from webapp.conversations.models import Conversation, ReplyFailure, Turn
 from webapp.conversations.selectors import Failure, can_rate, failure_of
 from webapp.conversations.services.due import due_set
 
@@ -102,6 +102,7 @@ def turn_add_bot(
             for one in sorted((bot_id, stand_in.bot_id)):
                 if one == bot_id:
                     bot_failed(bot_id=bot_id, reason=stand_in.why, chat=str(conversation_id))
+                    _failure_keep(conversation, stand_in.why)
                 else:
                     bot_answered(bot_id=one)
         turn.save(force_insert=True)
@@ -147,12 +148,22 @@ def reply_give_up(*, conversation_id: UUID) -> Failure | None:
 def _fail(conversation: Conversation, error: str, *, is_trouble: bool = True) -> Failure | None:
     if is_trouble:
         bot_failed(bot_id=conversation.bot.bot_id, reason=error, chat=str(conversation.pk))
+    _failure_keep(conversation, error)
     limit = Conversation._meta.get_field("due_error").max_length
     conversation.due_error = storable(error, limit) or "unknown error"
     conversation.due_lease = None
     conversation.due_lease_until = None
     conversation.save()
     return failure_of(conversation)
+
+
+def _failure_keep(conversation: Conversation, reason: str) -> None:
+    limit = ReplyFailure._meta.get_field("reason").max_length
+    ReplyFailure.objects.create(
+        conversation=conversation,
+        bot_id=conversation.bot.bot_id,
+        reason=storable(reason, limit) or "unknown error",
+    )
 
 
 def _locked(conversation_id: UUID) -> Conversation | None:

@@ -18,8 +18,8 @@ from chatbots.base import BotError
 from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName
 from chatbots.remote import remote_add, remote_get, remote_list
-from webapp.bots.selectors import bot_entry_list, bot_tries_itself
-from webapp.bots.services import SET_ASIDE_AFTER, SET_ASIDE_CHATS
+from webapp.bots.health import SET_ASIDE_CHATS, bot_put_back
+from webapp.bots.selectors import bot_entry_list, bot_tries_itself, bots_aside
 from webapp.conversations import events
 from webapp.conversations.selectors import heartbeat_ages_s, heartbeat_bots
 from webapp.conversations.trials import GREETING
@@ -72,9 +72,12 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         entry=entry,
         state=bot_state(entry, heartbeat_bots()),
         max_chars=MAX_CHARS,
-        set_aside_after=SET_ASIDE_AFTER,
+        set_aside_after=settings.CONFAB_ASIDE_IN_A_ROW,
+        set_aside_failed=settings.CONFAB_ASIDE_FAILED,
+        set_aside_of=settings.CONFAB_ASIDE_OF,
         set_aside_chats=SET_ASIDE_CHATS,
         tries_itself=bot_tries_itself(entry),
+        aside=bots_aside([bot_id]).get(bot_id),
         spent=bots_spent([bot_id]).get(bot_id),
     )
 
@@ -117,6 +120,22 @@ async def bot_try(request: HttpRequest, bot_id: str) -> HttpResponse:
         messages.error(request, _("The bot host could not be reached."))
     else:
         messages.success(request, _("It answered “{text}”.").format(text=_shortened(text)))
+    return redirect("dashboard:bot", bot_id)
+
+
+@require_POST
+@needs(to_post=[Right.RUN])
+def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
+    """Put a bot back that was set aside: people are given it again."""
+    if bot_put_back(bot_id=bot_id, by=request.user):  # type: ignore[arg-type]
+        messages.success(
+            request,
+            _("{bot} is given to people again. What failed before no longer counts.").format(
+                bot=bot_id
+            ),
+        )
+    else:
+        messages.info(request, _("{bot} was not set aside any more.").format(bot=bot_id))
     return redirect("dashboard:bot", bot_id)
 
 

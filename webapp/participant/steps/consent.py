@@ -42,14 +42,18 @@ class Consent:
 def entry(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     """Show consent and instructions. Creates nothing: link previews must not use up places."""
     arrival = Arrival(request, study, visit, recruitment_read(study, request.GET))
+    refusal = None
     if problem := arrival.recruitment.problem_for(arrival.participant):
-        return arrival.refused_page(Refused(problem, _("Nobody can begin by this link.")))
-    # "Read the consent again", of those who did not agree.
-    ended = arrival.ended_page(may_agree="again" in request.GET)
-    if ended is not None:
-        return ended
-    refusal = arrival.refusal()
-    return arrival.refused_page(refusal) if refusal else entry_page(arrival)
+        refusal = Refused(problem, _("Nobody can begin by this link."))
+    else:
+        # "Read the consent again", of those who did not agree.
+        ended = arrival.ended_page(may_agree="again" in request.GET)
+        if ended is not None:
+            return ended
+        refusal = arrival.refusal()
+    page = arrival.refused_page(refusal) if refusal else entry_page(arrival)
+    arrival.opened(refusal)
+    return page
 
 
 def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
