@@ -14,7 +14,13 @@ class ConversationsConfig(AppConfig):
         from chatbots.endpoints.metering import meter_set
         from webapp.conversations import forgetting
         from webapp.conversations.bot_health import bots_health
-        from webapp.conversations.models import Conversation, Turn, Typing
+        from webapp.conversations.models import (
+            Conversation,
+            ReplyMark,
+            ReplyReport,
+            Turn,
+            Typing,
+        )
         from webapp.conversations.spending import DatabaseMeter
         from webapp.core.health import health_check
         from webapp.studies.erasure import erasure_kind
@@ -44,4 +50,14 @@ class ConversationsConfig(AppConfig):
             lambda people: Turn.objects.filter(conversation__participant__in=people).exclude(
                 vote=0
             ),
+        )
+        erasure_kind(
+            "reports",
+            _("reports of replies"),
+            lambda people: ReplyReport.objects.filter(participant__in=people),
+        )
+        erasure_kind(
+            "marks",
+            _("marks of filters on replies"),
+            lambda people: ReplyMark.objects.filter(turn__conversation__participant__in=people),
         )

@@ -10,6 +10,8 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.endpoints.metering import ReplyCost
 from webapp.bots.models import BotVersion
+from webapp.conversations.reply_models import ReplyMark as ReplyMark
+from webapp.conversations.reply_models import ReplyReport as ReplyReport
 from webapp.core.models import TimeStamped
 from webapp.studies.models import Participant, Slot, Study, StudyVersion, Task
 
@@ -79,6 +81,11 @@ class Conversation(TimeStamped):
     due_error = models.CharField(max_length=500, blank=True)
     due_attempts = models.PositiveSmallIntegerField(default=0)
     due_retries = models.PositiveSmallIntegerField(default=0)
+    due_ready_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text=_("Since when the due reply could be shown, where it waits for its pair's."),
+    )
 
     class Meta:
         indexes = [
@@ -127,7 +134,28 @@ class Turn(models.Model):
     vote = models.SmallIntegerField(default=0)
     client_id = models.UUIDField(null=True, blank=True)
     latency_ms = models.PositiveIntegerField(
-        null=True, blank=True, help_text=_("From the message stored to the reply stored.")
+        null=True,
+        blank=True,
+        help_text=_("From the message stored until the bot had given its whole reply."),
+    )
+    first_ms = models.PositiveIntegerField(
+        null=True, blank=True, help_text=_("From the message stored to the bot's first words.")
+    )
+    shown_first_ms = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text=_(
+            "From the message stored until the first words were shown, where it was paced."
+        ),
+    )
+    shown_ms = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text=_("From the message stored until the whole reply was shown, where it was paced."),
+    )
+    withheld_text = models.TextField(
+        blank=True,
+        help_text=_("What the bot said, where a filter withheld it; the text is what people read."),
     )
     tokens_in = models.PositiveIntegerField(
         null=True, blank=True, help_text=_("Of the prompt, for bots that cost money.")
@@ -170,6 +198,9 @@ class Turn(models.Model):
             models.CheckConstraint(condition=Q(vote__in=[-1, 0, 1]), name="turn_vote_range"),
             models.CheckConstraint(
                 condition=Q(vote=0) | Q(speaker="bot"), name="turn_vote_on_bot_only"
+            ),
+            models.CheckConstraint(
+                condition=Q(withheld_text="") | Q(speaker="bot"), name="turn_withheld_of_bot_only"
             ),
         ]
 

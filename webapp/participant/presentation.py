@@ -168,6 +168,7 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "values": values,
         "consent_points": _lines(values.texts.consent_points),
         "rights_points": rights_said(values.rights),
+        "notice_lines": _lines(values.comfort.content_notice),
         "consent_html": study_markdown(values.texts.consent_text),
         "consent_minutes": max(
             1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)

@@ -22,7 +22,7 @@ from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.terms import consent_version
 
 # Codes of what is refused before anybody is known; the entry page says each in its own place.
-PREVIEW, CHANGED, NOT_AGREED = "preview", "changed", "not_agreed"
+PREVIEW, CHANGED, NOT_AGREED, NOT_NOTED = "preview", "changed", "not_agreed", "not_noted"
 
 
 def task_begin(
@@ -34,6 +34,7 @@ def task_begin(
     is_theirs: bool,
     by_token: bool,
     choice: str = "",
+    noted: bool = False,
 ) -> Task:
     """Take in somebody who agreed, or lead them back to the task they have. Returns the task.
 
@@ -44,14 +45,15 @@ def task_begin(
         is_theirs: whether session, token or form speak for that participant.
         by_token: whether the signed token does.
         choice: the number of the chatbot that they chose on the form, where the study lets them.
+        noted: whether they ticked the box of the content notice.
 
     Raises:
-        Refused: `no_ids`, `link_…`, `preview`, `changed` or `not_agreed` before anybody is stored; `elsewhere`
-            while the participant's task is in use in another visit; and as `study_refusal` and
+        Refused: `no_ids`, `link_…`, `preview`, `changed`, `not_noted` or `not_agreed` before anybody is stored;
+            `elsewhere` while the participant's task is in use in another visit; and as `study_refusal` and
             `task_open`.
     """
     _came_check(recruitment, participant)
-    _agreement_check(study, recruitment, agreed=agreed)
+    _agreement_check(study, recruitment, agreed=agreed, noted=noted)
     refusal = start_refusal(study, participant, rehearsal=recruitment.rehearsal)
     if refusal is not None and participant is None:
         # The same form, sent twice, may just have taken the last place.
@@ -120,10 +122,12 @@ def _came_check(recruitment: Recruitment, participant: Participant | None) -> No
         raise Refused(PREVIEW, _("Accept the task to start."))
 
 
-def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool) -> None:
+def _agreement_check(study: Study, recruitment: Recruitment, *, agreed: bool, noted: bool) -> None:
     if recruitment.consent and recruitment.consent != consent_version(study.values):
         raise Refused(
             CHANGED, _("The study was changed since you opened this page. Please read it again.")
         )
+    if study.values.comfort.notice_must_be_ticked and not noted:
+        raise Refused(NOT_NOTED, _("Tick the box once you have read the notice."))
     if not agreed:
         raise Refused(NOT_AGREED, _("Tick the box if you agree to take part."))

@@ -22,7 +22,14 @@ from webapp.participant.access import Visit, conversation_page, has_cookies, stu
 from webapp.participant.arrivals import Arrival, form_cookie
 from webapp.participant.ownership import participant_remember
 from webapp.participant.recruitment import Recruitment, recruitment_read, recruitment_unsign
-from webapp.participant.services import CHANGED, NOT_AGREED, PREVIEW, consent_decline, task_begin
+from webapp.participant.services import (
+    CHANGED,
+    NOT_AGREED,
+    NOT_NOTED,
+    PREVIEW,
+    consent_decline,
+    task_begin,
+)
 from webapp.participant.steps.base import standing_in, standing_of, to_next_step
 from webapp.participant.steps.consent import entry_page
 from webapp.studies.models import Study, Task
@@ -68,6 +75,7 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
             is_theirs=arrival.is_theirs,
             by_token=visit.participant is not None,
             choice=request.POST.get("_chatbot", ""),
+            noted=request.POST.get("notice") == "on",
         )
     except Refused as refused:
         return _not_begun(arrival, refused)
@@ -116,6 +124,8 @@ def _not_begun(arrival: Arrival, refused: Refused) -> HttpResponse:
         return entry_page(arrival, page_error=refused.message)
     if refused.code == NOT_AGREED:
         return entry_page(arrival, consent_error=refused.message)
+    if refused.code == NOT_NOTED:
+        return entry_page(arrival, notice_error=refused.message)
     return arrival.refused_page(refused)
 
 

@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.bots.selectors import bots_unknown, bots_unpriced
+from webapp.studies.filter_checks import filters_wrong
 from webapp.studies.frames import frame_origins
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
 from webapp.studies.protocols.base import asks_questions, protocols
@@ -44,6 +45,7 @@ def study_errors(
         **bots_in_a_row_wrong(study, values),
         **choice_wrong(values),
         **raters_wrong(values.judging),
+        **filters_wrong(before, study, values),
         **frames_wrong(values.recruitment),
         **links_wrong(values.recruitment),
         **pay_missing(before, study, values),

@@ -112,6 +112,8 @@ class StudyForm(forms.ModelForm):
     consent_points = _text(_("Short points shown before agreeing, one a line."))
     consent_text = _text(_("The full form. Markdown."))
     instructions_text = _text(_("One point a line."))
+    content_notice = _text(_("Shown in a frame of its own before agreeing; empty: none."))
+    content_notice_ticked = forms.BooleanField(required=False)
     thanks_text = _text()
 
     questions = _text(

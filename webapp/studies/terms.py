@@ -19,6 +19,8 @@ AGREED_TEXTS = (
     "consent_points",
     "consent_text",
     "instructions_text",
+    "content_notice",
+    "content_notice_ticked",
 )
 AGREED = (*AGREED_TEXTS, *Rights.model_fields)
 """Names of the values that people agree to."""
@@ -26,7 +28,8 @@ AGREED = (*AGREED_TEXTS, *Rights.model_fields)
 
 def consent_texts(values: StudyValues) -> dict[str, Any]:
     """Return the exact texts and promises that somebody agrees to."""
-    said = {name: _stripped(getattr(values.texts, name)) for name in AGREED_TEXTS}
+    of_texts = {**dict(values.texts), **dict(values.comfort)}
+    said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS}
     return {**said, **dict(values.rights)}
 
 

@@ -21,9 +21,12 @@ from webapp.studies.arena import Arena
 from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
 from webapp.studies.choosing import Choosing
+from webapp.studies.comfort import Comfort, Text, lines
 from webapp.studies.dialogues import Dialogues
+from webapp.studies.filtering import Filtering
 from webapp.studies.languages import LANGUAGES, Language
 from webapp.studies.marking import Marking, OwnMarking
+from webapp.studies.pacing import Pacing
 from webapp.studies.questions import TAKEN_KEYS, Order, Question, keys_wrong
 from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.reference import Referencing
@@ -41,15 +44,6 @@ def _email(text: str) -> str:
         except ValidationError:
             raise ValueError("it must be an e-mail address") from None
     return text
-
-
-def _lines(text: str) -> str:
-    """End lines by a line feed alone: a browser's form ends them in another way, and that makes no other text."""
-    return text.replace("\r\n", "\n")
-
-
-Text = Annotated[str, AfterValidator(_lines)]
-"""A text of several lines."""
 
 
 class Texts(Values):
@@ -253,7 +247,10 @@ class StudyValues(Values):
     questions: Annotated[Many[Question], Field(max_length=100)] = ()
     after: Annotated[Many[Question], Field(max_length=100)] = ()
     texts: Texts = Texts()
+    comfort: Comfort = Comfort()
     chat: ChatRules = ChatRules()
+    pacing: Pacing = Pacing()
+    filtering: Filtering = Filtering()
     judging: Judging = Judging()
     attention: Attention = Attention()
     referencing: Referencing = Referencing()
@@ -294,7 +291,10 @@ class StudyValues(Values):
 
 SECTIONS: dict[str, type[Values]] = {
     "texts": Texts,
+    "comfort": Comfort,
     "chat": ChatRules,
+    "pacing": Pacing,
+    "filtering": Filtering,
     "judging": Judging,
     "attention": Attention,
     "referencing": Referencing,
@@ -319,7 +319,7 @@ NAMES = ("bots", *ASKED, *SECTION_OF)
 
 def is_of_lines(info: FieldInfo) -> bool:
     """Tell whether a value is a text of several lines."""
-    return any(getattr(each, "func", None) is _lines for each in info.metadata)
+    return any(getattr(each, "func", None) is lines for each in info.metadata)
 
 
 def values_nested(flat: Mapping[str, Any]) -> dict[str, Any]:

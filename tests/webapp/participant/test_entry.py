@@ -300,3 +300,27 @@ def test_a_rehearsal_goes_through_a_study_that_is_closed_to_people(
     # Whoever is no rehearsal is not let in by what a researcher's browser did.
     assert 'name="consent"' not in Client().get("/s/s/").content.decode()
     assert 'name="consent"' not in Client().get("/s/s/?rehearsal=forged").content.decode()
+
+
+def test_a_content_notice_is_read_and_ticked_before_anybody_begins(browser: Client) -> None:
+    make_study("n", content_notice="Chatbots may say <b>hurtful</b> things.\nYou can stop.")
+    page = browser.get("/s/n/")
+    html = page.content.decode()
+    assert "Chatbots may say &lt;b&gt;hurtful&lt;/b&gt; things." in html
+    assert html.index('name="notice"') < html.index('name="consent"')
+    field = entry_field(page)
+    refused = post(browser, "/s/n/start/", consent="on", _entry=field).content.decode()
+    assert "Tick the box once you have read the notice." in refused
+    assert not Participant.objects.exists()
+    assert post(browser, "/s/n/start/", consent="on", notice="on", _entry=field).status_code == 302
+    agreed = Participant.objects.get().consent.texts
+    assert agreed["content_notice"] == "Chatbots may say <b>hurtful</b> things.\nYou can stop."
+    assert agreed["content_notice_ticked"] is True
+
+
+def test_a_notice_without_a_box_of_its_own_is_only_shown(browser: Client) -> None:
+    make_study("n", content_notice="Careful.", content_notice_ticked=False)
+    html = browser.get("/s/n/").content.decode()
+    assert "Careful." in html
+    assert 'name="notice"' not in html
+    begin(browser, "n")

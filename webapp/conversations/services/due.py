@@ -15,6 +15,7 @@ NOTHING_DUE: dict[str, Any] = {
     "due_error": "",
     "due_attempts": 0,
     "due_retries": 0,
+    "due_ready_at": None,
 }
 
 

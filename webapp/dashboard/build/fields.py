@@ -9,13 +9,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import yaml
 from django import forms
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from pydantic.fields import FieldInfo
 
 from chatbots.outside import Values
 from webapp.studies.assignment import by_bot_text
 from webapp.studies.questions import questions_from_text
+from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.values import SECTION_OF, SECTIONS, is_of_lines
 
+FILTER_ACTIONS = [("", _lazy("Off")), ("mark", _lazy("Mark")), ("withhold", _lazy("Withhold"))]
 _ROWS = {"consent_text": 9}
 """Of boxes for long texts; 4 where nothing is said."""
 
@@ -48,6 +51,8 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
         attributes = {"rows": _ROWS.get(name, 4)} if is_long else {}
         widget: forms.Widget = forms.Textarea(attrs=attributes) if is_long else forms.TextInput()
         return forms.CharField(max_length=bounds.longest, widget=widget, **told)
+    if name == "reply_filters":
+        return FiltersField(**told)
     if get_origin(kind) is dict:
         return ByNameField(**told)
     if get_origin(kind) is tuple and get_args(kind)[0] is str:
@@ -111,6 +116,43 @@ class ByNameField(forms.CharField):
     def prepare_value(self, value: Any) -> Any:
         """Return the values as lines."""
         return value if isinstance(value, str) else by_bot_text(value or {})
+
+
+class FiltersWidget(forms.MultiWidget):
+    """A list to choose from for each filter, with the filter's name and what it finds beside it."""
+
+    template_name = "dashboard/build/filters_widget.html"
+
+    def __init__(self) -> None:
+        self.filters = list(reply_filters)
+        super().__init__({one.name: forms.Select(choices=FILTER_ACTIONS) for one in self.filters})
+
+    def decompress(self, value: Any) -> list[str]:
+        """Return what becomes of each filter's finds, in the filters' order."""
+        return [(value or {}).get(one.name, "") for one in self.filters]
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        """Return the lists with the filters that they are about."""
+        context = super().get_context(name, value, attrs)
+        parts = context["widget"]["subwidgets"]
+        context["rows"] = list(zip(self.filters, parts, strict=True))
+        return context
+
+
+class FiltersField(forms.MultiValueField):
+    """What becomes of what each filter of replies finds: nothing, a mark, or it is withheld."""
+
+    def __init__(self, **told: Any) -> None:
+        widget = FiltersWidget()
+        parts = [
+            forms.ChoiceField(choices=FILTER_ACTIONS, required=False) for _one in widget.filters
+        ]
+        super().__init__(parts, widget=widget, require_all_fields=False, **told)
+
+    def compress(self, data_list: list[str]) -> dict[str, str]:
+        """Return the filters that are used, each with what becomes of its finds."""
+        names = [one.name for one in self.widget.filters]
+        return {name: action for name, action in zip(names, data_list, strict=False) if action}
 
 
 class _Bounds:

@@ -28,8 +28,19 @@ _TITLES: dict[str, str | Promise] = {
 # Where a participant reads what is edited; a field that stands nowhere alone leaves the phone as it is.
 FIELD_STEPS = {
     **dict.fromkeys(
-        ("title", "minutes", "payment", "organisation", "consent_points", "consent_text"), "consent"
+        (
+            "title",
+            "minutes",
+            "payment",
+            "organisation",
+            "consent_points",
+            "consent_text",
+            "content_notice",
+            "content_notice_ticked",
+        ),
+        "consent",
     ),
+    "lets_report": "chat",
     "instructions_text": "instructions",
     "min_exchanges": "chat",
     "max_exchanges": "chat",

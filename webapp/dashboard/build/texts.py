@@ -10,7 +10,12 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
-from webapp.dashboard.build.fields import SettingsForm, section_fields, title_of_value
+from webapp.dashboard.build.fields import (
+    SettingsForm,
+    section_fields,
+    section_title,
+    title_of_value,
+)
 
 NEEDED = ("title", "consent_points", "instructions_text", "thanks_text")
 """A page without one of these would have a hole."""
@@ -44,6 +49,7 @@ class TextsStep(BuildStep):
         thanks = {name: fields.pop(name) for name in ("thanks_text", "organisation", "contact")}
         groups = [
             ("", fields),
+            (section_title("comfort"), section_fields("comfort")),
             (str(_LATER["instructions_text"]), instructions),
             (str(_LATER["thanks_text"]), thanks),
             (str(_LATER["rights"]), section_fields("rights")),

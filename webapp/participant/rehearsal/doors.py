@@ -161,7 +161,7 @@ class OutsideDoors:
         """Open the link, agree, and be led to the first page of a task."""
         page = await self._ask("GET", f"/s/{self.study_key}/", params=self.query)
         form = self._form(page, "/start/")
-        self._arrive(await self._post(form, {"consent": "on"}, page))
+        self._arrive(await self._post(form, {"consent": "on", "notice": "on"}, page))
 
     async def start(self) -> str:
         """Enter, be led to a chat, and return its id.

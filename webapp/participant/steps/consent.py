@@ -60,7 +60,7 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
     """Return the page.
 
     Args:
-        errors: `page_error` above all of it, or `consent_error` beside the box.
+        errors: `page_error` above all of it, `consent_error` or `notice_error` beside that box.
     """
     visit, recruitment = arrival.visit, arrival.recruitment
     if lets_choose(arrival.study) and not recruitment.nonce:

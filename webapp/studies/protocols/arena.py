@@ -31,7 +31,7 @@ class Arena(StudyProtocol):
     title = "Arena: two chatbots at once"
     description = "Each person talks to two chatbots side by side and says which one is better."
     gives: Gives = "bots"
-    settings = ("chat", "arena")
+    settings = ("chat", "arena", "pacing", "filtering")
     scale = (-1, 1)
     n_asked = 1
     asks = (

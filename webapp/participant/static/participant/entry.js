@@ -12,18 +12,22 @@ function show(step) {
   document.querySelector(".last p").hidden = false;
 }
 
-function consentGiven() {
-  const box = byId("consent");
+// The boxes that must be ticked: of the content notice, where there is one, and of the consent.
+const boxes = ["notice", "consent"].map(byId).filter(Boolean);
+
+function ticked(box) {
   const missing = !box.checked;
-  byId("consent-error").hidden = !missing;
-  byId("consent-field").classList.toggle("has-error", missing);
-  if (missing) {
-    box.setAttribute("aria-invalid", "true");
-    box.focus();
-  } else {
-    box.removeAttribute("aria-invalid");
-  }
+  byId(`${box.id}-error`).hidden = !missing;
+  byId(`${box.id}-field`).classList.toggle("has-error", missing);
+  if (missing) box.setAttribute("aria-invalid", "true");
+  else box.removeAttribute("aria-invalid");
   return !missing;
+}
+
+function consentGiven() {
+  const missing = boxes.filter((box) => !ticked(box));
+  missing[0]?.focus();
+  return !missing.length;
 }
 
 function go(step) {
@@ -42,9 +46,11 @@ if (about && how) {
     history.pushState({ step: "how" }, "");
     go("how");
   });
-  byId("consent").addEventListener("change", () => {
-    if (!byId("consent-error").hidden) consentGiven();
-  });
+  for (const box of boxes) {
+    box.addEventListener("change", () => {
+      if (!byId(`${box.id}-error`).hidden) ticked(box);
+    });
+  }
   byId("back").addEventListener("click", () => {
     if (history.state?.step === "how") history.back();
     else go("about");
@@ -57,7 +63,7 @@ if (about && how) {
       if (consentGiven()) return;
       event.preventDefault();
       go("about");
-      byId("consent").focus();
+      boxes.find((box) => !box.checked).focus();
     },
     { capture: true },
   );
