@@ -24,8 +24,8 @@ from evaluation.metrics.base import MetricTable
 from tests.builders import exchange, make_conversation, make_rating, make_study
 from webapp.bots.text_store import text_store
 from webapp.conversations import services
-from webapp.conversations.models import Conversation, Turn
-from webapp.conversations.services import vote_set
+from webapp.conversations.models import Conversation, ReplyMark, Turn
+from webapp.conversations.services import reply_report, vote_set
 from webapp.core.errors import Refused
 from webapp.pay.comparing import platform_visits_store
 from webapp.pay.hooks import Event, event_take
@@ -52,6 +52,12 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     for n in range(3):
         exchange(conversation, f"{secret} says {n}", f"to {secret} {n}")
     vote_set(conversation_id=conversation.pk, turn_index=1, value=1)
+    reply = Turn.objects.get(conversation=conversation, index=1)
+    assert conversation.participant is not None
+    reply_report(
+        participant=conversation.participant, turn=reply, reason="other", words=f"{secret} found"
+    )
+    ReplyMark.objects.create(turn=reply, filter="phrases", identity={}, found=[secret], reason="")
     question_answers_store(task=conversation.task, answers={"home": f"in {secret}"})
     conversation.refresh_from_db()
     rating = make_rating(conversation).rating
@@ -96,6 +102,8 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "typing": 0,
         "votes": 1,
         "flags": 1,
+        "reports": 1,
+        "marks": 1,
         "ratings": 1,
         "metric_results": 1,
     }

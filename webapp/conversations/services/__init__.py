@@ -31,6 +31,7 @@ from webapp.conversations.services.replies import (
     reply_retry,
     turn_add_bot,
 )
+from webapp.conversations.services.reports import reply_report, reports_see
 
 __all__ = [
     "BotTurn",
@@ -48,7 +49,9 @@ __all__ = [
     "reply_give_up",
     "reply_lease_renew",
     "reply_release",
+    "reply_report",
     "reply_retry",
+    "reports_see",
     "task_end_with_chats",
     "turn_add_bot",
     "turn_add_human",
