@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conversations', '0012_typing'),
+        ('conversations', '0013_reply_failures'),
         ('studies', '0038_sequence_count'),
     ]
 
