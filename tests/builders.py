@@ -42,6 +42,22 @@ TRAINING_PAIR = {
     "why": "The first asks about the loss; both are good English.",
 }
 
+QUIZ = [
+    {
+        "question": "How many messages do you write at least?",
+        "options": ["Two", "Five"],
+        "right": "Five",
+        "why": "It is five.",
+    },
+    {
+        "question": "Who is answering you?",
+        "options": ["A person", "A computer program", "Both"],
+        "right": "A computer program",
+        "point": 2,
+    },
+]
+"""Questions about the instructions."""
+
 
 def make_staff(*rights: Right, username: str = "r") -> AbstractBaseUser:
     """Make a member of staff with these rights."""

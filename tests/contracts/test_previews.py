@@ -8,7 +8,7 @@ import pytest
 from django.apps import apps
 from django.test import Client
 
-from tests.builders import TRAINING_PAIR, make_staff, make_study
+from tests.builders import QUIZ, TRAINING_PAIR, make_staff, make_study
 from webapp.core.rights import Right
 from webapp.participant.access import Visit
 from webapp.participant.preview.page import BEFORE_TASKS
@@ -32,6 +32,7 @@ def draft(protocol: str) -> Study:
         bots=[],
         questions=QUESTIONS,
         training_pairs=[TRAINING_PAIR],
+        quiz_questions=QUIZ,
     )
     return Study.objects.get(pk=study.pk)
 

@@ -15,6 +15,7 @@ class ConversationsConfig(AppConfig):
         from webapp.conversations import forgetting
         from webapp.conversations.bot_health import bots_health
         from webapp.conversations.models import (
+            ChatCheckAnswer,
             Conversation,
             ReplyMark,
             ReplyReport,
@@ -43,6 +44,11 @@ class ConversationsConfig(AppConfig):
             "typing",
             _("how messages were typed"),
             lambda people: Typing.objects.filter(turn__conversation__participant__in=people),
+        )
+        erasure_kind(
+            "chat_check_answers",
+            _("answers to attention checks in chats"),
+            lambda people: ChatCheckAnswer.objects.filter(conversation__participant__in=people),
         )
         erasure_kind(
             "votes",

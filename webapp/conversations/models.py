@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.endpoints.metering import ReplyCost
 from webapp.bots.models import BotVersion
+from webapp.conversations.check_model import ChatCheckAnswer as ChatCheckAnswer
 from webapp.conversations.reply_models import ReplyMark as ReplyMark
 from webapp.conversations.reply_models import ReplyReport as ReplyReport
 from webapp.core.models import TimeStamped

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from webapp.conversations.entering import (
@@ -10,13 +13,16 @@ from webapp.conversations.entering import (
     task_enter,
     task_start,
 )
+from webapp.conversations.services import task_end_with_chats
 from webapp.core.errors import Refused
 from webapp.participant.recruitment import Recruitment
 from webapp.participant.selectors import participant_of_form, start_refusal
+from webapp.studies.checking import MOST_ATTEMPTS
 from webapp.studies.choices import bot_chosen
 from webapp.studies.declining import task_decline
-from webapp.studies.models import Participant, Study, Task
+from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.one_time_links import PLATFORM
+from webapp.studies.quizzing import quiz_attempt_store
 from webapp.studies.selectors import rehearsal_token_valid
 from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.terms import consent_version
@@ -111,6 +117,18 @@ def consent_decline(
             is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
         )
     return task_decline(participant=participant, version=study.version)
+
+
+def quiz_answer(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) -> bool:
+    """Store an attempt at the quiz about the instructions; a second miss ends the task as screened out.
+
+    Args and errors: as `quiz_attempt_store`. Returns whether all is right now.
+    """
+    with transaction.atomic():
+        is_right = quiz_attempt_store(task=task, quiz=quiz, attempt=attempt, answers=answers)
+        if not is_right and attempt >= MOST_ATTEMPTS:
+            task_end_with_chats(task=task, outcome=Outcome.SCREENED_OUT)
+    return is_right
 
 
 def _came_check(recruitment: Recruitment, participant: Participant | None) -> None:

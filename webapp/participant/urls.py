@@ -6,7 +6,17 @@ from django.urls import path
 
 from webapp.participant import views
 from webapp.participant.preview.views import preview
-from webapp.participant.steps import arena, chat, consent, done, form, judge, practice, questions
+from webapp.participant.steps import (
+    arena,
+    chat,
+    consent,
+    done,
+    form,
+    judge,
+    practice,
+    questions,
+    quiz,
+)
 
 app_name = "participant"
 urlpatterns = [
@@ -22,6 +32,7 @@ urlpatterns = [
     path("chat/<uuid:conversation_id>/finish/", views.finish, name="finish"),
     path("chat/<uuid:conversation_id>/withdraw/", views.withdraw, name="withdraw"),
     path("preview/<slug:study_key>/<slug:step>/", preview, name="preview"),
+    path("task/<uuid:task_id>/quiz/", quiz.quiz, name="quiz"),
     path("task/<uuid:task_id>/questions/", questions.questions, name="questions"),
     path("task/<uuid:task_id>/practice/", practice.practice, name="practice"),
     path("task/<uuid:task_id>/arena/", arena.arena, name="arena"),

@@ -12,7 +12,13 @@ class StudiesConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.studies.erasure import erasure_kind
-        from webapp.studies.models import PlatformIds, QuestionAnswers, Task, TrainingAnswer
+        from webapp.studies.models import (
+            PlatformIds,
+            QuestionAnswers,
+            QuizAttempt,
+            Task,
+            TrainingAnswer,
+        )
 
         erasure_kind(
             "participants",
@@ -34,6 +40,11 @@ class StudiesConfig(AppConfig):
             "question_answers",
             _("answers to the questions before the task"),
             lambda people: QuestionAnswers.objects.filter(participant__in=people),
+        )
+        erasure_kind(
+            "quiz_attempts",
+            _("answers about the instructions"),
+            lambda people: QuizAttempt.objects.filter(participant__in=people),
         )
         erasure_kind(
             "training_answers",

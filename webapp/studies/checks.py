@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.bots.selectors import bots_unknown, bots_unpriced
+from webapp.studies.checking_wrong import checking_wrong
 from webapp.studies.filter_checks import filters_wrong
 from webapp.studies.frames import frame_origins
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
@@ -52,6 +53,7 @@ def study_errors(
         **codes_wrong(values.recruitment),
         **opening_wrong(before, study, values),
         **questions_wrong(study, values),
+        **checking_wrong(study, values),
         **attention_wrong(before, study, values, rubric),
         **scales_wrong(study, values, rubric),
         **referencing_wrong(study, values, rubric),

@@ -11,12 +11,15 @@ from webapp.core.models import TimeStamped
 class Item(TimeStamped):
     """Something stored that people judge: replies to a context, with or without a reference.
 
-    Attention checks are items too, so that nothing tells them from the others; no result counts them.
+    Attention checks, gold items and those that are shown a second time are items too, so that nothing tells them from
+    the others; no result counts them.
     """
 
     class Purpose(models.TextChoices):
         JUDGED = "", _("Judged")
         CHECK = "check", _("Attention check")
+        GOLD = "gold", _("Has a known right answer")
+        REPEAT = "repeat", _("Another item once more")
         QUESTION = "question", _("Stands for the question itself")
 
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="items")
@@ -41,9 +44,18 @@ class Item(TimeStamped):
     )
     purpose = models.CharField(max_length=10, choices=Purpose, blank=True, default="")
     expected = models.JSONField(
-        default=dict, blank=True, help_text=_("Of a check: {question: [answers that pass]}")
+        default=dict,
+        blank=True,
+        help_text=_("Of a check or a gold item: {question: [answers that pass]}"),
     )
-
+    original = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="repeats",
+        help_text=_("Of an item that is shown once more: the one it is like."),
+    )
     conversation = models.ForeignKey(
         "conversations.Conversation",
         null=True,

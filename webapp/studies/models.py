@@ -15,6 +15,7 @@ from webapp.studies.item_model import Item as Item
 from webapp.studies.order_model import OrderState as OrderState
 from webapp.studies.order_model import SequenceCount as SequenceCount
 from webapp.studies.practice_model import TrainingAnswer as TrainingAnswer
+from webapp.studies.quiz_model import QuizAttempt as QuizAttempt
 from webapp.studies.recruitment import submission_of
 from webapp.studies.recruitment_models import OneTimeLink as OneTimeLink
 from webapp.studies.recruitment_models import PlatformIds as PlatformIds

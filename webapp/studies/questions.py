@@ -68,6 +68,12 @@ Key = Annotated[
 ]
 Option = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
 Point = Annotated[int, BeforeValidator(_point), Field(ge=-1000, le=1000)]
+Passing = Annotated[
+    str,
+    BeforeValidator(lambda given: str(given) if isinstance(given, int) else given),
+    Field(min_length=1, max_length=200),
+]
+"""An answer that passes an attention check; a point of a scale as its digits."""
 Words = Annotated[str, Field(min_length=1, max_length=60)]
 
 
@@ -102,6 +108,12 @@ class Question(Values):
         description="Analyses count it the other way round; exports keep it as given.",
     )
 
+    expected: Annotated[Many[Passing], Field(max_length=50)] = Field(
+        default=(),
+        title="Attention check: answers that pass",
+        description="Empty: it is no check. Bots are not rated on one, and whoever misses it is told so at the end.",
+    )
+
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Question:
         has_options = self.kind in ("choice", "choices")
@@ -112,8 +124,8 @@ class Question(Values):
             raise ValueError(f"options must be left out: {why}")
         if has_options and len(self.options) < 2:
             raise ValueError(f"options must be two or more, as {self.kind!r} needs them")
-        if twice := _twice(self.options):
-            raise ValueError(f"options has {twice!r} twice; each must stand there once")
+        if again := twice(self.options):
+            raise ValueError(f"options has {again!r} twice; each must stand there once")
         if self.kind != "scale":
             named = [name for name in _OF_SCALES if getattr(self, name) != _OF_SCALES[name]]
             if named:
@@ -123,7 +135,46 @@ class Question(Values):
         elif beyond := [point for point in self.labels if not self.low <= point <= self.high]:
             points = f"from {self.low} to {self.high}"
             raise ValueError(f"labels has words at {beyond[0]}; the points are those {points}")
+        if wrong := self._expected_wrong():
+            raise ValueError(wrong)
         return self
+
+    def _expected_wrong(self) -> str:
+        """Return what cannot be of the answers that pass; nothing where this is no check."""
+        if not self.expected:
+            return ""
+        if not self.required:
+            return "required must be true: a check that nobody has to answer checks nothing"
+        if self.reversed:
+            return "reversed must be left out: nothing is rated by an attention check"
+        possible: list[str] = list(self.options)
+        if self.kind == "scale":
+            possible = [str(point) for point in range(self.low, self.high + 1)]
+        beyond = [one for one in self.expected if one not in possible]
+        if beyond and self.kind != "text":
+            return f"expected has {beyond[0]!r}; it must be one of {', '.join(possible)}"
+        if self.kind in ("scale", "choice") and set(possible) <= set(self.expected):
+            return "expected must leave an answer out: every answer would pass"
+        return ""
+
+    @property
+    def is_check(self) -> bool:
+        """Whether it only checks attention."""
+        return bool(self.expected)
+
+    @property
+    def is_rated(self) -> bool:
+        """Whether it is a scale that bots are rated on."""
+        return self.kind == "scale" and not self.expected
+
+    def passes(self, given: Any) -> bool:
+        """Tell whether an answer passes the check: of several choices exactly those that are expected."""
+        if self.kind == "choices":
+            return set(given or ()) == set(self.expected)
+        said = "" if given is None else str(given)
+        if self.kind == "text":
+            return any(said_alike(said, one) for one in self.expected)
+        return said in self.expected
 
     @property
     def column(self) -> str:
@@ -160,6 +211,9 @@ class Question(Values):
         found = {name: plain[name] for name in type(self).model_fields if name in plain}
         if "options" in found:
             found["options"] = list(found["options"])
+        if "expected" in found:
+            is_scale = self.kind == "scale"
+            found["expected"] = [int(one) if is_scale else one for one in self.expected]
         if "labels" in found:
             found["labels"] = dict(sorted(found["labels"].items()))
         return found
@@ -174,8 +228,15 @@ def scale(key: str, title: str, labels: Mapping[int, str]) -> Question:
     return Question(key=key, title=title, kind="scale", labels=dict(labels), low=low, high=high)
 
 
-def _twice(names: Sequence[str]) -> str:
+def twice(names: Sequence[str]) -> str:
+    """Return the first name that stands there a second time; empty where none does."""
     return next((name for i, name in enumerate(names) if name in names[:i]), "")
+
+
+def said_alike(first: str, second: str) -> bool:
+    """Tell whether two written answers are the same but for capitals, spaces and signs at their ends."""
+    plain = [" ".join(text.split()).strip(" .,;:!?\"'“”‘’").casefold() for text in (first, second)]
+    return plain[0] == plain[1]
 
 
 def keys_wrong(

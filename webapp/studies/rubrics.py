@@ -99,7 +99,7 @@ def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric |
         known: one to take as it is where its rows say the same, and to change where nobody has answered it or
             is about to; else another one is made.
     """
-    scales = [question for question in questions if question.kind == "scale"]
+    scales = [question for question in questions if question.is_rated]
     if known is not None and questions_of(known) == tuple(map(_as_row, scales)):
         return known
     low = min((scale.low for scale in scales), default=1)
@@ -132,7 +132,7 @@ def scales_of(values: StudyValues, rubric: Rubric | None) -> Scales:
         rubric: what is asked where the values do not say it; None: nothing.
     """
     if values.after:
-        return {q.key: (float(q.low), float(q.high)) for q in values.after if q.kind == "scale"}
+        return {q.key: (float(q.low), float(q.high)) for q in values.after if q.is_rated}
     rows = rubric.dimensions.select_related("rubric") if rubric else ()
     return {dimension.key: dimension.scale for dimension in rows}
 

@@ -194,7 +194,7 @@ def other_questions_of_study(study: Study) -> list[Question]:
     """Return every question beside scales that a version asks after its tasks, as `questions_of_study`."""
     versions = study.versions.order_by("number")
     found = {question.key: question for one in versions for question in one.values.after}
-    return [question for question in found.values() if question.kind != "scale"]
+    return [question for question in found.values() if not question.is_rated]
 
 
 def conversations_given(study: Study, values: StudyValues | None = None) -> QuerySet[Any]:
@@ -242,6 +242,7 @@ def steps_asked(study: Study) -> list[str]:
     """Return the steps of its protocol that people come to: without those that this study has nothing for."""
     values = study.values
     empty = {
+        "quiz": not values.checking.quiz_questions,
         "questions": not values.questions,
         "practice": not values.training.training_pairs,
     }

@@ -42,7 +42,7 @@ from webapp.studies.values import SECTION_OF, SECTIONS, StudyValues
 FORMAT = 1
 MOST_INLINE = 20
 """So many items of a study are written into its file; more get a file of their own."""
-_OF_EVERY_STUDY = ("texts", "comfort", "asking", "recruitment", "quotas", "assignment")
+_OF_EVERY_STUDY = ("texts", "comfort", "asking", "checking", "recruitment", "quotas", "assignment")
 _HEAD = (
     "# A study as a file. `import_study` makes a study of it, or a new version of the one with its key;\n"
     "# `export_study` writes the same file again.\n"

@@ -20,6 +20,7 @@ from chatbots.outside import Many, Number, Values, ValuesError
 from webapp.studies.arena import Arena
 from webapp.studies.assignment import Assignment
 from webapp.studies.attention import Attention
+from webapp.studies.checking import Checking
 from webapp.studies.choosing import Choosing
 from webapp.studies.comfort import Comfort, Text, lines
 from webapp.studies.dialogues import Dialogues
@@ -259,6 +260,7 @@ class StudyValues(Values):
     own_marking: OwnMarking = OwnMarking()
     dialogues: Dialogues = Dialogues()
     asking: Asking = Asking()
+    checking: Checking = Checking()
     training: Training = Training()
     arena: Arena = Arena()
     recruitment: RecruitmentValues = RecruitmentValues()
@@ -303,6 +305,7 @@ SECTIONS: dict[str, type[Values]] = {
     "own_marking": OwnMarking,
     "dialogues": Dialogues,
     "asking": Asking,
+    "checking": Checking,
     "training": Training,
     "arena": Arena,
     "recruitment": RecruitmentValues,

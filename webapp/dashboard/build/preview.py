@@ -21,10 +21,13 @@ THEMES = {"light": gettext_lazy("Light"), "dark": gettext_lazy("Dark")}
 _TITLES: dict[str, str | Promise] = {
     "consent": gettext_lazy("Agreeing"),
     "instructions": gettext_lazy("How it works"),
+    "quiz": gettext_lazy("Quiz"),
     "questions": gettext_lazy("Questions before"),
     "practice": gettext_lazy("Practice"),
     "judge": gettext_lazy("Items"),
 }
+_STATES = {"quiz": "missed"}
+"""What an address calls the state in which a step is shown; of the others the outcome."""
 # Where a participant reads what is edited; a field that stands nowhere alone leaves the phone as it is.
 FIELD_STEPS = {
     **dict.fromkeys(
@@ -96,6 +99,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
     work = [name for name in work_steps(protocols.get(study.protocol)) if name in has]
     first = {"bots": work[:1], "questions": work[-1:], "pay": has[-1:]}.get(beside) or has
     now = asked.get("preview", "")
+    is_missed = asked.get("missed") == "1" and now == "quiz"
     now = now if now in has else first[0]
     outcome = asked.get("outcome", "")
     outcome = outcome if now == "done" and outcome in Outcome.values else ""
@@ -108,7 +112,7 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
 
     def choice(title: str | Promise, name: str, ended: str = "", *, is_now: bool) -> Choice:
         page = reverse("participant:preview", args=[study.key, name])
-        more = {"outcome": ended} if ended else {}
+        more = {_STATES.get(name, "outcome"): ended} if ended else {}
         href = "?" + urlencode({"preview": name, **more, **look})
         address = f"{page}?{urlencode({**look, **more})}"
         return Choice(title, is_now, address, href)
@@ -120,11 +124,16 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
             continue
         tabs.append(choice(place.heading, here[0], is_now=now in here))
         if now in here and len(here) > 1:
-            pages = [choice(_TITLES.get(n, n), n, is_now=n == now) for n in here]
+            pages = [choice(_TITLES.get(n, n), n, is_now=n == now and not is_missed) for n in here]
+            if "quiz" in here:
+                missed = choice(_("Quiz, missed once"), "quiz", "1", is_now=is_missed)
+                pages.insert(here.index("quiz") + 1, missed)
     if now == "done":
         ended_so = outcome or Outcome.RATED
         pages = [choice(t, now, value, is_now=value == ended_so) for value, t in Outcome.choices]
     more = {"outcome": outcome} if outcome else {}
+    if is_missed:
+        more["missed"] = "1"
     page = reverse("participant:preview", args=[study.key, now])
     heading = next(place.heading for place in found if now in place.steps)
     return Preview(

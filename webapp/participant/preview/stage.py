@@ -14,10 +14,12 @@ from webapp.conversations.models import Conversation
 from webapp.participant.preview.samples import PreviewDraw, bot_sample, turns_add
 from webapp.participant.steps.base import Standing, standing_of
 from webapp.ratings.marks import marking_begin
+from webapp.studies.checking import quiz_digest, quiz_told
 from webapp.studies.models import (
     Outcome,
     Participant,
     QuestionAnswers,
+    QuizAttempt,
     Study,
     Task,
     TrainingAnswer,
@@ -48,12 +50,15 @@ _BROUGHT = {
 }
 
 
-def standing_staged(study: Study, step: str, outcome: Outcome) -> Standing:
+def standing_staged(
+    study: Study, step: str, outcome: Outcome, *, is_missed: bool = False
+) -> Standing:
     """Return the standing of a new person who has come to this step of the study's newest version.
 
     Args:
         step: one after consent and instructions.
         outcome: how the task has ended, where the step is `done`.
+        is_missed: whether they have missed the first question of the quiz once, where the step is `quiz`.
     """
     platform = study.values.recruitment.platform
     participant = participant_enter(
@@ -76,18 +81,38 @@ def standing_staged(study: Study, step: str, outcome: Outcome) -> Standing:
         if marks_own_chats(study) and step != "chat":
             Conversation.objects.filter(pk=chat.pk).update(state=Conversation.State.COMPLETED)
             marking_begin(study=study, task=task, conversation=chat)
-    if step != "questions":
+    if step not in ("quiz", "questions"):
         QuestionAnswers.objects.create(participant=participant, version=task.version, answers={})
-    if step not in ("questions", "practice"):
+    if step not in ("quiz", "questions", "practice"):
         TrainingAnswer.objects.bulk_create(
             TrainingAnswer(
                 participant=participant, pair=pair.digest, attempt=1, answers={}, is_right=True
             )
             for pair in study.values.training.training_pairs
         )
+    _quiz_staged(study, participant, is_before=step == "quiz", is_missed=is_missed)
     if step == "done":
         _end(task, outcome)
     return standing_of(task)
+
+
+def _quiz_staged(
+    study: Study, participant: Participant, *, is_before: bool, is_missed: bool
+) -> None:
+    """Store an attempt at the quiz: one that passed for whoever is beyond it, or one that missed its first question."""
+    questions = study.values.checking.quiz_questions
+    if not questions or (is_before and not is_missed):
+        return
+    answers = [one.right for one in questions]
+    if is_before:
+        answers[0] = next(one for one in questions[0].options if one != questions[0].right)
+    QuizAttempt.objects.create(
+        participant=participant,
+        quiz=quiz_digest(questions),
+        attempt=1,
+        answers=quiz_told(questions, answers),
+        is_right=not is_before,
+    )
 
 
 def _task(study: Study, participant: Participant) -> Task:

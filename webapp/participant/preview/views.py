@@ -56,7 +56,7 @@ def _shown(request: HttpRequest, study: Study, step: str, look: Look) -> HttpRes
     outcome = request.GET.get("outcome", "")
     ended = Outcome(outcome) if outcome in Outcome.values else Outcome.RATED
     with transaction.atomic():
-        standing = standing_staged(study, step, ended)
+        standing = standing_staged(study, step, ended, is_missed=request.GET.get("missed") == "1")
         page = step_page(request, standing, step, look)
         transaction.set_rollback(True)
     return made_preview(request, page, standing, step, look)

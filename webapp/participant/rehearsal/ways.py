@@ -164,6 +164,18 @@ async def judge(person: Person) -> None:
         raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")
 
 
+async def quiz(person: Person) -> None:
+    """Answer the questions about the instructions as the page tells scripted people."""
+    asked = person.doors.form("/quiz/")
+    answers = {
+        name: asked.hidden.get(f"_right_{name}") or person.rng.choice(choices)
+        for name, choices in asked.choices.items()
+    }
+    after = await person.doors.send(asked, answers)
+    if person.doors.step == "quiz" and 'name="_attempt" value="2"' not in after.text:
+        raise DoorClosed(f"the quiz was not taken at {after.url.path} ({after.status_code})")
+
+
 async def practice(person: Person) -> None:
     """Answer a practice pair as the page tells scripted people."""
     asked = person.doors.form("/practice/")
@@ -179,6 +191,7 @@ async def practice(person: Person) -> None:
 
 Way = Callable[[Person], Awaitable[None]]
 WAYS: dict[str, Way] = {
+    "quiz": quiz,
     "questions": questions,
     "practice": practice,
     "chat": chat,

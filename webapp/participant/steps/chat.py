@@ -16,9 +16,9 @@ from webapp.participant.steps.base import (
     is_on_way,
     register_step,
     standing_in,
+    step_before,
     to_next_step,
 )
-from webapp.participant.steps.questions import questions_due
 from webapp.participant.wording import chat_words, marked_words
 from webapp.ratings.marks import chat_end_to_mark, marks_asked
 from webapp.studies.selectors import marks_own_chats
@@ -46,7 +46,7 @@ class Chat:
 def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """Show the chat while it is open."""
     standing = standing_in(conversation)
-    if not is_on_way(standing, "chat") or standing.chat_is_over or questions_due(standing):
+    if not is_on_way(standing, "chat") or standing.chat_is_over or step_before("chat", standing):
         return to_next_step(standing, visit)
     study, version = standing.study, standing.version
     marked = marks_own_chats(study)

@@ -19,9 +19,9 @@ from webapp.participant.steps.base import (
     is_on_way,
     register_step,
     standing_in,
+    step_before,
     to_next_step,
 )
-from webapp.participant.steps.questions import questions_due
 from webapp.ratings.services import (
     WAITS_FOR_REPLY,
     rating_draft_store,
@@ -54,7 +54,7 @@ class Form:
 def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
     """Show the form, or take what it sends."""
     standing = standing_in(conversation)
-    if not is_on_way(standing, "form") or standing.chat_is_over or questions_due(standing):
+    if not is_on_way(standing, "form") or standing.chat_is_over or step_before("chat", standing):
         return to_next_step(standing, visit)
     study, version = standing.study, standing.version
     assert standing.participant is not None, f"chat {conversation.pk} without a participant"

@@ -92,8 +92,8 @@ def _forms(request: HttpRequest, task: Task, judgement: Judgement) -> tuple[Shee
     """Return the sheet, and the form of what is asked beside scales, which stands below every sheet."""
     rubric = protocols.get(task.participant.study.protocol).form(task.version)
     questions = asked_after_of(task.participant, task.version)
-    scales = [question for question in questions if question.kind == "scale"]
-    others = [question for question in questions if question.kind != "scale"]
+    scales = [question for question in questions if question.is_rated]
+    others = [question for question in questions if not question.is_rated]
     sent = request.POST if request.method == "POST" else None
     sheet = sheets.get(_page_of(task).sheet)
     form = sheet.form(Asked(rubric, scales, judgement, task.version), sent)

@@ -85,7 +85,7 @@ def practice(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
 def _form(task: Task, due: Due, request: HttpRequest) -> SheetForm:
     before = Rating(answers=due.before) if due.before is not None else None
     questions = asked_after_of(task.participant, task.version)
-    scales = [question for question in questions if question.kind == "scale"]
+    scales = [question for question in questions if question.is_rated]
     asked = Asked(task.version.rubric, scales, Judgement((), before), task.version)
     form = sheets.get(_SHEET).form(asked, request.POST if request.method == "POST" else None)
     if request.method != "POST" and due.before is not None:

@@ -10,7 +10,13 @@ from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
 from webapp.participant.asked import Given, QuestionShown, asked_before_of, asked_shown, given_in
 from webapp.participant.presentation import study_texts, way_at
-from webapp.participant.steps.base import Standing, register_step, standing_of, to_next_step
+from webapp.participant.steps.base import (
+    Standing,
+    register_step,
+    standing_of,
+    step_before,
+    to_next_step,
+)
 from webapp.studies.answering import question_answers_store
 from webapp.studies.models import Task
 from webapp.studies.protocols.base import asks_questions
@@ -49,7 +55,7 @@ def questions_due(standing: Standing) -> bool:
 def questions(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     """Show the questions, or take the answers; what is stored cannot be changed here."""
     standing = standing_of(task)
-    if not questions_due(standing):
+    if step_before(Questions.name, standing) or not questions_due(standing):
         return to_next_step(standing, visit)
     asked = asked_before_of(task.participant, task.version)
     given: dict[str, Given] = {}

@@ -35,6 +35,7 @@ class Annotate(StudyProtocol):
     steps = (
         Step("consent", _("About")),
         Step("instructions", _("About")),
+        Step("quiz", _("About")),
         Step("questions", _("About")),
         Step("judge", _("Rate")),
         Step("done", _("Done")),

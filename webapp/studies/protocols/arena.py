@@ -49,6 +49,7 @@ class Arena(StudyProtocol):
     steps = (
         Step("consent", _("About")),
         Step("instructions", _("About")),
+        Step("quiz", _("About")),
         Step("questions", _("About")),
         Step("arena", _("Compare")),
         Step("done", _("Done")),

@@ -9,7 +9,7 @@ is no part of it: the study's values say that (`questions` before a task, `after
   `webapp/participant/steps/<name>.py`, which says of a visit whether the step `is_applicable`, whether it
   `is_completed`, and which is `next`: the first step of the way that is applicable and not completed. So
   a protocol lists `questions` even if only some studies ask any. A name may stand in several protocols, and
-  once in each. The names there are: consent, instructions, questions, practice, chat, arena, judge, form, done.
+  once in each. The names there are: consent, instructions, quiz, questions, practice, chat, arena, judge, form, done.
 - `gives`: what people are given. A study opens when it has some of it.
 - `n_replies`: how many replies its items hold, where that matters.
 - `settings`: sections of a study's values (`SECTIONS`) that it reads beside those of every study (`texts`,

@@ -29,6 +29,7 @@ class Chat(StudyProtocol):
     steps = (
         Step("consent", _("About")),
         Step("instructions", _("About")),
+        Step("quiz", _("About")),
         Step("questions", _("About")),
         Step("chat", _("Chat")),
         Step("form", _("Rate")),

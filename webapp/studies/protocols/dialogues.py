@@ -41,6 +41,7 @@ class Dialogues(StudyProtocol):
     steps = (
         Step("consent", gettext_lazy("About")),
         Step("instructions", gettext_lazy("About")),
+        Step("quiz", gettext_lazy("About")),
         Step("questions", gettext_lazy("About")),
         Step("judge", gettext_lazy("Compare")),
         Step("done", gettext_lazy("Done")),

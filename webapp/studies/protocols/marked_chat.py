@@ -30,6 +30,7 @@ class MarkedChat(StudyProtocol):
     steps = (
         Step("consent", _("About")),
         Step("instructions", _("About")),
+        Step("quiz", _("About")),
         Step("questions", _("About")),
         Step("chat", _("Chat")),
         Step("judge", _("Mark")),

@@ -57,6 +57,7 @@ class Pairwise(StudyProtocol):
     steps = (
         Step("consent", _("About")),
         Step("instructions", _("About")),
+        Step("quiz", _("About")),
         Step("questions", _("About")),
         Step("practice", _("Practice")),
         Step("judge", _("Compare")),

@@ -55,6 +55,7 @@ class Turns(StudyProtocol):
     steps = (
         Step("consent", _("About")),
         Step("instructions", _("About")),
+        Step("quiz", _("About")),
         Step("questions", _("About")),
         Step("judge", _("Mark")),
         Step("done", _("Done")),

@@ -61,7 +61,7 @@ function inside() {
 async function tabsFollow() {
   const page = new URL(location.href);
   page.searchParams.set("preview", stepOf(address));
-  for (const name of ["outcome", "theme", "lang"]) {
+  for (const name of ["outcome", "missed", "theme", "lang"]) {
     const value = address.searchParams.get(name);
     if (value) page.searchParams.set(name, value);
     else page.searchParams.delete(name);
@@ -121,7 +121,10 @@ document.addEventListener("focusin", ({ target }) => {
   // The codes and ways back of each outcome stand on its own page.
   const outcome = /^(?:code|link)_(.+)$/.exec(name)?.[1];
   if (outcome) next.searchParams.set("outcome", outcome);
-  else if (step !== stepOf(address)) next.searchParams.delete("outcome");
+  else if (step !== stepOf(address)) {
+    next.searchParams.delete("outcome");
+    next.searchParams.delete("missed");
+  }
   if (next.href === address.href) return;
   load(next, { still: true });
   tabsFollow();
