@@ -38,7 +38,7 @@ _NO_DIMENSIONS = {
         "is_synthetic",
     ),
     *("comment", "submitted_at", "platform", "external_id", "completion_code"),
-    *("target", "turn", "item", "first", "second", "first_bot", "second_bot"),
+    *("target", "turn", "item", "first", "second", "first_bot", "second_bot", "task", "version"),
     *("direction", "reference_score", "kept_both"),
 }
 """Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""

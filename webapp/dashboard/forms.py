@@ -139,6 +139,14 @@ class ExportForm(forms.Form):
         self.fields["what"].choices = tables  # type: ignore[attr-defined]
 
 
+class PackageForm(forms.Form):
+    """What a data package holds beyond the usual."""
+
+    include_synthetic = forms.BooleanField(required=False)
+    include_failed = forms.BooleanField(required=False)
+    include_private = forms.BooleanField(required=False)
+
+
 class ImportForm(forms.Form):
     """A file of conversations and the study they go into."""
 

@@ -63,6 +63,7 @@ TABS = (
         gettext_lazy("Share"),
         (
             StudyPage("export", gettext_lazy("Export"), "study_export"),
+            StudyPage("package", gettext_lazy("Data package"), "study_package", (Right.PAY,)),
             StudyPage("report", gettext_lazy("Report"), "study_report"),
         ),
     ),

@@ -33,7 +33,7 @@ from evaluation.formats.base import Skipped
 from evaluation.formats.lines import text_lines
 from evaluation.items import Item as ReadItem
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
-from webapp.studies.models import Item, Study
+from webapp.studies.models import Item, Study, StudyVersion
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import asked_after
 from webapp.studies.rules.base import rules
@@ -225,9 +225,9 @@ def _in_its_section(mistake: Mistake) -> Mistake:
     return Mistake(name, f"{name} is no key here; it stands in {section}: write {section}.{name}")
 
 
-def study_file_of(study: Study) -> StudyFile:
-    """Return the newest version of a study as a file has it."""
-    version = study.version
+def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFile:
+    """Return a version of a study as a file has it, the newest if none is named; items stand with every version."""
+    version = version or study.version
     said = {name: getattr(version.values, name) for name in StudyValues.model_fields}
     said["after"] = asked_after(version)
     stored = _items_of(study)

@@ -1,4 +1,4 @@
-"""Files that workers make of large tables: asked for, found again, and removed.
+"""Files that workers make of large tables and data packages: asked for, found again, and removed.
 
 They lie in the data folder, which web processes and workers share, and hold what people said. So nobody else on the
 machine may read them, and they go after `KEPT`, and at once when a person of their study is erased.
@@ -14,32 +14,59 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
+from django.utils.translation import gettext as _
 
+from webapp.core.rights import Right
 from webapp.runs.models import UNFINISHED, Job, State
 from webapp.runs.services.jobs import job_cancel, job_create
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
-    Exporter,
     ExportOptions,
+    exporter_counts,
     exporter_get,
     exporters,
 )
+from webapp.transfer.package.tables import package_rights
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
+PACKAGE = "package"
+"""What is asked for where it is no table but the whole data package, which is a zip."""
 LARGE = 50_000
 """A table of more rows is no download of a few seconds: a worker makes its file."""
 KEPT = timedelta(days=3)
 _LISTED = 20
 
 
-def export_size(exporter: Exporter, study: Study, options: ExportOptions) -> int:
-    """Return about how many rows a table has; of one that does not count them, the study's messages."""
+def export_size(what: str, study: Study, options: ExportOptions) -> int:
+    """Return about how many rows a table has; of one that does not count them, the study's messages.
+
+    Of a data package it is how many its main tables have together.
+
+    Raises:
+        UnknownName: there is no such table.
+    """
+    if what == PACKAGE:
+        return sum(exporter_counts(study, options).values())
+    exporter = exporter_get(what)
     if getattr(exporter, "is_small", False):
         return 0
     counting: Any = exporter if hasattr(exporter, "count") else exporter_get("messages")
     return int(counting.count(study, options))
+
+
+def export_title(what: str) -> str:
+    """Return what an export is called for people."""
+    return _("Data package") if what == PACKAGE else exporter_get(what).title
+
+
+def export_rights(what: str, options: ExportOptions) -> set[Right]:
+    """Return the rights that a file needs: its table's, and that to private data where such data are asked for."""
+    if what == PACKAGE:
+        return package_rights(options)
+    own = {getattr(exporter_get(what), "right", Right.READ)}
+    return own | ({Right.PRIVATE} if options.include_private else set())
 
 
 def export_make(*, study: Study, asked: dict[str, Any], created_by: User | None = None) -> Job:
@@ -80,7 +107,9 @@ def exports_of(study: Study) -> list[Job]:
     return [
         job
         for job in newest
-        if job.payload["what"] in exporters  # else of a plug-in that is not installed here
+        if (
+            job.payload["what"] in exporters or job.payload["what"] == PACKAGE
+        )  # else of a plug-in that is not installed here
         and (job.state != State.DONE or export_path(job).is_file())
     ]
 

@@ -11,6 +11,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -48,6 +49,23 @@ def write_file(
     Raises:
         OSError: if it cannot be written; then nothing is left behind.
     """
+    counted = _Counted(rows)
+    with whole_file(path) as file:
+        if file_format == "parquet":
+            _write_parquet(file, columns, counted)
+        else:
+            for chunk in stream(file_format, columns, counted, raw=raw):
+                file.write(chunk)
+    return counted.n
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file to write to, which takes the place of `path` at the end: whole or not at all.
+
+    Raises:
+        OSError: if it cannot be written; then nothing is left behind.
+    """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; a file name is needed")
     if not path.parent.is_dir():
@@ -57,13 +75,8 @@ def write_file(
     handle, name = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
     part = Path(name)
     try:
-        counted = _Counted(rows)
         with os.fdopen(handle, "wb") as file:
-            if file_format == "parquet":
-                _write_parquet(file, columns, counted)
-            else:
-                for chunk in stream(file_format, columns, counted, raw=raw):
-                    file.write(chunk)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         part.chmod(0o666 & ~_umask())
@@ -71,7 +84,6 @@ def write_file(
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    return counted.n
 
 
 def stream(
@@ -121,13 +133,14 @@ def _csv(columns: Sequence[ExportColumn], rows: Iterable[Row], *, raw: bool) -> 
     keep: Callable[[str], str] = (lambda text: text) if raw else escaped
     writer.writerow([keep(column.name) for column in columns])
     for i, row in enumerate(rows, start=1):
-        writer.writerow([_cell(value, keep) for value in row])
+        writer.writerow([cell_of(value, keep) for value in row])
         if i % ROWS_PER_CHUNK == 0:
             yield lines.take()
     yield lines.take()
 
 
-def _cell(value: Any, keep: Callable[[str], str]) -> Any:
+def cell_of(value: Any, keep: Callable[[str], str]) -> Any:
+    """Return a value as the cell of a CSV has it; texts go through `keep`."""
     if value is None:
         return ""
     if isinstance(value, str):

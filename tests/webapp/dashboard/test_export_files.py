@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 from django.urls import reverse
-from pytest_django.asserts import assertContains, assertNotContains
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from tests.builders import make_conversation, make_rating, make_staff, make_study
 from webapp.core.errors import Refused
@@ -216,3 +218,36 @@ def test_a_mistyped_export_is_refused_before_there_is_a_job(
     with pytest.raises(Refused, match=told):
         exports.export_make(study=study, asked=payload)
     assert not Job.objects.exists()
+
+
+PUBLISH = "/dashboard/studies/out/package/"
+
+
+def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = staff(Right.PAY)
+    assertContains(client.get(PUBLISH), "--what package")
+    monkeypatch.setattr("webapp.dashboard.views.publish.LARGE", 1000)
+    at_once = client.post(PUBLISH)
+    assert at_once["Content-Disposition"] == 'attachment; filename="out-package.zip"'
+    data = body(at_once)
+    assert zipfile.ZipFile(io.BytesIO(data)).testzip() is None
+    monkeypatch.setattr("webapp.dashboard.views.publish.LARGE", 2)
+    assertRedirects(client.post(PUBLISH), PUBLISH)
+    [job] = Job.objects.filter(kind="export")
+    job_do(job)
+    assert exports.export_path(job).read_bytes() == data
+    where = reverse("dashboard:study_export_file", args=["out", job.pk])
+    assertContains(client.get(PUBLISH), where)
+    assertNotContains(client.get(PAGE), where)
+    assert body(client.get(where)) == data
+    asked = {"what": "package", "format": "csv"}
+    with pytest.raises(Refused, match="a data package is a zip"):
+        exports.export_make(study=study, asked=asked)
+
+
+def test_a_package_with_ids_is_for_those_who_may_see_them(study: Study) -> None:
+    payer = staff(Right.PAY)
+    assertNotContains(payer.get(PUBLISH), "include_private")
+    assert payer.post(PUBLISH, {"include_private": "on"}).status_code == 403

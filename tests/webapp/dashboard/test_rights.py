@@ -35,6 +35,7 @@ TO_GET = {
     "imports": {Right.RUN},
     "study_pay_codes": {Right.ADMINISTER},
     "study_pay_mturk": {Right.PAY, Right.PRIVATE},
+    "study_package": {Right.PAY},
     "study_versions": {Right.ADMINISTER},
 }
 TO_POST = {
@@ -57,6 +58,7 @@ TO_POST = {
     "study_pay_mturk": {Right.PAY, Right.PRIVATE},
     "theme": set(),
     "study_export": set(),
+    "study_package": {Right.PAY},
     "study_report": set(),
     "imports": {Right.RUN},
     "study_statistics": {Right.RUN},

@@ -62,7 +62,7 @@ COLUMNS = {
     "is_synthetic participant created_at ended_at",
     "ratings": "rating conversation bot bot_version rater n_exchanges study is_synthetic quality fluency "
     "diversity contingency empathy comment submitted_at "
-    "target turn item first second first_bot second_bot",
+    "target turn item first second first_bot second_bot task version",
     "messages": "conversation state bot study is_synthetic turn speaker text vote latency_ms tokens_in "
     "tokens_out tokens_estimated cost answered_by created_at",
     "metrics": "conversation bot study is_synthetic state n_human_turns_answered",

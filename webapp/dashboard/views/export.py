@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -35,9 +35,12 @@ from webapp.transfer.exporters.base import (
 from webapp.transfer.exports import (
     KEPT,
     LARGE,
+    PACKAGE,
     export_make,
     export_path,
+    export_rights,
     export_size,
+    export_title,
     exports_expire,
     exports_of,
 )
@@ -68,22 +71,20 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
     form = ExportForm(asked if "what" in asked or asked is request.POST else None, tables=choices)
     if form.is_bound and form.is_valid():
         exporter, options = exporter_get(form.cleaned_data["what"]), _options(form)
-        if (refused := refusal(request, *rights_of(exporter, options))) is not None:
+        if (refused := refusal(request, *export_rights(exporter.name, options))) is not None:
             return refused
         file_format = form.cleaned_data["format"]
-        if request.method == "POST" and export_size(exporter, study, options) > LARGE:
+        if request.method == "POST" and export_size(exporter.name, study, options) > LARGE:
             payload = {"what": exporter.name, "format": file_format, **asdict(options)}
             export_make(study=study, asked=payload, created_by=request.user)  # type: ignore[arg-type]
             return redirect("dashboard:study_export", study.key)
         return _download(study, exporter, options, file_format)
-    jobs_settle()
-    exports_expire()
-    files = [job for job in exports_of(study) if may(request.user, *_rights_of_file(job))]
+    files = [job for job in exports_open_to(request, study) if job.payload["what"] != PACKAGE]
     running = next((job for job in files if not job.is_over), None)
     tables = [
         (exporter, n)
         for exporter, n in _tables(study)
-        if may(request.user, *rights_of(exporter, ExportOptions()))
+        if may(request.user, *export_rights(exporter.name, ExportOptions()))
     ]
     return study_page(
         request,
@@ -94,7 +95,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         others=[e for e, n in tables if n is None],
         form=form,
         judges_items=judges_items(study),
-        files=[(job, exporter_get(job.payload["what"]).title) for job in files],
+        files=[(job, export_title(job.payload["what"])) for job in files],
         running=job_context(running, "export") if running is not None else None,
         kept_days=KEPT.days,
         large=LARGE,
@@ -116,9 +117,15 @@ def made(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
         file = export_path(job).open("rb")
     except FileNotFoundError:
         raise Http404(_("This file is no longer kept. Make it again.")) from None
-    options = ExportOptions(include_private=job.payload["include_private"])
-    exporter, file_format = exporter_get(job.payload["what"]), job.payload["format"]
-    return _sent(pieces_of(file), key, exporter, options, file_format)
+    what, is_private = job.payload["what"], job.payload["include_private"]
+    return sent(pieces_of(file), key, what, job.payload["format"], is_private=is_private)
+
+
+def exports_open_to(request: HttpRequest, study: Study) -> list[Job]:
+    """Return the files of the study that were made or are being made, of those that this user may have."""
+    jobs_settle()
+    exports_expire()
+    return [job for job in exports_of(study) if may(request.user, *_rights_of_file(job))]
 
 
 def pieces_of(file: BinaryIO) -> Iterator[bytes]:
@@ -128,16 +135,10 @@ def pieces_of(file: BinaryIO) -> Iterator[bytes]:
             yield piece
 
 
-def _rights_of_file(job: Job) -> list[Right]:
+def _rights_of_file(job: Job) -> set[Right]:
     """Return what a file that was made needs: what making it needed."""
     private = ExportOptions(include_private=job.payload["include_private"])
-    return rights_of(exporter_get(job.payload["what"]), private)
-
-
-def rights_of(exporter: Exporter, options: ExportOptions) -> list[Right]:
-    """Return the rights that a file needs: its table's, and that to private data where such data are asked for."""
-    private = [Right.PRIVATE] if options.include_private else []
-    return [getattr(exporter, "right", Right.READ), *private]
+    return export_rights(job.payload["what"], private)
 
 
 def _options(form: ExportForm) -> ExportOptions:
@@ -153,19 +154,22 @@ def _download(
     study: Study, exporter: Exporter, options: ExportOptions, file_format: Format
 ) -> StreamingHttpResponse:
     pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
-    return _sent(pieces, study.key, exporter, options, file_format)
+    is_private = options.include_private
+    return sent(pieces, study.key, exporter.name, file_format, is_private=is_private)
 
 
-def _sent(
+def sent(
     pieces: Iterator[bytes],
     key: str,
-    exporter: Exporter,
-    options: ExportOptions,
-    file_format: Format,
+    what: str,
+    file_format: Format | Literal["zip"],
+    *,
+    is_private: bool,
 ) -> StreamingHttpResponse:
     """Send pieces of a file under the name of what is in it."""
-    response = StreamingHttpResponse(streamed(pieces), content_type=CONTENT_TYPES[file_format])
-    name = f"{key}-{exporter.name}{'-private' if options.include_private else ''}"
+    kind = "application/zip" if file_format == "zip" else CONTENT_TYPES[file_format]
+    response = StreamingHttpResponse(streamed(pieces), content_type=kind)
+    name = f"{key}-{what}{'-private' if is_private else ''}"
     response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from webapp.studies.questions import BETWEEN_CHOICES, Question
-from webapp.transfer.exporters.base import ExportColumn
+from webapp.transfer.exporters.base import Asked, ExportColumn
+
+NOT_ANSWERED = "Not answered, or not asked by the version of the study that the person saw."
 
 
-def answer_column(question: Question, name: str, when: str) -> ExportColumn:
+def answer_column(question: Question, name: str, when: Literal["before", "after"]) -> ExportColumn:
     """Return the column of a question.
 
     Args:
-        when: it is asked, such as "before the task".
+        when: it is asked: before the task or after it.
     """
-    words = f"Answer {when} to “{question.title}”"
+    words = f"Answer {when} the task to “{question.title}”"
     if question.kind == "scale":
         words += f", {question.low} to {question.high}"
         if question.labels:
@@ -26,8 +28,25 @@ def answer_column(question: Question, name: str, when: str) -> ExportColumn:
         )
     if question.kind == "choices":
         words += ". Several are joined by “; ”"
-    is_number = question.kind == "scale"
-    return ExportColumn(name, "number" if is_number else "text", f"{words}. Empty if not answered.")
+    is_scale = question.kind == "scale"
+    labels: tuple[tuple[Any, str], ...] = tuple(sorted(question.labels.items()))
+    if question.kind == "choice":
+        labels = tuple((option, option) for option in question.options)
+    return ExportColumn(
+        name,
+        "number" if is_scale else "text",
+        f"{words}. Empty if not answered.",
+        labels,
+        missing=NOT_ANSWERED,
+        asked=Asked(
+            question.key,
+            question.title,
+            when,
+            question.low if is_scale else None,
+            question.high if is_scale else None,
+            question.reversed,
+        ),
+    )
 
 
 def answer_cell(question: Question, given: Any) -> Any:

@@ -14,10 +14,29 @@ from django.db.models import Q, QuerySet
 
 from chatbots.registry import C, Registry
 from webapp.conversations.models import Conversation
-from webapp.studies.models import Study
+from webapp.studies.models import Slot, Study
+from webapp.studies.selectors import judges_conversations
 
 ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
 CHUNK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The question whose answers a column holds.
+
+    Attributes:
+        when: it is asked: before the first task, or after each.
+        low, high: ends of its scale; None where it has none.
+        is_reversed: a high answer is a bad one; the table has it as it was given.
+    """
+
+    key: str
+    words: str
+    when: Literal["before", "after"]
+    low: float | None = None
+    high: float | None = None
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +44,25 @@ class ExportColumn:
     """One column: its name, what it means and what its values are.
 
     `json` values are nested in JSON Lines and JSON texts in CSV and Parquet; times are UTC.
+
+    Attributes:
+        labels: values that have words, each with them; of a text all that there can be.
+        unit: of a number.
+        missing: why a cell may be empty.
+        asked: the question that was answered.
+        is_person: it names a person; a data package has a pseudonym there.
+        is_private: a data package has it only where private data are asked for.
     """
 
     name: str
     type: ColumnType
     description: str
+    labels: tuple[tuple[Any, str], ...] = ()
+    unit: str = ""
+    missing: str = ""
+    asked: Asked | None = None
+    is_person: bool = False
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +85,8 @@ class Exporter(Protocol):
 
     Some things are left out by most tables: `right`, for one that asks for more than the right to read on
     the dashboard; `count(study, options)`, the number of rows (of results, where a row is computed from
-    several), for one that stands among the main tables of the export page; and `is_small`, for one that does not
-    grow with the study.
+    several), for one that stands among the main tables of the export page; `is_small`, for one that does not
+    grow with the study; and `packaged`, the name of its file in a data package, for one that belongs into it.
     """
 
     name: str
@@ -117,10 +150,26 @@ def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
     return condition
 
 
+def shown(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
+    """Return the condition on conversations that people had here, or were given here to judge.
+
+    Args:
+        prefix: as `included`.
+    """
+    condition = included(study, options, prefix=prefix)
+    if not judges_conversations(study):
+        return condition
+    judged = Slot.objects.filter(task__participant__study=study, conversation__isnull=False)
+    if not options.include_synthetic:
+        judged = judged.filter(task__participant__is_synthetic=False)
+    there = ~Q(**{f"{prefix}state": Conversation.State.WITHDRAWN})
+    return condition | (Q(**{f"{prefix}pk__in": judged.values("conversation")}) & there)
+
+
 def conversations_included(study: Study, options: ExportOptions) -> QuerySet[Conversation]:
     """Return the conversations of an export, oldest first."""
     return (
-        Conversation.objects.filter(included(study, options))
+        Conversation.objects.filter(shown(study, options))
         .select_related("bot")
         .order_by("created_at", "id")
     )
@@ -139,6 +188,8 @@ def rater_of(rater: str, participant_id: Any) -> str | None:
     return rater or (str(participant_id) if participant_id else None)
 
 
+SPEAKERS = (("human", "The participant"), ("bot", "The bot"))
+STATES = tuple((state.value, str(state.label)) for state in Conversation.State)
 STUDY_COLUMNS = (
     ExportColumn("study", "text", "Key of the study."),
     ExportColumn("is_synthetic", "boolean", "The participant was a script."),

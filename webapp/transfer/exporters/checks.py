@@ -19,7 +19,9 @@ from webapp.transfer.exporters.base import (
 
 _COLUMNS = (
     ExportColumn("check", "text", "Name of the attention check."),
-    ExportColumn("rater", "text", "The participant's random id, as in the table ratings."),
+    ExportColumn(
+        "rater", "text", "The participant's random id, as in the table ratings.", is_person=True
+    ),
     *STUDY_COLUMNS,
     ExportColumn("expected", "json", "Answers that pass, by question."),
     ExportColumn("answers", "json", "Answers that were given, by question."),
@@ -35,7 +37,7 @@ _COLUMNS = (
 
 @register_exporter
 class Checks:
-    name = "checks"
+    name = packaged = "checks"
     title = "Attention checks"
     description = "One row per attention check that somebody answered, with whether it was passed."
 

@@ -25,7 +25,7 @@ _COLUMNS = (
 
 @register_exporter
 class ConsentTexts:
-    name = "consent_texts"
+    name = packaged = "consent_texts"
     title = "Texts agreed to"
     description = "One row per version of what people agreed to, with the exact texts."
 

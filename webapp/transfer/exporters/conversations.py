@@ -11,6 +11,7 @@ from webapp.conversations.models import Turn
 from webapp.ratings.models import Rating
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
+    STATES,
     ExportColumn,
     ExportOptions,
     conversations_included,
@@ -29,12 +30,15 @@ _COLUMNS = (
     ),
     ExportColumn("conversation", "text", "Id of the conversation here."),
     ExportColumn("bot_version", "text", "Key of the bot's identity: name, version, parameters."),
-    ExportColumn("state", "text", "open, completed or failed."),
+    ExportColumn("state", "text", "open, completed or failed.", STATES),
     ExportColumn("n_exchanges", "integer", "Human turns that the bot answered."),
     ExportColumn("seed", "text", "Seed of all randomness of the bot; a text, for it has 63 bits."),
     ExportColumn("is_synthetic", "boolean", "The participant was a script."),
     ExportColumn(
-        "participant", "text", "Random id of the participant; empty in imported data and self-play."
+        "participant",
+        "text",
+        "Random id of the participant; empty in imported data and self-play.",
+        is_person=True,
     ),
     ExportColumn("created_at", "time", "When the conversation was begun, or imported."),
     ExportColumn("ended_at", "time", "When it was rated or given up."),
@@ -43,7 +47,7 @@ _COLUMNS = (
 
 @register_exporter
 class Conversations:
-    name = "conversations"
+    name = packaged = "conversations"
     title = "Conversations"
     description = (
         "One row per conversation with turns and ratings inside; as JSON Lines it can be imported."

@@ -25,7 +25,7 @@ _COLUMNS = (
 
 @register_exporter
 class Items:
-    name = "items"
+    name = packaged = "items"
     title = "Items"
     description = "One row per item that people judge, with its context and replies."
 

@@ -9,24 +9,35 @@ from webapp.conversations.models import Turn
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CHUNK,
+    SPEAKERS,
+    STATES,
     STUDY_COLUMNS,
     ExportColumn,
     ExportOptions,
-    included,
     register_exporter,
+    shown,
 )
 
 _COLUMNS = (
     ExportColumn("conversation", "text", "Id of the conversation."),
-    ExportColumn("state", "text", "Of the conversation: open, completed or failed."),
+    ExportColumn("state", "text", "Of the conversation: open, completed or failed.", STATES),
     ExportColumn("bot", "text", "Id of the bot in the conversation."),
     *STUDY_COLUMNS,
     ExportColumn("turn", "integer", "Number of the utterance in its conversation, from 0."),
-    ExportColumn("speaker", "text", "human or bot."),
+    ExportColumn("speaker", "text", "human or bot.", SPEAKERS),
     ExportColumn("text", "text", "What was said."),
-    ExportColumn("vote", "integer", "The participant's vote on a bot turn: -1, 0 or 1."),
     ExportColumn(
-        "latency_ms", "integer", "Milliseconds from storing the message to storing this reply."
+        "vote",
+        "integer",
+        "The participant's vote on a bot turn: -1, 0 or 1.",
+        ((-1, "Thumb down"), (0, "No vote"), (1, "Thumb up")),
+    ),
+    ExportColumn(
+        "latency_ms",
+        "integer",
+        "Milliseconds from storing the message to storing this reply.",
+        unit="ms",
+        missing="What a person wrote, and what was imported, has none.",
     ),
     ExportColumn("tokens_in", "integer", "Tokens of the prompt, where the bot is an endpoint's."),
     ExportColumn("tokens_out", "integer", "Tokens of the reply, likewise."),
@@ -39,6 +50,8 @@ _COLUMNS = (
         "cost",
         "number",
         "What the reply cost, in the currency of the bot's prices; empty where a price is unknown.",
+        unit="currency of the bot's prices",
+        missing="The bot costs nothing, or a price is unknown.",
     ),
     ExportColumn(
         "answered_by",
@@ -53,6 +66,7 @@ _TOKENS_IN = [column.name for column in _COLUMNS].index("tokens_in") - 5  # behi
 @register_exporter
 class Messages:
     name = "messages"
+    packaged = "turns"
     title = "Messages"
     description = "One row per utterance, with votes and what a reply took: time, tokens, cost."
 
@@ -60,10 +74,10 @@ class Messages:
         return _COLUMNS
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        return Turn.objects.filter(included(study, options, prefix="conversation__")).count()
+        return Turn.objects.filter(shown(study, options, prefix="conversation__")).count()
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        turns = Turn.objects.filter(included(study, options, prefix="conversation__"))
+        turns = Turn.objects.filter(shown(study, options, prefix="conversation__"))
         for conversation_id, state, bot, is_synthetic, *rest in (
             turns.order_by("conversation_id", "index")
             .values_list(

@@ -11,6 +11,7 @@ from webapp.runs.selectors.metrics import metrics_all
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CONVERSATION_COLUMNS,
+    STATES,
     ExportColumn,
     ExportOptions,
     conversations_included,
@@ -19,16 +20,17 @@ from webapp.transfer.exporters.base import (
 )
 
 CHUNK = 500
+UNDEFINED = "Undefined here; of a whole conversation the table undefined says why."
 _BEFORE = (
     *CONVERSATION_COLUMNS,
-    ExportColumn("state", "text", "Of the conversation: completed or failed."),
+    ExportColumn("state", "text", "Of the conversation: completed or failed.", STATES),
     ExportColumn("n_human_turns_answered", "integer", "Human turns that the bot answered."),
 )
 
 
 @register_exporter
 class Metrics:
-    name = "metrics"
+    name = packaged = "metrics"
     title = "Metrics"
     description = (
         "One row per conversation that has been measured, with a column per metric column."
@@ -94,6 +96,8 @@ def measured(study: Study, level: str) -> list[tuple[MetricVersion, list[ExportC
                     column.name,
                     "number",
                     f"{column.description} [{column.unit}; {version.name} {version.version}]",
+                    unit=column.unit,
+                    missing=UNDEFINED,
                 )
                 for column in registered[version.name].columns
                 if column.level == level
@@ -101,6 +105,6 @@ def measured(study: Study, level: str) -> list[tuple[MetricVersion, list[ExportC
         else:
             stored = sample.values if level == "conversation" else sample.turns
             told = f"Of {version.name} {version.version}, which is not the version here now."
-            columns = [ExportColumn(name, "number", told) for name in stored]
+            columns = [ExportColumn(name, "number", told, missing=UNDEFINED) for name in stored]
         found[version.name] = (version, columns)
     return [found[name] for name in sorted(found)]

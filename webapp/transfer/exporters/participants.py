@@ -16,7 +16,12 @@ from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register
 
 _CHUNK = 500
 _COLUMNS = (
-    ExportColumn("participant", "text", "Random id of the participant; the rater in other tables."),
+    ExportColumn(
+        "participant",
+        "text",
+        "Random id of the participant; the rater in other tables.",
+        is_person=True,
+    ),
     ExportColumn("study", "text", "Key of the study."),
     ExportColumn(
         "state",
@@ -31,7 +36,10 @@ _COLUMNS = (
         "failed_check, no_consent or withdrawn. Empty where none has.",
     ),
     ExportColumn(
-        "code", "text", "The codes that were shown for these outcomes, in the same order."
+        "code",
+        "text",
+        "The codes that were shown for these outcomes, in the same order.",
+        is_private=True,
     ),
     ExportColumn("bots", "text", "Ids of the bots met, in their order."),
     ExportColumn("n_chats", "integer", "Chats begun."),
@@ -57,14 +65,14 @@ _PRIVATE = (
 
 @register_exporter
 class Participants:
-    name = "participants"
+    name = packaged = "participants"
     title = "Participants"
     description = "One row per person who agreed, with outcome, code, times and bots."
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         asked = (
-            answer_column(question, question.column, "before the task")
+            answer_column(question, question.column, "before")
             for question in questions_of_study(study)
         )
         return [*_COLUMNS, *asked, *(_PRIVATE if options.include_private else ())]

@@ -10,14 +10,15 @@ from django.db.models import Q, QuerySet
 from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.studies.completion import completion_shown
-from webapp.studies.models import Dimension, Item, Outcome, Slot, Study
+from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.selectors import other_questions_of_study
-from webapp.transfer.exporters.answers import answer_cell, answer_column
+from webapp.transfer.exporters.answers import NOT_ANSWERED, answer_cell, answer_column
 from webapp.transfer.exporters.base import (
     CHUNK,
     STUDY_COLUMNS,
+    Asked,
     ExportColumn,
     ExportOptions,
     included,
@@ -31,7 +32,11 @@ _BEFORE = (
     ExportColumn("bot", "text", "Id of the bot in the conversation."),
     ExportColumn("bot_version", "text", "Key of the bot's identity: name, version, parameters."),
     ExportColumn(
-        "rater", "text", "Who rated: the name in imported data, else the participant's random id."
+        "rater",
+        "text",
+        "Who rated: the name in imported data, else the participant's random id.",
+        missing="Imported, and the file names nobody.",
+        is_person=True,
     ),
     ExportColumn(
         "n_exchanges", "integer", "Human turns that the bot answered in the conversation."
@@ -47,6 +52,12 @@ _TARGET = (
         "target",
         "text",
         "What was rated: conversation, turn, item or pair. Of a pair conversation and bot are empty.",
+        (
+            ("conversation", "A whole conversation"),
+            ("turn", "One reply of a conversation"),
+            ("item", "An item"),
+            ("pair", "Two conversations against each other"),
+        ),
     ),
     ExportColumn("turn", "integer", "Number of the rated turn in the conversation, from 0."),
     ExportColumn("item", "text", "Name of the rated item; bot is then the model of its reply."),
@@ -54,14 +65,26 @@ _TARGET = (
     ExportColumn("second", "text", "Second of a pair."),
     ExportColumn("first_bot", "text", "Bot or model of the first of a pair."),
     ExportColumn("second_bot", "text", "Bot or model of the second of a pair."),
+    ExportColumn(
+        "task",
+        "integer",
+        "Number of the task that it was given in; ratings with the same number were given in one go.",
+        missing="Imported: it belongs to no task.",
+    ),
+    ExportColumn(
+        "version",
+        "integer",
+        "Number of the version of the study that asked.",
+        missing="Imported: it belongs to no task.",
+    ),
 )
 _RELATED = (
     "conversation__bot",
-    "conversation__slot__task",
+    "conversation__slot__task__version",
     "turn__conversation__bot",
     "item",
     "participant__platform_ids",
-    "task",
+    "task__version",
     *(
         f"{place}__{what}"
         for place in ("first", "second")
@@ -78,7 +101,10 @@ _TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET)}
 
 _BESIDE = (
     ExportColumn(
-        "direction", "integer", "The reply beside the known one: 1 better, 0 the same, -1 worse."
+        "direction",
+        "integer",
+        "The reply beside the known one: 1 better, 0 the same, -1 worse.",
+        ((-1, "Worse"), (0, "The same"), (1, "Better")),
     ),
     ExportColumn(
         "reference_score",
@@ -96,7 +122,7 @@ _BESIDE = (
 
 @register_exporter
 class Ratings:
-    name = "ratings"
+    name = packaged = "ratings"
     title = "Ratings"
     description = "One row per rating, with a column per question of the rubric."
 
@@ -140,7 +166,7 @@ class Ratings:
         found = []
         for question in other_questions_of_study(study):
             name = f"answer_{question.key}" if question.key in taken else question.key
-            found.append((question, answer_column(question, name, "after the task")))
+            found.append((question, answer_column(question, name, "after")))
         return found
 
     def _dimensions(self, study: Study) -> list[tuple[str, ExportColumn]]:
@@ -157,8 +183,20 @@ class Ratings:
             text = (
                 f"{dimension.question} {low:g} to {high:g}{inferred}{f' ({ends})' if ends else ''}."
             )
-            found.append((dimension.key, ExportColumn(name, "number", text)))
+            asked = Asked(dimension.key, dimension.question, "after", low, high, dimension.reversed)
+            column = ExportColumn(
+                name, "number", text, _labels(dimension), missing=NOT_ANSWERED, asked=asked
+            )
+            found.append((dimension.key, column))
         return found
+
+
+def _labels(dimension: Dimension) -> tuple[tuple[float, str], ...]:
+    """Return the points of the scale that have words, each with them."""
+    low, high = dimension.scale
+    found = {float(point): words for point, words in dimension.labels.items()}
+    found |= {low: dimension.low_label, high: dimension.high_label}
+    return tuple((point, words) for point, words in sorted(found.items()) if words)
 
 
 def _words(dimension: Dimension) -> str:
@@ -210,9 +248,7 @@ def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
 def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None, str | None]:
     """Return the person's ids on the platform that sent them, and the code they were shown after rating."""
     person = rating.participant
-    task = rating.task
-    if task is None and rating.conversation is not None:
-        task = rating.conversation.task
+    task = _task_of(rating)
     if person is None:
         return None, None, None
     if task is None or not task.completion_code:
@@ -228,15 +264,24 @@ def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None
 
 
 def _target_cells(rating: Rating) -> tuple[Any, ...]:
+    task = _task_of(rating)
+    given_in = (task.pk, task.version.number) if task else (None, None)
     if rating.first is not None and rating.second is not None:
         pair = (rating.first, rating.second)
-        return "pair", None, None, *map(_looked_at, pair), *map(_bot_of, pair)
+        return "pair", None, None, *map(_looked_at, pair), *map(_bot_of, pair), *given_in
     nothing = (None, None, None, None)
     if rating.item is not None:
-        return "item", None, rating.item.key, *nothing
+        return "item", None, rating.item.key, *nothing, *given_in
     if rating.turn is not None:
-        return "turn", rating.turn.index, None, *nothing
-    return "conversation", None, None, *nothing
+        return "turn", rating.turn.index, None, *nothing, *given_in
+    return "conversation", None, None, *nothing, *given_in
+
+
+def _task_of(rating: Rating) -> Task | None:
+    """Return the task that the rating was given in; of a chat that in which it was held."""
+    if rating.task is not None or rating.conversation is None:
+        return rating.task
+    return rating.conversation.task
 
 
 def _looked_at(slot: Slot) -> str | None:

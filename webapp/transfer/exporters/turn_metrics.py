@@ -11,6 +11,7 @@ from webapp.runs.models import MetricResult
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CONVERSATION_COLUMNS,
+    SPEAKERS,
     ExportColumn,
     ExportOptions,
     conversations_included,
@@ -22,13 +23,13 @@ CHUNK = 200
 _BEFORE = (
     *CONVERSATION_COLUMNS,
     ExportColumn("turn", "integer", "Number of the utterance in its conversation, from 0."),
-    ExportColumn("speaker", "text", "human or bot."),
+    ExportColumn("speaker", "text", "human or bot.", SPEAKERS),
 )
 
 
 @register_exporter
 class TurnMetrics:
-    name = "turn_metrics"
+    name = packaged = "turn_metrics"
     title = "Metrics per message"
     description = (
         "One row per utterance of measured conversations, with a column per metric column."

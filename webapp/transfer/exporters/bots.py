@@ -1,0 +1,92 @@
+"""One row per identity of a bot that the study's conversations were held with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.db.models import Count
+
+from chatbots.base import Bot
+from chatbots.registry import bots as registry
+from webapp.bots.models import BotVersion
+from webapp.bots.selectors import bots_discover
+from webapp.conversations.models import Conversation
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import ExportColumn, ExportOptions, register_exporter, shown
+
+_LONGEST_CARD = 100_000
+_COLUMNS = (
+    ExportColumn("bot_version", "text", "Key of the identity, as in the table conversations."),
+    ExportColumn("bot", "text", "Id of the bot."),
+    ExportColumn("title", "text", "Its name for people."),
+    ExportColumn("kind", "text", "Its family: rules, retrieval, checkpoint, endpoint and so on."),
+    ExportColumn("version", "text", "Version of the code that answered."),
+    ExportColumn(
+        "settings", "json", "All that decides what it says, with digests of what it has learned."
+    ),
+    ExportColumn("is_control", "boolean", "A deliberately poor bot, left out of rankings."),
+    ExportColumn("n_conversations", "integer", "Conversations of the study with this identity."),
+    ExportColumn(
+        "description",
+        "text",
+        "What the bot is, in a sentence.",
+        missing="A bot of this identity is not registered here now.",
+    ),
+    ExportColumn(
+        "card",
+        "text",
+        "Its model card, as Markdown.",
+        missing="It has none, or is not registered here now.",
+    ),
+)
+
+
+@register_exporter
+class Bots:
+    name = packaged = "bots"
+    title = "Bots"
+    description = "One row per bot as it was when people met it: version, settings, digests, card."
+    is_small = True
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _COLUMNS
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        held = Conversation.objects.filter(shown(study, options)).order_by()
+        counted = dict(held.values_list("bot").annotate(n=Count("pk")))
+        bots_discover()
+        here = {bot.name: bot for bot in registry}
+        for row in BotVersion.objects.filter(pk__in=counted).order_by("bot_id", "key"):
+            bot = here.get(row.bot_id)
+            if bot is not None and bot.identity.key != row.key:
+                bot = None  # of the same name, but another
+            yield [
+                row.key,
+                row.bot_id,
+                row.title,
+                row.kind,
+                row.version,
+                _sorted(row.params),
+                row.is_control,
+                counted[row.pk],
+                bot.description if bot else None,
+                _card(bot) if bot else None,
+            ]
+
+
+def _card(bot: Bot) -> str | None:
+    """Return the card that lies in the folder of a bot's checkpoint."""
+    folder = getattr(bot, "folder", None)
+    card = Path(folder) / "CARD.md" if folder else None
+    if card is None or not card.is_file():
+        return None
+    return card.read_text(encoding="utf-8", errors="replace")[:_LONGEST_CARD]
+
+
+def _sorted(value: Any) -> Any:
+    """Return JSON values with the keys in order, which databases do not keep alike."""
+    if isinstance(value, Mapping):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value

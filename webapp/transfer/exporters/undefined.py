@@ -1,0 +1,51 @@
+"""One row per metric value that is undefined, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from webapp.runs.models import MetricResult
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import (
+    CHUNK,
+    CONVERSATION_COLUMNS,
+    ExportColumn,
+    ExportOptions,
+    included,
+    register_exporter,
+)
+from webapp.transfer.exporters.metrics import measured
+
+_COLUMNS = (
+    *CONVERSATION_COLUMNS,
+    ExportColumn("metric", "text", "The empty column of the table metrics."),
+    ExportColumn("reason", "text", "Why it has no value there."),
+)
+
+
+@register_exporter
+class Undefined:
+    name = packaged = "undefined"
+    title = "Undefined metrics"
+    description = "One row per metric value that is undefined, with the reason."
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _COLUMNS
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        found = MetricResult.objects.filter(
+            included(study, options, prefix="conversation__"),
+            metric__in=[version.pk for version, _ in measured(study, "conversation")],
+        ).exclude(reasons={})
+        rows = found.order_by("conversation__created_at", "conversation_id", "metric__name")
+        for chat, bot, is_synthetic, values, reasons in rows.values_list(
+            "conversation_id",
+            "conversation__bot__bot_id",
+            "conversation__is_synthetic",
+            "values",
+            "reasons",
+        ).iterator(chunk_size=CHUNK):
+            for name in sorted(reasons):
+                if values.get(name) is None:
+                    yield [str(chat), bot, study.key, is_synthetic, name, reasons[name]]

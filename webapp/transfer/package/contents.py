@@ -1,0 +1,51 @@
+"""The files of a study's data package, in the order in which they are packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.package.archive import File, Ledger, zip_pieces
+from webapp.transfer.package.codebook import codebook_csv, codebook_json, codebook_of
+from webapp.transfer.package.descriptor import descriptor_json
+from webapp.transfer.package.loaders import load_py, load_r, load_sps
+from webapp.transfer.package.readme import readme_text
+from webapp.transfer.package.study_files import study_files
+from webapp.transfer.package.tables import WrittenTable, packaged_tables, table_files
+from webapp.transfer.package.versions import data_as_of, versions_json, versions_of
+
+Told = Callable[[int], None]
+
+
+def package_pieces(
+    study: Study, options: ExportOptions, *, told: Told = lambda n_rows: None
+) -> Iterator[bytes]:
+    """Yield a study's data package in pieces; the same data are always the same bytes.
+
+    Args:
+        told: called after each table with how many rows of all tables are in.
+    """
+    ledger = Ledger()
+    yield from zip_pieces(_files(study, options, ledger, told), ledger)
+
+
+def _files(study: Study, options: ExportOptions, ledger: Ledger, told: Told) -> Iterator[File]:
+    as_of = data_as_of(study)
+    versions = versions_of(study, options, as_of=as_of)
+    written: list[WrittenTable] = []
+    for table in packaged_tables(study, options):
+        one, files = table_files(table, study, options)
+        written.append(one)
+        told(sum(done.n_rows for done in written))
+        yield from files
+    yield from study_files(study, options)
+    codebook = codebook_of(study, written)
+    yield File.of("codebook.csv", codebook_csv(codebook))
+    yield File.of("codebook.json", codebook_json(codebook))
+    yield File.of("datapackage.json", descriptor_json(study, written, ledger.files, as_of=as_of))
+    yield File.of("load.py", load_py(written))
+    yield File.of("load.R", load_r(written))
+    yield File.of("load.sps", load_sps(written))
+    yield File.of("versions.json", versions_json(versions))
+    yield File.of("README.md", readme_text(study, written, options, versions))

@@ -1,0 +1,140 @@
+"""`README.md` of a data package, made from the study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chatbots.registry import title_of
+from webapp.runs.selectors.languages import language_name, study_languages
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.rubrics import asked_after
+from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.package.tables import WrittenTable
+
+LICENCE = (
+    "[To be chosen by the researchers, for example CC BY 4.0. Until then nobody may use the data.]"
+)
+
+
+def readme_text(
+    study: Study,
+    tables: Sequence[WrittenTable],
+    options: ExportOptions,
+    versions: dict[str, Any],
+) -> str:
+    """Return what the package is, how much it holds, and how to load it."""
+    return (
+        "\n\n".join(
+            [
+                f"# {study.name}",
+                _what(study, versions),
+                "## What is in it",
+                _table(
+                    ("table", "rows", "what it holds"),
+                    [
+                        (
+                            f"[{one.table.name}]({one.table.path})",
+                            f"{one.n_rows:,}",
+                            one.table.exporter.description,
+                        )
+                        for one in sorted(tables, key=lambda one: one.table.name)
+                    ],
+                ),
+                _files(options),
+                "## What people were asked",
+                _asked(study),
+                "## Languages",
+                _languages(study),
+                "## How to load it",
+                _LOADING,
+                "## People",
+                _people(options),
+                "## Licence",
+                LICENCE,
+            ]
+        )
+        + "\n"
+    )
+
+
+def _what(study: Study, versions: dict[str, Any]) -> str:
+    made = versions["confab"]
+    release = made["version"] + (f" (commit {made['commit']})" if made["commit"] else "")
+    texts = study.values.texts
+    by = f" It was run by {texts.organisation}." if texts.organisation else ""
+    return (
+        f"Data of the study “{study.name}” (`{study.key}`), version {study.version.number}. "
+        f"Protocol: {title_of(protocols, study.protocol)}.{by} The data are as of {versions['data']['as_of']}; "
+        f"they were exported with Confab {release}."
+    )
+
+
+def _files(options: ExportOptions) -> str:
+    left_out = []
+    if not options.include_synthetic:
+        left_out.append("what scripted participants did in rehearsals")
+    if not options.include_failed:
+        left_out.append(
+            "chats that a chatbot broke, and work of people who missed an attention check"
+        )
+    if not options.include_private:
+        left_out.append("ids that recruitment platforms gave to people, and completion codes")
+    said = f"Left out: {'; '.join(left_out)}; what people withdrew." if left_out else ""
+    return (
+        "`codebook.csv` and `codebook.json` say of every column what it holds: its type, unit, the words of its values, "
+        "whether a high answer is a good one, why a cell may be empty, and which question of which version was asked. "
+        "`study/` has the study as a file, every version that was run; `texts/` what people agreed to; `heds.md` and "
+        "`heds.json` the human evaluation datasheet; `versions.json` what made the data; `SHA256SUMS` the digests of "
+        f"all files (`sha256sum --check SHA256SUMS`, or `confab verify` with the zip). {said}"
+    ).strip()
+
+
+def _asked(study: Study) -> str:
+    rows = []
+    for question in asked_after(study.version):
+        scale = f"{question.low} to {question.high}" if question.kind == "scale" else question.kind
+        rows.append(
+            (f"`{question.key}`", question.title, scale, "yes" if question.reversed else "")
+        )
+    if not rows:
+        return "Nothing was asked after a task."
+    return _table(("column", "question", "scale", "reversed"), rows)
+
+
+def _languages(study: Study) -> str:
+    found = study_languages(study)
+    if not found:
+        return "Not recorded. [To be stated by the researchers.]"
+    ordered = sorted(found, key=lambda code: (-found[code], code))
+    return "As found in the conversations: " + ", ".join(map(language_name, ordered)) + "."
+
+
+_LOADING = """- pandas: `python load.py`, or `from load import load; tables = load()`
+- R: `source("load.R")` in this folder
+- SPSS: make this folder the working directory and run `load.sps`
+- Confab: `confab.read("this.zip")` in a notebook; `confab import this.zip --study KEY` makes the study again
+- any tool that reads [Data Package](https://datapackage.org): `datapackage.json`
+
+Texts that a spreadsheet would run as formulas have an apostrophe before them, which the loaders take away. Times are
+UTC. An empty cell is a missing value."""
+
+
+def _people(options: ExportOptions) -> str:
+    said = (
+        "People have pseudonyms, the same in all tables and in every package of this study. "
+        "Texts are as people wrote them: read them for names and other personal details before you publish."
+    )
+    if options.include_private:
+        return f"**This package holds ids of people on recruitment platforms. Do not publish it.** {said}"
+    return said
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,81 @@
+"""The study in its data package: every version that was run, as a file, its items, and the texts people agreed to."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO, cast
+
+from django.db.models import Exists, OuterRef, Q
+
+from webapp.studies.models import ConsentText, Study, StudyVersion, Task
+from webapp.studies.study_file import (
+    StudyFile,
+    items_lines,
+    items_name,
+    study_file_of,
+    study_file_text,
+)
+from webapp.studies.terms import AGREED
+from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.exporters.participants import participants_included
+from webapp.transfer.package.archive import File
+
+NEWEST = "study/study.yaml"
+
+
+def version_path(number: int) -> str:
+    """Return where a version of the study lies in the zip."""
+    return f"study/version-{number}.yaml"
+
+
+def versions_run(study: Study) -> list[StudyVersion]:
+    """Return the versions that somebody agreed to or worked by, and the newest, in their order."""
+    worked = Task.objects.filter(version=OuterRef("pk"))
+    run = Q(frozen_at__isnull=False) | Exists(worked) | Q(pk=study.version_id)
+    return list(study.versions.filter(run).select_related("rubric").order_by("number"))
+
+
+def study_files(study: Study, options: ExportOptions) -> Iterator[File]:
+    """Yield the study's files; completion codes are in them only where private data are asked for."""
+    yield File.of(NEWEST, _text(study_file_of(study), options))
+    for version in versions_run(study):
+        yield File.of(version_path(version.number), _text(study_file_of(study, version), options))
+    file = study_file_of(study)
+    if isinstance(file.items, str):
+        yield _items(study)
+    agreed = participants_included(study, options).exclude(consent=None).values("consent")
+    for consent in ConsentText.objects.filter(pk__in=agreed).order_by("pk"):
+        yield File.of(f"texts/{consent.digest}.md", _consent(consent))
+
+
+def _text(file: StudyFile, options: ExportOptions) -> str:
+    if options.include_private:
+        return study_file_text(file)
+    codes = {name: "" for name in type(file.recruitment).model_fields if name.startswith("code_")}
+    recruitment = file.recruitment.model_copy(update=codes)
+    return study_file_text(file.model_copy(update={"recruitment": recruitment}))
+
+
+def _items(study: Study) -> File:
+    file = cast(IO[bytes], tempfile.TemporaryFile())  # noqa: SIM115
+    for line in items_lines(study):
+        file.write(line.encode("utf-8"))
+    n_bytes = file.tell()
+    file.seek(0)
+    return File(f"study/{items_name(study)}", n_bytes, _closing(file))
+
+
+def _closing(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from iter(lambda: file.read(256 * 1024), b"")
+
+
+def _consent(consent: ConsentText) -> str:
+    parts = [f"# What people agreed to (version {consent.digest})\n"]
+    for name in AGREED:
+        value = consent.texts.get(name)
+        parts.append(
+            f"\n## {name.replace('_', ' ').capitalize()}\n\n{'' if value is None else value}\n"
+        )
+    return "".join(parts)

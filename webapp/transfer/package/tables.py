@@ -1,0 +1,165 @@
+"""The tables of a data package: the exported ones, with pseudonyms in the place of people and nothing private."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
+from typing import IO, Any, cast
+
+from django.utils.crypto import salted_hmac
+
+from evaluation.formats.spreadsheet import escaped
+from webapp.core.rights import Right
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import ExportColumn, Exporter, ExportOptions, exporter_list
+from webapp.transfer.package.archive import File
+from webapp.transfer.writers import Row, cell_of, stream
+
+_ORDER = ("ratings", "checks", "turns", "turn_metrics", "undefined", "metrics")
+_LAST = ("items", "conversations", "participants", "bots", "consent_texts")
+"""A row that points to others is written before them, so that what comes meanwhile is there whole."""
+_NESTED = {"conversations": ("turns", "ratings")}
+"""Columns that repeat what other tables of the package hold."""
+KEYS = {
+    "participants": ("participant",),
+    "conversations": ("conversation",),
+    "turns": ("conversation", "turn"),
+    "ratings": ("rating",),
+    "items": ("item",),
+    "bots": ("bot_version",),
+    "consent_texts": ("consent_version",),
+}
+"""What tells the rows of a table apart."""
+_PIECE_BYTES = 256 * 1024
+
+
+def pseudonym(study: Study, name: str) -> str:
+    """Return what a person of the study is called in its packages: always the same, and it tells nobody who they are."""
+    digest = salted_hmac("confab.package", f"{study.key}\n{name}", algorithm="sha256")
+    return f"p{digest.hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedTable:
+    """A table as a package has it.
+
+    Attributes:
+        name: of its file.
+        places: of its columns among those of the exporter.
+    """
+
+    name: str
+    exporter: Exporter
+    columns: tuple[ExportColumn, ...]
+    places: tuple[int, ...]
+
+    @property
+    def path(self) -> str:
+        """Where the table lies in the zip."""
+        return f"data/{self.name}.csv"
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Row]:
+        """Yield the rows, with pseudonyms."""
+        people = [i for i, column in enumerate(self.columns) if column.is_person]
+        for row in self.exporter.rows(study, options):
+            cells = [row[place] for place in self.places]
+            for place in people:
+                if cells[place]:
+                    cells[place] = pseudonym(study, cells[place])
+            yield cells
+
+
+def packaged_tables(study: Study, options: ExportOptions) -> list[PackagedTable]:
+    """Return the tables of a study's package in the order in which they are written."""
+    found = [_packaged(one, study, options) for one in exporter_list() if hasattr(one, "packaged")]
+    order = {name: i for i, name in enumerate(_ORDER)}
+    order |= {name: 100 + i for i, name in enumerate(_LAST)}
+    return sorted(found, key=lambda table: (order.get(table.name, 50), table.name))
+
+
+def package_rights(options: ExportOptions) -> set[Right]:
+    """Return the rights that a package needs: those of all its tables, and of private data where it has them."""
+    tables = {
+        getattr(one, "right", Right.READ) for one in exporter_list() if hasattr(one, "packaged")
+    }
+    return tables | ({Right.PRIVATE} if options.include_private else set())
+
+
+def _packaged(exporter: Exporter, study: Study, options: ExportOptions) -> PackagedTable:
+    name = exporter.packaged  # type: ignore[attr-defined]
+    found = [
+        (place, column)
+        for place, column in enumerate(exporter.columns(study, options))
+        if column.name not in _NESTED.get(name, ())
+        and (options.include_private or not column.is_private)
+    ]
+    return PackagedTable(
+        name, exporter, tuple(column for _, column in found), tuple(place for place, _ in found)
+    )
+
+
+@dataclass(slots=True)
+class WrittenTable:
+    """A table whose rows have been read.
+
+    Attributes:
+        widths: of each column the bytes of its longest cell, which SPSS needs to know.
+    """
+
+    table: PackagedTable
+    n_rows: int
+    widths: list[int]
+
+
+def table_files(
+    table: PackagedTable, study: Study, options: ExportOptions
+) -> tuple[WrittenTable, list[File]]:
+    """Read a table into files on disk: the CSV of all, and one for SPSS, in whose cells no line ends."""
+    whole, for_spss = (cast(IO[bytes], tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
+    written = WrittenTable(table, 0, [0] * len(table.columns))
+    rows = _seen(table.rows(study, options), written, for_spss)
+    for piece in stream("csv", table.columns, rows):
+        whole.write(piece)
+    return written, [
+        _file(table.path, whole),
+        _file(f"spss/{table.name}.csv", for_spss),
+    ]
+
+
+def _seen(rows: Iterable[Row], written: WrittenTable, copy: IO[bytes]) -> Iterator[Row]:
+    """Yield the rows, and write each to the copy too."""
+    text = TextIOWrapper(copy, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text)
+    writer.writerow([column.name for column in written.table.columns])
+    for row in rows:
+        cells = [_on_one_line(value) for value in row]
+        for place, cell in enumerate(cells):
+            written.widths[place] = max(written.widths[place], len(cell.encode("utf-8")))
+        writer.writerow(cells)
+        written.n_rows += 1
+        yield row
+    text.detach()
+
+
+def _on_one_line(value: Any) -> str:
+    return " ".join(str(cell_of(value, escaped)).splitlines())
+
+
+def _file(path: str, file: IO[bytes]) -> File:
+    n_bytes = file.tell()
+    file.seek(0)
+    return File(path, n_bytes, _pieces(file))
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def names_of(columns: Sequence[ExportColumn]) -> list[str]:
+    """Return the names of columns."""
+    return [column.name for column in columns]

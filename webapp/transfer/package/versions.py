@@ -1,0 +1,82 @@
+"""`versions.json`: what made the data and the package, so that it is known years later."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from django.db import connection
+from django.db.models import Max
+
+from chatbots.release import VERSION, commit
+from webapp.conversations.models import Conversation
+from webapp.ratings.models import Rating
+from webapp.results.state import data_state
+from webapp.runs.selectors.metrics import versions_used
+from webapp.studies.models import Study
+from webapp.transfer.exporters.base import ExportOptions, conversations_included
+
+FORMAT = 1
+"""Of the package; raised when an earlier Confab could not read it back."""
+_LIBRARIES = (
+    *("Django", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "statsmodels"),
+    *("torch", "transformers"),
+)
+
+
+def data_as_of(study: Study) -> str:
+    """Return when the newest of the study's data came or changed, ISO 8601, UTC."""
+    chats = Conversation.objects.filter(study=study).aggregate(newest=Max("updated_at"))
+    of_tasks = Rating.objects.filter(participant__study=study).aggregate(newest=Max("updated_at"))
+    people = study.participants.aggregate(newest=Max("updated_at"))
+    newest = [one["newest"] for one in (chats, of_tasks, people) if one["newest"] is not None]
+    return max(newest, default=study.created_at).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str, Any]:
+    """Return the versions of everything that the data depend on."""
+    state = data_state(
+        study,
+        ("metrics",),
+        include_synthetic=options.include_synthetic,
+        include_failed=options.include_failed,
+    )
+    metrics = versions_used(conversations_included(study, options).order_by())
+    return {
+        "package": FORMAT,
+        "confab": {"version": VERSION, "commit": commit()},
+        "python": platform.python_version(),
+        "database": {"kind": connection.vendor, "version": _database_version()},
+        "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
+        "study": {
+            "key": study.key,
+            "protocol": study.protocol,
+            "version": study.version.number,
+            "state": study.state,
+            "is_imported": study.is_imported,
+        },
+        "data": {"as_of": as_of, "state": state.digest, **asdict(options)},
+        "metrics": [
+            {"name": one.name, "version": one.version, "key": one.key}
+            for one in sorted((one for one, _ in metrics), key=lambda one: (one.name, one.key))
+        ],
+    }
+
+
+def versions_json(found: dict[str, Any]) -> str:
+    """Return them as JSON."""
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
+
+
+def _database_version() -> str:
+    return ".".join(map(str, connection.get_database_version()))
