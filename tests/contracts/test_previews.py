@@ -52,7 +52,9 @@ def rows() -> dict[str, int]:
 def main_of(page: bytes) -> str:
     """Return what the page shows, without what differs from visit to visit."""
     html = page.decode().split("<main", 1)[1].split("</main>", 1)[0]
-    html = re.sub(r'(value|href|action|data-rate|data-token|datetime)="[^"]*"', "", html)
+    html = re.sub(
+        r'(value|href|action|data-rate|data-report-url|data-token|datetime)="[^"]*"', "", html
+    )
     html = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|AB\d{6}|\d\d:\d\d UTC", "·", html)
     return " ".join(html.split())
 

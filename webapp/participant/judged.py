@@ -23,6 +23,15 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownPlace:
+    """What stands at one place of a page: a reply of an item, by its number there, or the slot's conversation."""
+
+    slot: Slot
+    item: Item | None = None
+    response: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """One text to judge: a reply, or a whole conversation.
 
@@ -30,6 +39,7 @@ class Shown:
         side: its letter where several stand side by side; empty for one alone.
         before: what was said before, where that is not the same for all.
         lines: of a conversation; text: of a reply.
+        place: its number on the page, from 0.
     """
 
     side: str
@@ -37,6 +47,7 @@ class Shown:
     before: tuple[Line, ...] = ()
     lines: tuple[Line, ...] = ()
     text: str = ""
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +110,9 @@ def judged_shown(task: Task, judgement: Judgement, judgements: Sequence[Judgemen
         if slot.item is None:
             texts.append(_conversation(slot))
         else:
-            texts += (
-                _replies(slot, slot.item)
-                if slot.item.context or slot.item.responses[0]["text"]
-                else []
-            )
+            texts += _replies(slot, slot.item) if _has_text(slot.item) else []
             references.append(slot.item.reference or "")
+    texts = [replace(text, place=number) for number, text in enumerate(texts)]
     if not texts:  # the question stands by itself
         return Judged([])
     before = texts[0].before
@@ -115,6 +123,24 @@ def judged_shown(task: Task, judgement: Judgement, judgements: Sequence[Judgemen
     item = judgement.slots[0].item
     panel = _panel(item) if item is not None and item.panel else None
     return Judged(shared, before, references[0] if is_one else "", panel)
+
+
+def places_shown(judgement: Judgement) -> list[ShownPlace]:
+    """Return what stands where on the page of a judgement, in the order in which its texts are shown."""
+    places: list[ShownPlace] = []
+    for slot in judgement.slots:
+        if slot.item is None:
+            places.append(ShownPlace(slot))
+        elif _has_text(slot.item):
+            numbers = range(len(slot.item.responses))
+            order = reversed(numbers) if slot.is_flipped else numbers
+            places += [ShownPlace(slot, slot.item, number) for number in order]
+    return places
+
+
+def _has_text(item: Item) -> bool:
+    """Tell whether the item shows anything: a question that stands by itself does not."""
+    return bool(item.context or item.responses[0]["text"])
 
 
 def _marked(

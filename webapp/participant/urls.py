@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webapp.participant import views
+from webapp.participant import reporting, views
 from webapp.participant.preview.views import preview
 from webapp.participant.steps import (
     arena,
@@ -31,6 +31,8 @@ urlpatterns = [
     path("chat/<uuid:conversation_id>/swap/", views.swap, name="swap"),
     path("chat/<uuid:conversation_id>/finish/", views.finish, name="finish"),
     path("chat/<uuid:conversation_id>/withdraw/", views.withdraw, name="withdraw"),
+    path("chat/<uuid:conversation_id>/report/", reporting.chat_report, name="chat-report"),
+    path("task/<uuid:task_id>/report/", reporting.task_report, name="task-report"),
     path("preview/<slug:study_key>/<slug:step>/", preview, name="preview"),
     path("task/<uuid:task_id>/quiz/", quiz.quiz, name="quiz"),
     path("task/<uuid:task_id>/questions/", questions.questions, name="questions"),

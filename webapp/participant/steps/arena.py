@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
 from webapp.participant.presentation import arena_notes, place_held_until, study_texts, way_at
+from webapp.participant.reporting import report_shown, turns_reported
 from webapp.participant.selectors import chats_by_slot
 from webapp.participant.steps.base import (
     Standing,
@@ -89,6 +90,7 @@ def _page(
     study, version = task.participant.study, task.version
     chats = chats_by_slot(slots)
     sides = [(slot.side, chats[slot.pk]) for slot in slots]
+    reports = [visit.link("chat-report", chat.pk) for _side, chat in sides]
     is_few = len(judgements) <= _MOST_SEGMENTS
     context = {
         **study_texts(study, version),
@@ -103,5 +105,10 @@ def _page(
         "held_until": place_held_until(sides[0][1]),
         "words": arena_words(version),
         "way": way_at(study, "arena"),
+        **report_shown(version, reports[0]),
+        "reports": [
+            (side, chat, address, turns_reported(chat))
+            for (side, chat), address in zip(sides, reports, strict=True)
+        ],
     }
     return render(request, "participant/arena.html", context)

@@ -11,6 +11,7 @@ from webapp.conversations.selectors import chat_turn
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page
 from webapp.participant.presentation import chat_notes, place_held_until, study_texts, way_at
+from webapp.participant.reporting import report_shown, turns_reported
 from webapp.participant.steps.base import (
     Standing,
     is_on_way,
@@ -64,6 +65,8 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "n_segments": range(min(version.values.chat.min_exchanges, 20)),
         "turn": chat_turn(conversation),
         "way": way_at(study, "chat"),
+        **report_shown(version, visit.link("chat-report", conversation.pk)),
+        "reported": turns_reported(conversation),
     }
     return render(request, "participant/chat.html", context)
 

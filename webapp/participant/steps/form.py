@@ -14,6 +14,7 @@ from webapp.participant.access import Visit, conversation_page
 from webapp.participant.asked import asked_after_of, asked_shown
 from webapp.participant.forms import RatingForm
 from webapp.participant.presentation import study_texts, way_at
+from webapp.participant.reporting import report_address, report_shown, turns_reported
 from webapp.participant.steps.base import (
     Standing,
     is_on_way,
@@ -72,11 +73,21 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
     form = RatingForm(asked, sent, show_errors=is_checked)
     if is_checked and form.is_valid() and is_waiting:
         form.refuse({"": str(WAITS_FOR_REPLY)})
+    reports = visit.link("chat-report", conversation.pk)
+    reported = turns_reported(conversation)
     context = {
         **study_texts(study, version),
         "visit": visit,
         "conversation": conversation,
-        "turns": history(conversation.pk).turns,
+        "turns": [
+            {
+                **one,
+                "report_url": report_address(reports, turn=one["turn"]),
+                "is_reported": one["turn"] in reported,
+            }
+            for one in history(conversation.pk).turns
+        ],
+        **report_shown(version, reports),
         "chat_url": visit.link("chat", conversation.pk),
         "form": form,
         **asked_shown(form.questions()),

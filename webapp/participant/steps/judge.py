@@ -18,6 +18,7 @@ from webapp.participant.asked import asked_after_of
 from webapp.participant.forms import RatingForm
 from webapp.participant.judged import judged_shown
 from webapp.participant.presentation import study_texts, way_at
+from webapp.participant.reporting import places_reported, report_shown
 from webapp.participant.sheets.base import Asked, SheetForm, sheets
 from webapp.participant.steps.base import (
     Standing,
@@ -161,5 +162,7 @@ def _page(
         "some_refused": any(one.error and one.given for one in others),
         "back_url": visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",
         "way": way_at(study, "judge"),
+        **report_shown(version, visit.link("task-report", task.public_id, n=n)),
+        "reported": places_reported(task, judgements[n - 1]),
     }
     return render(request, "participant/judge.html", context)

@@ -5,6 +5,7 @@ import { Composer } from "./composer.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Outbox } from "./outbox.js";
 import { byId, fill, plural } from "./page.js";
+import { numbersIn, reportLink } from "./report.js";
 import { Rounds } from "./rounds.js";
 import { Socket, socketAddress } from "./socket.js";
 
@@ -22,6 +23,8 @@ const sides = [...document.querySelectorAll("[data-side]")].map(({ dataset }) =>
   name: dataset.side,
   conversation: dataset.conversation,
   ws: dataset.ws,
+  reportUrl: dataset.reportUrl,
+  reported: numbersIn(dataset.reported),
   connected: false,
   loaded: false,
   due: null,
@@ -44,6 +47,11 @@ const rounds = new Rounds(byId("rounds"), {
     byId("read-aloud").append(line);
   },
 });
+
+rounds.reportOf = (name, turn) => {
+  const { reportUrl, reported } = sides.find((side) => side.name === name);
+  return reportLink(reportUrl, turn, reported.has(turn));
+};
 
 const composer = new Composer({
   form: byId("composer"),

@@ -7,6 +7,7 @@ import { Log } from "./log.js";
 import { Marks } from "./marks.js";
 import { Outbox } from "./outbox.js";
 import { byId, fill, plural } from "./page.js";
+import { numbersIn, reportLink } from "./report.js";
 import { Socket, socketAddress } from "./socket.js";
 
 const main = byId("main");
@@ -51,6 +52,8 @@ const log = new Log(byId("log"), {
     update();
   },
 });
+const reported = numbersIn(main.dataset.reported);
+log.reportOf = (turn) => reportLink(main.dataset.reportUrl, turn, reported.has(turn));
 log.slowWords = words.slow;
 log.onSlow = () => say(words.slow);
 

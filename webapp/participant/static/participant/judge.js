@@ -3,6 +3,7 @@
 import { dialoguesWire } from "./dialogues.js";
 import { likertWire } from "./likert.js";
 import { byId } from "./page.js";
+import "./report.js";
 
 likertWire(byId("rating"));
 if (!byId("summary")) byId("title").focus();

@@ -165,7 +165,10 @@ export class Log {
     if (bubble.textContent !== text) bubble.textContent = text;
     node.dataset.turn = turn;
     const group = clone("tpl-votes");
-    node.append(group);
+    const acts = document.createElement("div");
+    acts.className = "reply-acts";
+    acts.append(group, ...[this.reportOf?.(turn)].filter(Boolean));
+    node.append(acts);
     const votes = new Votes(group, turn, vote, this.onVote);
     this.turns.set(turn, { speaker: "bot", text, node, votes });
     this.onReply(node, turn);

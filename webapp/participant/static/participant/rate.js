@@ -2,6 +2,7 @@
 
 import { likertWire } from "./likert.js";
 import { byId, kept } from "./page.js";
+import "./report.js";
 import { Socket, socketAddress } from "./socket.js";
 import { Votes } from "./votes.js";
 

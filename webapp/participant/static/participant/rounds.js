@@ -141,6 +141,8 @@ export class Rounds {
     reply.text = text;
     reply.bubble.textContent = text;
     reply.node.hidden = false;
+    const report = this.reportOf?.(side, turn);
+    if (report) reply.node.append(report);
     this.follower.arrived();
     this.readOn();
   }
