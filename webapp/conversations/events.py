@@ -45,6 +45,15 @@ async def frame_publish(
     )
 
 
+async def move_publish(conversation_id: UUID | str, n_moves: int) -> None:
+    """Tell every open page of the conversation that its person has moved so often by now."""
+    await _try(
+        get_channel_layer().group_send(
+            conversation_group(conversation_id), {"type": "moved", "n_moves": n_moves}
+        )
+    )
+
+
 async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
     """Ask a bot host for the reply that is due; one that does not hear of it sweeps the database."""
     await _try(

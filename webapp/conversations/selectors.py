@@ -67,6 +67,12 @@ def conversation_for(
     )
 
 
+def moves_of(conversation_id: UUID) -> int | None:
+    """Return how often the chat's person has moved to another device; None where there is nobody any more."""
+    rows = Conversation.objects.filter(pk=conversation_id)
+    return rows.values_list("participant__n_moves", flat=True).first()
+
+
 def synthetic_count(study: Study) -> int:
     """Return how many chats of the study belong to scripted participants."""
     return Conversation.objects.filter(study=study, is_synthetic=True).count()

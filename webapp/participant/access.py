@@ -13,7 +13,7 @@ gets a session; every other request passes Django's check.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode
@@ -31,12 +31,18 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_for
 from webapp.core.speaking import speaking
-from webapp.participant.ownership import participant_ids
-from webapp.participant.recruitment import MTURK_FRAMES, recruitment_read, recruitment_unsign
+from webapp.participant.ownership import is_here, known_of
+from webapp.participant.presentation import study_texts
+from webapp.participant.recruitment import (
+    MTURK_FRAMES,
+    PLATFORM_NAMES,
+    recruitment_read,
+    recruitment_unsign,
+)
 from webapp.studies.frames import frame_origins
 from webapp.studies.languages import locale_of
 from webapp.studies.models import Participant, Study, StudyVersion, Task
-from webapp.studies.selectors import participant_from_token, study_by_key, task_for
+from webapp.studies.selectors import participant_from_token, study_by_key, task_for, token_read
 from webapp.studies.ways import step_reached
 
 View = Callable[..., HttpResponse]
@@ -52,11 +58,15 @@ class Visit:
         token: the participant token that links and forms carry on; empty where the session knows.
         participant: whom the token stands for; None without one.
         language: that pages speak in place of the study's, in a preview; empty: the study's.
+        left: whose token came, from a device that this participant has left.
+        task: the open task whose page is shown.
     """
 
     token: str = ""
     participant: Participant | None = None
     language: str = field(default="", kw_only=True)
+    left: Participant | None = field(default=None, kw_only=True)
+    task: UUID | None = field(default=None, kw_only=True)
 
     def locale(self, version: StudyVersion | None) -> str:
         """Return the language that pages of this version of a study speak, as Django calls it."""
@@ -70,6 +80,11 @@ class Visit:
         address = reverse(f"participant:{name}", args=args)
         return f"{address}?{urlencode(query)}" if query else address
 
+    @property
+    def elsewhere(self) -> str:
+        """Where a link to another device is made; empty where there is nothing to go on with."""
+        return self.link("elsewhere", self.task) if self.task else ""
+
 
 def visit_of(request: HttpRequest) -> Visit:
     """Return the visit with the token it came with, if that is one of ours; a preview brings its own."""
@@ -78,7 +93,12 @@ def visit_of(request: HttpRequest) -> Visit:
         return given
     token = request.POST.get("_t") or request.GET.get("t") or ""
     participant = participant_from_token(token) if token else None
-    return Visit(token, participant) if participant else Visit()
+    if participant is None:
+        return Visit()
+    named = token_read(token)
+    if named is not None and named[1] != participant.n_moves:
+        return Visit(left=participant)
+    return Visit(token, participant)
 
 
 def has_cookies(request: HttpRequest) -> bool:
@@ -101,10 +121,12 @@ def study_page(view: View) -> View:
         visit = visit_of(request)
         if visit.participant is not None and visit.participant.study_id != study.pk:
             visit = Visit()
+        if visit.left is not None and visit.left.study_id == study.pk:
+            return moved_page(request, study, visit.left)
         sent = recruitment_unsign(study, request.POST.get("_entry", ""))
         signed = visit.participant is not None or sent is not None
         with speaking(request, visit.locale(study.version)):
-            response = _checked(view, request, signed)(request, study, visit)
+            response = checked(view, request, signed)(request, study, visit)
         platform = (sent or recruitment_read(study, request.GET)).platform
         if visit.participant is not None:
             platform = visit.participant.platform
@@ -121,11 +143,15 @@ def conversation_page(view: View) -> View:
     @wraps(view)
     def page(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
         visit = visit_of(request)
-        ids = participant_ids(request.session, visit.token)
-        conversation = conversation_for(ids, conversation_id)
+        known = known_of(request.session, _token(request, visit))
+        conversation = conversation_for(known, conversation_id)
         if conversation is None or conversation.participant is None:
             return _not_found(request)
         whose, version = conversation.participant, conversation.version
+        if not is_here(known, whose):
+            return moved_page(request, conversation.study, whose)
+        if conversation.task is not None and conversation.task.state == Task.State.OPEN:
+            visit = replace(visit, task=conversation.task.public_id)
         return _theirs(view, request, conversation, whose, conversation.study, version, visit)
 
     return page
@@ -139,10 +165,15 @@ def task_page(view: View) -> View:
     @wraps(view)
     def page(request: HttpRequest, task_id: UUID) -> HttpResponse:
         visit = visit_of(request)
-        task = task_for(participant_ids(request.session, visit.token), task_id)
+        known = known_of(request.session, _token(request, visit))
+        task = task_for(known, task_id)
         if task is None:
             return _not_found(request)
         whose = task.participant
+        if not is_here(known, whose):
+            return moved_page(request, whose.study, whose)
+        if task.state == Task.State.OPEN:
+            visit = replace(visit, task=task.public_id)
         return _theirs(view, request, task, whose, whose.study, task.version, visit)
 
     return page
@@ -159,10 +190,10 @@ def _theirs(
 ) -> HttpResponse:
     """Answer with a page of what was given to this participant."""
     if visit.participant is not None and visit.participant.pk != participant.pk:
-        visit = Visit()
+        visit = replace(visit, token="", participant=None)
     signed = visit.participant is not None
     with speaking(request, visit.locale(version)):
-        response = _checked(view, request, signed)(request, what, visit)
+        response = checked(view, request, signed)(request, what, visit)
     if request.method == "GET" and response.status_code == 200:
         _step_note(request, what)
     return _framed(request, study, participant.platform, response)
@@ -176,11 +207,29 @@ def _step_note(request: HttpRequest, what: Conversation | Task) -> None:
         step_reached(task=task, step=_STEPS_OF_PAGES.get(page, page))
 
 
+def _token(request: HttpRequest, visit: Visit) -> str:
+    """Return the token that came, be it of a device that was left."""
+    return visit.token or request.POST.get("_t") or request.GET.get("t") or ""
+
+
+def moved_page(request: HttpRequest, study: Study | None, participant: Participant) -> HttpResponse:
+    """Say on a device that this person has left that they went on on another one."""
+    version = study.version if study is not None else None
+    context = {
+        **(study_texts(study, version) if study is not None and version is not None else {}),
+        "has_sent": request.method == "POST",
+        "platform": PLATFORM_NAMES.get(participant.platform, ""),
+    }
+    with speaking(request, Visit().locale(version)):
+        response = render(request, "participant/moved.html", context, status=409)
+    return _framed(request, study, participant.platform, response)
+
+
 def _not_found(request: HttpRequest) -> HttpResponse:
     return render(request, "participant/not_found.html", status=404)
 
 
-def _checked(view: View, request: HttpRequest, signed: bool) -> View:
+def checked(view: View, request: HttpRequest, signed: bool) -> View:
     """Return the view itself where a signed field stands in for cookies that do not arrive, else a checked one."""
     return view if signed and not has_cookies(request) else csrf_protect(view)
 

@@ -11,11 +11,12 @@ from django.shortcuts import render
 
 from webapp.core.errors import Refused
 from webapp.core.speaking import speaking
-from webapp.participant.access import Visit
+from webapp.participant.access import Visit, moved_page
 from webapp.participant.presentation import refusal_text, study_texts
 from webapp.participant.recruitment import PLATFORM_NAMES, Recruitment
 from webapp.participant.selectors import (
     codes_shown,
+    has_left,
     participant_known,
     speaks_for,
     start_refusal,
@@ -74,6 +75,18 @@ class Arrival:
             recruitment=self.recruitment,
             token_of=self.visit.participant,
         )
+
+    def moved_page(self) -> HttpResponse | None:
+        """Return the page for whoever went on on another device and comes without their platform's id; else None."""
+        participant = self.participant
+        if (
+            participant is None
+            or self.recruitment.external_id
+            or self.visit.participant is not None
+            or not has_left(self.request.session, participant)
+        ):
+            return None
+        return moved_page(self.request, self.study, participant)
 
     def refusal(self) -> Refused | None:
         """Return why this person cannot start a chat; None if they can."""

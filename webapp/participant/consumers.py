@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
@@ -14,12 +15,13 @@ from uuid import UUID
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.utils import translation
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from chatbots.storable import storable
 from webapp.conversations import events, frames, selectors, services
 from webapp.core.database import DATABASE_AWAY, in_database
 from webapp.core.errors import Refused
-from webapp.participant.ownership import participant_ids
+from webapp.participant.ownership import is_here, known_of
 from webapp.ratings.marks import marks_asked, marks_given, reply_mark
 from webapp.studies.languages import locale_of
 
@@ -27,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 # A reply not seen for this long is looked up in the database, and asked for again if it is free.
 LOOK_UP_AFTER_S = 2.5
+MOVED = "moved"
+_MOVED_WORDS = gettext_lazy("You went on on another device. Everything that was saved is there.")
 
 
 class FloodGate:
@@ -58,6 +62,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
     """One open page of one conversation."""
 
     conversation_id: UUID
+    _n_moves = 0  # how often the person had moved when this page came
 
     async def connect(self) -> None:
         self._watch: asyncio.Task[None] | None = None
@@ -75,7 +80,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
             await self._close(1013)  # try again later
 
     async def _welcome(self) -> None:
-        conversation = await in_database(self._conversation)()
+        conversation, is_theirs = await in_database(self._asked_for)()
         if conversation is None:
             await self._send(
                 frames.error_frame(
@@ -89,6 +94,13 @@ class ChatConsumer(AsyncWebsocketConsumer):
             await self._close(4404)
             return
         translation.activate(locale_of(conversation.version.values.texts.language))
+        self._n_moves = conversation.participant.n_moves
+        if not is_theirs:
+            await self._leave()
+            return
+        # Pages on the devices that the person has left close.
+        if self._n_moves:
+            await events.move_publish(self.conversation_id, self._n_moves)
         self._is_marked = marks_asked(conversation) is not None
         # Join the group before reading the history: what happens between the two then arrives twice, never not at all.
         await self.channel_layer.group_add(
@@ -96,11 +108,34 @@ class ChatConsumer(AsyncWebsocketConsumer):
         )
         await self._send_history()
 
-    def _conversation(self) -> Any:
+    def _asked_for(self) -> tuple[Any, bool]:
+        """Return the conversation, if this page may know of it, and whether its person is still on this device."""
         query = parse_qs(self.scope["query_string"].decode("latin-1"))
-        token = query.get("t", [""])[0]
-        ids = participant_ids(self.scope["session"], token)
-        return selectors.conversation_for(ids, self.conversation_id)
+        known = known_of(self.scope["session"], query.get("t", [""])[0])
+        conversation = selectors.conversation_for(known, self.conversation_id)
+        if conversation is None or conversation.participant is None:
+            return None, False
+        return conversation, is_here(known, conversation.participant)
+
+    def _in_place(self, service: Callable[..., Any], **asked: Any) -> Any:
+        """Call a service for the person, unless they went on on another device.
+
+        Raises:
+            Refused: `moved`; and as the service.
+        """
+        if selectors.moves_of(self.conversation_id) not in (self._n_moves, None):
+            raise Refused(MOVED, str(_MOVED_WORDS))
+        return service(conversation_id=self.conversation_id, **asked)
+
+    async def _leave(self, **details: Any) -> None:
+        """Close: the person went on on another device."""
+        await self._send(frames.error_frame(code=MOVED, message=str(_MOVED_WORDS), **details))
+        await self._close(4409)
+
+    async def moved(self, event: dict[str, Any]) -> None:
+        """Close the page of a device that the person has left."""
+        if event["n_moves"] > self._n_moves:
+            await self._leave()
 
     async def disconnect(self, code: int) -> None:
         if self._watch is not None:
@@ -133,6 +168,9 @@ class ChatConsumer(AsyncWebsocketConsumer):
             else:
                 await self._retry()
         except Refused as refused:
+            if refused.code == MOVED:
+                await self._leave(**_names(text_data))
+                return
             await self._send(
                 frames.error_frame(code=refused.code, message=refused.message, **refused.details)
             )
@@ -163,8 +201,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
         )
 
     async def _message(self, frame: frames.MessageFrame) -> None:
-        human = await in_database(services.turn_add_human)(
-            conversation_id=self.conversation_id, client_id=frame.client_id, text=frame.text
+        human = await in_database(self._in_place)(
+            services.turn_add_human, client_id=frame.client_id, text=frame.text
         )
         turn = human.turn
         stored = frames.turn_frame(turn=turn.index, text=turn.text, client_id=frame.client_id)
@@ -179,8 +217,8 @@ class ChatConsumer(AsyncWebsocketConsumer):
         self._watch_for(turn.index + 1)
 
     async def _vote(self, frame: frames.VoteFrame) -> None:
-        await in_database(services.vote_set)(
-            conversation_id=self.conversation_id, turn_index=frame.turn, value=frame.value
+        await in_database(self._in_place)(
+            services.vote_set, turn_index=frame.turn, value=frame.value
         )
         await self._tell(frames.vote_frame(turn=frame.turn, value=frame.value))
 
@@ -196,7 +234,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         await events.frame_publish(self.conversation_id, frame, sender=self.channel_name)
 
     async def _retry(self) -> None:
-        bot_id = await in_database(services.reply_retry)(conversation_id=self.conversation_id)
+        bot_id = await in_database(self._in_place)(services.reply_retry)
         if bot_id is not None:
             await events.reply_request(conversation_id=self.conversation_id, bot_id=bot_id)
         # This also tells pages that retry without need how things stand.

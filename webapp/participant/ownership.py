@@ -1,36 +1,51 @@
 """Who asks: the participants of this browser's session, or the one of a signed token.
 
-A session keeps the id of every participant it became (one a study). Recruitment frames have no
-cookies; their links carry a signed token instead (`studies.selectors.participant_token`).
+A session keeps every participant it became (one a study), and how often that person had moved to another device
+then. Recruitment frames have no cookies; their links carry a signed token with the same instead. Whoever has moved
+since is elsewhere: an earlier device's session and token stand for nobody (`webapp/studies/moving.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from webapp.studies.models import Participant
-from webapp.studies.selectors import participant_id_from_token
+from webapp.studies.selectors import known_as, known_read, token_read
 
 _SESSION_KEY = "participants"
+
+Known = Mapping[UUID, int]
+"""Ids of participants, and how often each had moved when this browser became them."""
 
 
 def participant_remember(session: Any, participant: Participant) -> None:
     """Make the session this participant's, in this study."""
     session[_SESSION_KEY] = {
         **session.get(_SESSION_KEY, {}),
-        participant.study.key: str(participant.pk),
+        participant.study.key: known_as(participant),
     }
 
 
-def session_participant_id(session: Any, study_key: str) -> UUID | None:
-    """Return the id that this session has in the study, if any."""
+def known_in_study(session: Any, study_key: str) -> tuple[UUID, int] | None:
+    """Return whom this session has become in the study, and how often they had moved; None: nobody."""
     value = session.get(_SESSION_KEY, {}).get(study_key)
-    return UUID(value) if value else None
+    return known_read(value) if value else None
 
 
-def participant_ids(session: Any, token: str) -> list[UUID]:
-    """Return every participant that the session or the token speaks for."""
-    ids = [UUID(value) for value in session.get(_SESSION_KEY, {}).values()]
-    from_token = participant_id_from_token(token) if token else None
-    return [*ids, from_token] if from_token else ids
+def known_of(session: Any, token: str) -> Known:
+    """Return every participant that the session or the token has stood for."""
+    found: dict[UUID, int] = {}
+    values = [*session.get(_SESSION_KEY, {}).values()]
+    pairs = [known_read(value) for value in values]
+    if token and (named := token_read(token)):
+        pairs.append(named)
+    for person, n_moves in pairs:
+        found[person] = max(n_moves, found.get(person, 0))
+    return found
+
+
+def is_here(known: Known, participant: Participant) -> bool:
+    """Tell whether the participant has not gone on on another device since."""
+    return known.get(participant.pk) == participant.n_moves

@@ -7,7 +7,7 @@ from typing import Any
 
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
-from webapp.participant.ownership import session_participant_id
+from webapp.participant.ownership import known_in_study
 from webapp.participant.recruitment import Recruitment
 from webapp.studies.models import Participant, Slot, Study, Task
 from webapp.studies.outcomes import Ending, ending_of, endings_of, tasks_with_endings
@@ -20,13 +20,13 @@ def participant_known(
     """Return the participant that this visit belongs to: by token, platform id, session or form, in this order.
 
     A platform id names one person, so a session that knows someone else does not override it. A form that
-    was sent twice belongs to whom its first arrival made.
+    was sent twice belongs to whom its first arrival made. Of a session that the person has left `has_left` tells.
     """
     if token_of is not None:
         return token_of
-    known = session_participant_id(session, study.key)
+    known = known_in_study(session, study.key)
     if known and not recruitment.external_id:
-        participant = Participant.objects.filter(study=study, pk=known).first()
+        participant = Participant.objects.filter(study=study, pk=known[0]).first()
         if participant is not None:
             return participant
     return participant_of_form(study, recruitment)
@@ -71,7 +71,14 @@ def speaks_for(
         return True
     if recruitment.nonce and recruitment.nonce == participant.entry_nonce:
         return True
-    return session_participant_id(session, participant.study.key) == participant.pk
+    known = known_in_study(session, participant.study.key)
+    return known == (participant.pk, participant.n_moves)
+
+
+def has_left(session: Any, participant: Participant) -> bool:
+    """Tell whether the person went on on another device than that of this session, which was theirs."""
+    known = known_in_study(session, participant.study.key)
+    return known is not None and known[0] == participant.pk and known[1] != participant.n_moves
 
 
 def codes_shown(

@@ -22,6 +22,7 @@ from webapp.participant.access import Visit, conversation_page, has_cookies, stu
 from webapp.participant.arrivals import Arrival, form_cookie
 from webapp.participant.ownership import participant_remember
 from webapp.participant.recruitment import Recruitment, recruitment_read, recruitment_unsign
+from webapp.participant.selectors import has_left
 from webapp.participant.services import (
     CHANGED,
     NOT_AGREED,
@@ -33,6 +34,7 @@ from webapp.participant.services import (
 from webapp.participant.steps.base import standing_in, standing_of, to_next_step
 from webapp.participant.steps.consent import entry_page
 from webapp.studies.models import Study, Task
+from webapp.studies.moving import moved_here
 from webapp.studies.pairs import pair_with
 from webapp.studies.selectors import participant_token
 from webapp.studies.ways import link_answered
@@ -62,6 +64,8 @@ def start(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     if recruitment is None:
         return entry_page(Arrival(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY)
     arrival = Arrival(request, study, visit, recruitment)
+    if (moved := arrival.moved_page()) is not None:
+        return moved
     # A platform pays for one chat in each of its visits.
     ended = arrival.ended_page(may_agree=True) if recruitment.submission else None
     if ended is not None:
@@ -93,6 +97,8 @@ def decline(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     if recruitment is None:
         return entry_page(Arrival(request, study, visit, Recruitment()), page_error=_CHANGED_ON_WAY)
     arrival = Arrival(request, study, visit, recruitment)
+    if (moved := arrival.moved_page()) is not None:
+        return moved
     try:
         task = consent_decline(
             study=study,
@@ -110,6 +116,8 @@ def _onward(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     participant = task.participant
     link_answered(study=participant.study, cookie=form_cookie(request))
     if has_cookies(request):
+        if has_left(request.session, participant):
+            moved_here(participant=participant)
         participant_remember(request.session, participant)
     elif not visit.token:
         visit = Visit(participant_token(participant), participant)

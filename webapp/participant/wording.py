@@ -67,6 +67,7 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
         ),
         "closed": _("This chat is finished. You can rate it now."),
         "bad_frame": _("Something went wrong on this page. Reload it; your chat is saved."),
+        "moved": _("You went on on another device. Everything that was saved is there."),
         "not_found": _(
             "We cannot open this chat here. Open the link you were given, "
             "in the browser you started with."

@@ -279,28 +279,41 @@ def items_lacking(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
 
 
 def participant_token(participant: Participant) -> str:
-    """Return a signed token that stands for the participant where cookies do not arrive."""
-    return signing.dumps(participant.pk.hex, salt=_PARTICIPANT_SALT)
+    """Return a signed token that stands for the participant where cookies do not arrive, on the device they are at."""
+    return signing.dumps(known_as(participant), salt=_PARTICIPANT_SALT)
 
 
-def participant_id_from_token(token: str) -> UUID | None:
-    """Return the participant's id, or None for a token that is not ours."""
+def known_as(participant: Participant) -> str:
+    """Return what a session or a token keeps of a participant: who it is, and how often they had moved."""
+    return (
+        f"{participant.pk.hex}.{participant.n_moves}" if participant.n_moves else participant.pk.hex
+    )
+
+
+def known_read(text: str) -> tuple[UUID, int]:
+    """Return the participant's id and how often they had moved, as `known_as` wrote it.
+
+    Raises:
+        ValueError: for another text.
+    """
+    person, _dot, n_moves = text.partition(".")
+    return UUID(hex=person), int(n_moves or 0)
+
+
+def token_read(token: str) -> tuple[UUID, int] | None:
+    """Return whom a token stands for and how often they had moved; None for one that is not ours."""
     try:
-        return UUID(hex=signing.loads(token, salt=_PARTICIPANT_SALT, max_age=60 * 60 * 24 * 60))
+        return known_read(signing.loads(token, salt=_PARTICIPANT_SALT, max_age=60 * 60 * 24 * 60))
     except (signing.BadSignature, ValueError):
         return None
 
 
 def participant_from_token(token: str) -> Participant | None:
-    """Return the participant, or None for a token that is not ours."""
-    participant_id = participant_id_from_token(token)
-    if participant_id is None:
+    """Return the participant, be it that they went on elsewhere; None for a token that is not ours."""
+    found = token_read(token)
+    if found is None:
         return None
-    return (
-        Participant.objects.filter(pk=participant_id)
-        .select_related("study__version__rubric")
-        .first()
-    )
+    return Participant.objects.filter(pk=found[0]).select_related("study__version__rubric").first()
 
 
 def rehearsal_token(study: Study) -> str:

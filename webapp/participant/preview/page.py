@@ -65,6 +65,11 @@ class PreviewVisit(Visit):
         pages = {one.address(self.standing, _Names()): one.name for one in reversed(way)}
         return self.look.address(study.key, pages.get(name, name))
 
+    @property
+    def elsewhere(self) -> str:
+        """Nobody goes on on another device from a preview."""
+        return ""
+
 
 class _Names(Visit):
     """Gives the name of a page in place of its address."""
@@ -93,7 +98,7 @@ def step_page(request: HttpRequest, standing: Standing, step: str, look: Look) -
         inner.path = parts.path
         inner.path_info = f"/{parts.path.removeprefix(get_script_prefix())}"
         inner.visit = PreviewVisit(  # type: ignore[attr-defined]
-            token, standing.participant, standing, look, language=look.language
+            token, standing.participant, standing=standing, look=look, language=look.language
         )
         match = resolve(inner.path_info)
         inner.resolver_match = match

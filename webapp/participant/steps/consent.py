@@ -45,6 +45,8 @@ def entry(request: HttpRequest, study: Study, visit: Visit) -> HttpResponse:
     refusal = None
     if problem := arrival.recruitment.problem_for(arrival.participant):
         refusal = Refused(problem, _("Nobody can begin by this link."))
+    elif (moved := arrival.moved_page()) is not None:
+        return moved
     else:
         # "Read the consent again", of those who did not agree.
         ended = arrival.ended_page(may_agree="again" in request.GET)

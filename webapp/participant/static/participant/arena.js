@@ -181,7 +181,7 @@ const handlers = {
     } else if (code === "unavailable") {
       if (frame.client_id && outbox.holds(frame.client_id)) sendAgain();
     } else {
-      if (code === "not_found") {
+      if (code === "not_found" || code === "moved") {
         state.ended = true;
         side.socket.end();
       }

@@ -198,7 +198,7 @@ const handlers = {
       }
       return;
     }
-    if (code === "not_found") {
+    if (code === "not_found" || code === "moved") {
       state.ended = true;
       socket.end();
     }

@@ -66,7 +66,7 @@ const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
     } else if (frame.type === "error" && frame.code !== "bot_failed") {
       for (const votes of groups.values()) votes.refused();
       say(frame.message);
-      if (frame.code === "not_found") socket.end();
+      if (frame.code === "not_found" || frame.code === "moved") socket.end();
     }
   },
 });

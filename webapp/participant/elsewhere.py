@@ -1,0 +1,123 @@
+"""Going on on another device: the page that makes the link, and the one that the link opens there.
+
+Opening a link moves nobody: mail programs and messengers open links to show what they lead to. A button does.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+
+from webapp.core.errors import Refused
+from webapp.core.speaking import speaking
+from webapp.participant.access import Visit, checked, has_cookies, task_page
+from webapp.participant.ownership import participant_remember
+from webapp.participant.presentation import study_texts
+from webapp.participant.steps.base import standing_of, standing_open, to_next_step
+from webapp.studies.models import Participant, Task
+from webapp.studies.moving import (
+    LASTS,
+    move_link_make,
+    move_links_take_back,
+    move_read,
+    move_use,
+)
+from webapp.studies.selectors import participant_token
+
+_HOURS = int(LASTS.total_seconds() // 3600)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@task_page
+def elsewhere(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+    """Make the link that carries somebody over to another device, or take it back."""
+    if task.state != Task.State.OPEN:
+        return to_next_step(standing_of(task), visit)
+    participant, link, is_taken_back = task.participant, "", False
+    if request.method == "POST":
+        is_taken_back = "_take_back" in request.POST
+        if is_taken_back:
+            move_links_take_back(participant=participant)
+        else:
+            token = move_link_make(participant=participant)
+            link = request.build_absolute_uri(reverse("participant:go-on", args=[token]))
+    study = participant.study
+    title = task.version.values.texts.title
+    context = {
+        **study_texts(study, task.version),
+        "visit": visit,
+        "task": task,
+        "link": link,
+        "hours": _HOURS,
+        "is_taken_back": is_taken_back,
+        "has_link": bool(participant.move_nonce) and request.method != "POST",
+        "mail": f"mailto:?subject={quote(title)}&body={quote(link)}" if link else "",
+        "back_url": visit.link("elsewhere-back", task.public_id),
+    }
+    return render(request, "participant/elsewhere.html", context)
+
+
+@require_http_methods(["GET", "HEAD"])
+@task_page
+def elsewhere_back(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+    """Lead back to the page that somebody has come to."""
+    return to_next_step(standing_of(task), visit)
+
+
+@csrf_exempt
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def go_on(request: HttpRequest, token: str) -> HttpResponse:
+    """Ask whether to go on here; when the button is pressed, move the person to this device."""
+    try:
+        participant, _move = move_read(token)
+    except Refused as refused:
+        return _refused(request, refused)
+    with speaking(request, Visit().locale(participant.study.version)):
+        # Without cookies of ours there is nothing to borrow, and the link itself is signed.
+        return checked(_go_on, request, not has_cookies(request))(request, participant, token)
+
+
+def _go_on(request: HttpRequest, participant: Participant, token: str) -> HttpResponse:
+    study = participant.study
+    if request.method != "POST":
+        context = {**study_texts(study, study.version), "visit": Visit()}
+        return render(request, "participant/go_on.html", context)
+    try:
+        participant = move_use(token=token)
+    except Refused as refused:  # another device was faster
+        return _refused(request, refused)
+    visit = Visit()
+    if has_cookies(request):
+        participant_remember(request.session, participant)
+    else:
+        visit = Visit(participant_token(participant), participant)
+    standing = standing_open(participant)
+    if standing is None:
+        newest = participant.tasks.order_by("-created_at", "-pk").first()
+        if newest is None:
+            return redirect(visit.link("entry", study.key))
+        standing = standing_of(newest)
+    return to_next_step(standing, visit)
+
+
+def _refused(request: HttpRequest, refused: Refused) -> HttpResponse:
+    """Say why a link moves nobody, and what to do instead."""
+    what_now = {
+        "move_unknown": _("Check that the whole link was copied, or make a new one."),
+        "move_expired": _("A link lasts %(hours)s hours. Make a new one where you began.")
+        % {"hours": _HOURS},
+        "move_used": _(
+            "Each link works once. If you used it, go on on that device. If you did not, write to the researchers."
+        ),
+        "move_replaced": _("Use the newest link, or make another one where you began."),
+    }
+    context = {"reason": refused.message, "what_now": what_now[refused.code]}
+    return render(request, "participant/go_on_refused.html", context, status=410)
