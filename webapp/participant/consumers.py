@@ -223,9 +223,7 @@ class ChatConsumer(AsyncWebsocketConsumer):
         await self._tell(frames.vote_frame(turn=frame.turn, value=frame.value))
 
     async def _mark(self, frame: frames.MarksFrame) -> None:
-        await in_database(reply_mark)(
-            conversation_id=self.conversation_id, turn_index=frame.turn, marks=frame.marks
-        )
+        await in_database(self._in_place)(reply_mark, turn_index=frame.turn, marks=frame.marks)
         await self._tell(frames.marks_frame(turn=frame.turn, marks=frame.marks))
 
     async def _tell(self, frame: dict[str, Any]) -> None:
