@@ -38,6 +38,7 @@ TABS = (
     Tab(
         gettext_lazy("Collect"),
         (
+            StudyPage("live", gettext_lazy("Live room"), "study_live"),
             StudyPage("pay", gettext_lazy("Pay"), "study_pay", (Right.PAY,)),
             StudyPage("places", gettext_lazy("Places"), "study_places"),
             StudyPage("links", gettext_lazy("One-time links"), "study_links", (Right.ADMINISTER,)),

@@ -23,7 +23,7 @@ from webapp.studies.declining import task_decline
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.one_time_links import PLATFORM
 from webapp.studies.quizzing import quiz_attempt_store
-from webapp.studies.selectors import rehearsal_token_valid
+from webapp.studies.selectors import rehearsal_token_valid, state_refusal
 from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.terms import consent_version
 
@@ -72,6 +72,9 @@ def task_begin(
         if recruitment.platform == PLATFORM:
             # One person's link: while the task goes on elsewhere, whoever comes by it may be another.
             task_elsewhere_check(participant=participant)
+        closed = None if participant.is_synthetic else state_refusal(study)
+        if closed is not None and not _is_same_visit(participant, recruitment):
+            raise closed  # the task that is open elsewhere must not make way for one that cannot be given
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
     wanted = bot_chosen(study, recruitment.nonce, choice)
     if participant is not None and (by_token or not recruitment.external_id):
@@ -86,6 +89,12 @@ def task_begin(
         is_synthetic=rehearsal_token_valid(study, recruitment.rehearsal),
         wanted=wanted,
     )
+
+
+def _is_same_visit(participant: Participant, recruitment: Recruitment) -> bool:
+    """Tell whether the participant's open task was given in this visit."""
+    going_on = participant.tasks.filter(state=Task.State.OPEN, submission=recruitment.submission)
+    return bool(recruitment.submission) and going_on.exists()
 
 
 def consent_decline(

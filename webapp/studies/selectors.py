@@ -110,7 +110,7 @@ def study_refusal(
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
     if participant is not None and participant.tasks.filter(state=Task.State.OPEN).exists():
-        return None if synthetic else _state_refusal(study)
+        return None  # whoever is inside may finish, whatever has become of the study
     refusal = entry_refusal(study, participant, is_rehearsal=is_rehearsal)
     if refusal is not None:
         return refusal
@@ -149,7 +149,7 @@ def entry_refusal(
         is_rehearsal: somebody new has come by the link of one; scripted participants need not be told apart.
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
-    refusal = None if synthetic else _state_refusal(study)
+    refusal = None if synthetic else state_refusal(study)
     if refusal is not None:
         return refusal
     if participant is not None:
@@ -166,7 +166,8 @@ def entry_refusal(
     return None
 
 
-def _state_refusal(study: Study) -> Refused | None:
+def state_refusal(study: Study) -> Refused | None:
+    """Say why nobody new can start in a study that is not open; None if it is."""
     if study.state == Study.State.PAUSED:
         return Refused("paused", _("This study is paused."))
     if study.state != Study.State.COLLECTING:

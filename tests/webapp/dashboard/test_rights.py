@@ -51,6 +51,7 @@ TO_POST = {
     "study_build_step": {Right.ADMINISTER},
     "study_links": {Right.ADMINISTER},
     "study_links_csv": {Right.ADMINISTER},
+    "study_live_state": {Right.ADMINISTER},
     "study_pay": {Right.PAY},
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},

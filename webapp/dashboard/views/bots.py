@@ -28,6 +28,7 @@ from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.context import page
 from webapp.dashboard.spending import bots_spent
+from webapp.studies.selectors import study_found
 
 MAX_CHARS = 2000
 MAX_TURNS = 200
@@ -136,6 +137,9 @@ def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
         )
     else:
         messages.info(request, _("{bot} was not set aside any more.").format(bot=bot_id))
+    key = request.POST.get("study", "")
+    if study_found(key) is not None:
+        return redirect("dashboard:study_live", key)
     return redirect("dashboard:bot", bot_id)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -13,41 +15,51 @@ from webapp.dashboard.build.checklist import findings_of, stops
 from webapp.studies.models import Study
 from webapp.studies.versions import study_revise
 
-_ALLOWED = {
+ALLOWED = {
     Study.State.COLLECTING: (Study.State.DRAFT, Study.State.PAUSED, Study.State.ENDED),
     Study.State.PAUSED: (Study.State.COLLECTING,),
     Study.State.ENDED: (Study.State.COLLECTING, Study.State.PAUSED),
 }
 """To which state a button leads, from which."""
+logger = logging.getLogger(__name__)
 
 
 def opening(request: HttpRequest, study: Study) -> HttpResponse | None:
     """Change the study's state as the button says; None where it cannot be, with the reason in a message."""
     wanted = request.POST["_state"]
+    if not state_change(request, study, wanted):
+        return None
+    if wanted == Study.State.COLLECTING and study.state != wanted:
+        return redirect("dashboard:study", study.key)
+    return redirect("dashboard:study_build_step", study.key, "check")
+
+
+def state_change(request: HttpRequest, study: Study, wanted: str) -> bool:
+    """Change the study's state and say so in a message; False where it cannot be, with the reason in a message."""
     if wanted == study.state:
-        return redirect("dashboard:study_build_step", study.key, "check")
-    if wanted not in _ALLOWED or study.state not in _ALLOWED[Study.State(wanted)]:
+        return True
+    if wanted not in ALLOWED or study.state not in ALLOWED[Study.State(wanted)]:
         messages.error(
             request,
             _("A study that is %(state)s cannot become that.")
             % {"state": study.get_state_display().lower()},
         )
-        return None
+        return False
     if wanted == Study.State.COLLECTING and (missing := stops(findings_of(Plan(study)))):
         told = " ".join(f"{one.lead} {one.rest}".strip() for one in missing)
         messages.error(request, _("The study stays closed: %(why)s") % {"why": told})
-        return None
+        return False
+    author = request.user.get_username()
     try:
-        study_revise(study=study, changes={"state": wanted}, author=request.user.get_username())
+        study_revise(study=study, changes={"state": wanted}, author=author)
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
-        return None
+        return False
+    logger.info("study %s is %s, by %s", study.key, wanted, author)
     said = {
         Study.State.COLLECTING: _("The study is open. Send people its link."),
         Study.State.PAUSED: _("Paused: whoever is inside may finish, nobody new starts."),
         Study.State.ENDED: _("Closed. The link now says that the study has ended."),
     }
     messages.success(request, said[Study.State(wanted)])
-    if wanted == Study.State.COLLECTING:
-        return redirect("dashboard:study", study.key)
-    return redirect("dashboard:study_build_step", study.key, "check")
+    return True

@@ -1,0 +1,246 @@
+"""The live room: who is where, how bots answer, what is settled, pause and close; asked for again and again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.builders import (
+    fail_reply,
+    make_arena,
+    make_conversation,
+    make_pairwise,
+    make_participant,
+    make_rating,
+    make_staff,
+    make_study,
+)
+from tests.webapp.dashboard.conftest import rate_some
+from webapp.bots.models import BotAside
+from webapp.conversations import services as conversation_services
+from webapp.conversations.models import Conversation, Turn
+from webapp.core.rights import Right
+from webapp.dashboard.live.people import now_rounded, people_of
+from webapp.dashboard.live.room import Room, room_of
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job
+from webapp.studies.declining import task_decline
+from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.services import participant_enter, task_end
+from webapp.studies.ways import link_answered, link_opened, step_reached
+
+pytestmark = pytest.mark.django_db
+
+
+def room(study: Study, **fields: Any) -> Room:
+    return room_of(study, **{"include_synthetic": False, "now": now_rounded(), **fields})
+
+
+def address(study: Study, name: str = "study_live") -> str:
+    return reverse(f"dashboard:{name}", args=[study.key])
+
+
+def at(conversation: Conversation, step: str) -> Conversation:
+    """Let somebody look at a step."""
+    step_reached(task=conversation.task, step=step)
+    return conversation
+
+
+def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> None:
+    study = make_study("s", pay_each=2.0, fee_share=0.5, max_per_bot=10)
+    for n in range(9):
+        link_opened(study=study, cookie=f"c{n}", is_synthetic=False)
+        if n < 7:
+            link_answered(study=study, cookie=f"c{n}")
+    task_decline(participant=participant_enter(study=study), version=study.version)
+    for _ in range(2):  # done
+        make_rating(at(at(make_conversation(study, n_exchanges=3), "chat"), "form"))
+    at(make_conversation(study), "chat")  # chats now
+    at(at(make_conversation(study, n_exchanges=3), "form"), "chat")  # has looked at the form
+    gone = at(make_conversation(study), "chat")
+    lost = at(make_conversation(study), "chat")
+    old = timezone.now() - timedelta(minutes=20)
+    for table in (Task.objects.filter(slots__chat=gone), Conversation.objects.filter(pk=gone.pk)):
+        table.update(updated_at=old)
+    gone.task.whereabouts.__class__.objects.filter(task=gone.task).update(seen_at=old)
+    fail_reply(lost)
+    conversation_services.conversation_finish_failed(conversation=lost)
+    make_conversation(study, is_synthetic=True)
+    found = people_of(study, include_synthetic=False, now=now_rounded())
+    stages = {one.name: (one.n, one.now, one.ended, one.left) for one in found.stages}
+    assert stages == {
+        # Nine browsers, six people agreed, one did not; two read still.
+        "opened": (9, 2, 1, 0),
+        "agreed": (6, 0, 0, 0),
+        "chat": (6, 2, 1, 1),
+        # Whoever has gone back to the chat is on the way, and has not left.
+        "form": (3, 0, 0, 0),
+        "done": (2, 0, 0, None),
+    }
+    assert found.n_inside == 2
+    chat = found.stages[2]
+    assert chat.share == pytest.approx(1 / 4), "of those who went on or left"
+    assert 0 < chat.low < chat.share < chat.high < 1
+    money = room(study).money
+    assert money.people == pytest.approx(3 * 2.0 * 1.5), "two ratings, and one that broke"
+    assert money.planned.in_all == 60
+    html = staff.get(address(study)).content.decode()
+    for said in ("of 20", "£9.00", "2 here now", "Ended otherwise", "2 read now"):
+        assert said in html, said
+
+
+def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
+    study = make_study("s", bots=["eliza"])
+    chats = [make_conversation(study, n_exchanges=3) for _ in range(7)]
+    Turn.objects.filter(speaker="bot").update(latency_ms=1000)
+    Turn.objects.filter(conversation=chats[0], speaker="bot").update(latency_ms=12_000)
+    old = Turn.objects.filter(conversation=chats[1])
+    old.update(created_at=timezone.now() - timedelta(hours=2))
+    for chat in chats[:3]:
+        fail_reply(chat)
+    found = room(study)
+    [bot] = found.bots
+    assert (bot.n_replies, bot.n_failed, bot.median_s, bot.most_s) == (18, 3, 1.0, None)
+    assert (bot.words, bot.tone) == ("Set aside", "warn"), "three in a row"
+    assert found.aside == [bot]
+    assert [one.has_failed for one in found.waiting] == [True, True, True]
+    html = staff.get(address(study)).content.decode()
+    assert f"{bot.info.title} is set aside since" in html
+    assert "It failed 3 times in a row" in html
+    assert f"{bot.info.title} is set aside." in html.split('data-alarm="')[1].split('"')[0]
+    assert "3 wait for a reply" in html
+    Turn.objects.filter(conversation=chats[1]).update(created_at=timezone.now())
+    [bot] = room(study).bots
+    assert (bot.n_replies, bot.most_s) == (21, 12.0), "the slowest but one of twenty-one"
+
+
+def test_a_bot_is_put_back_from_the_room(staff: Client) -> None:
+    study = make_study("s", bots=["eliza"])
+    for _ in range(3):
+        fail_reply(make_conversation(study))
+    back = reverse("dashboard:bot_back", args=["eliza"])
+    assert staff.post(back, {"study": "s"})["Location"] == address(study)
+    aside = BotAside.objects.get()
+    assert (aside.ended_by, aside.put_back_by.username) == ("person", "r")
+    html = staff.get(address(study)).content.decode()
+    assert "is set aside since" not in html
+    assert "given to people again" in html
+    staff.post(back)
+    assert "was not set aside any more" in staff.get("/dashboard/bots/eliza/").content.decode()
+
+
+def test_what_is_settled_beside_the_plan(staff: Client) -> None:
+    study = make_study("s", max_per_bot=40)
+    rate_some(study, 2)
+    assert room(study).order is None
+    job_do(Job.objects.get(kind="order"))
+    for n in range(40):
+        conversation = make_conversation(study, n_exchanges=3)
+        is_eliza = conversation.bot.bot_id == "eliza"
+        make_rating(conversation, quality=(6 if is_eliza else 2) + n // 2 % 2)
+    found = room(study)
+    assert found.order is not None
+    assert found.order.n_ratings == 2, "a worker has not looked again"
+    study.order_state.delete()
+    room(study)
+    job_do(Job.objects.filter(kind="order").latest("pk"))
+    study.refresh_from_db()
+    order = room(Study.objects.get()).order
+    assert order is not None
+    assert (order.n_told_apart, order.n_pairs) == (1, 1)
+    [sentence] = order.sentences
+    titles = [row.info.title for row in order.rows]
+    assert sentence.lead == f"{titles[0]} above {titles[1]}"
+    assert sentence.rest == "is settled."
+    first = order.rows[0]
+    assert first.n_planned == 40
+    low, high = first.planned
+    assert first.low < low < first.mean < high < first.high, "the plan is narrower than now"
+    html = staff.get(address(study)).content.decode()
+    assert "1 of 1 pairs are told apart" in html
+    assert "planned-interval" in html
+    Study.objects.update(state="ended")
+    assert "another test holds" in staff.get(address(study)).content.decode()
+
+
+def test_an_empty_room_and_other_protocols(staff: Client) -> None:
+    empty = staff.get(address(make_study("s"))).content.decode()
+    assert "Nobody yet" in empty
+    assert "The link was opened 0 times." in empty
+    assert 'data-copy="http://testserver/s/s/"' in empty
+    draft = make_study("d", state="draft")
+    assert "Open the study first" in staff.get(address(draft)).content.decode()
+    arena = make_arena("a")
+    make_conversation(arena)
+    assert "Can we tell" not in staff.get(address(arena)).content.decode()
+    pairs = make_pairwise("p")
+    make_participant(pairs)
+    html = staff.get(address(pairs)).content.decode()
+    assert "Waiting for a reply" not in html
+    imported = make_study("i")
+    Study.objects.filter(pk=imported.pk).update(is_imported=True)
+    assert "Nobody comes here" in staff.get(address(imported)).content.decode()
+    assert staff.get(address(imported, "study_live_now")).status_code == 404
+
+
+def test_asking_again_costs_little_and_says_when_nothing_changed(
+    staff: Client, rated: Study, django_assert_max_num_queries: Any
+) -> None:
+    first = staff.get(address(rated, "study_live_now"))
+    digest = first["ETag"]
+    again = staff.get(address(rated, "study_live_now"), headers={"if-none-match": digest})
+    assert (again.status_code, again.content) == (304, b"")
+    assert "private" in first["Cache-Control"]
+    make_conversation(rated)
+    changed = staff.get(address(rated, "study_live_now"), headers={"if-none-match": digest})
+    assert changed.status_code == 200
+    rate_some(rated, 6)
+    for _ in range(4):
+        fail_reply(make_conversation(rated))
+    with django_assert_max_num_queries(38):
+        staff.get(address(rated, "study_live_now"))
+
+
+def test_pause_resume_and_close_with_what_people_read_then(
+    staff: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = make_study("s")
+    inside = Client()
+    inside.get("/s/s/")
+    chat = inside.post("/s/s/start/", {"consent": "on"})["Location"]
+    state = address(study, "study_live_state")
+    html = staff.get(address(study)).content.decode()
+    assert "1 person inside may finish. Nobody new starts." in html
+    caplog.set_level("INFO")
+    assert staff.post(state, {"_state": "paused"})["Location"] == address(study)
+    assert "study s is paused, by r" in caplog.text
+    stranger = Client().get("/s/s/").content.decode()
+    assert "This study is paused" in stranger
+    assert "study s refused somebody new: paused" in caplog.text
+    assert inside.get(chat).status_code == 200, "whoever is inside may finish"
+    assert f'href="{chat}"' in inside.get("/s/s/").content.decode(), "and the link leads them back"
+    html = staff.get(address(study)).content.decode()
+    assert "Turned away at the door: “This study is paused” 1" in " ".join(html.split())
+    assert 'value="collecting"' in html
+    staff.post(state, {"_state": "ended"})
+    assert "has ended" in Client().get("/s/s/").content.decode()
+    assert Study.objects.get().state == "ended"
+    staff.post(state, {"_state": "paused"})
+    assert Study.objects.get().state == "ended"
+    reader = Client()
+    reader.force_login(make_staff(Right.READ, username="reader"))
+    assert "study_live_state" not in reader.get(address(study)).content.decode()
+    assert reader.post(state, {"_state": "collecting"}).status_code == 403
+
+
+def test_somebody_who_failed_a_check_has_not_left() -> None:
+    study = make_study("s")
+    conversation = at(make_conversation(study), "chat")
+    task_end(task=conversation.task, outcome=Outcome.FAILED_CHECK)
+    stages = {one.name: one for one in room(study).people.stages}
+    assert (stages["chat"].ended, stages["chat"].left, stages["chat"].share) == (1, 0, None)

@@ -1,0 +1,162 @@
+"""How the bots of a study answer now: how fast, how often not, who waits for a reply."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Count
+from django.utils.translation import gettext as _
+
+from webapp.bots.models import BotAside
+from webapp.bots.selectors import bot_entry_list, bots_aside
+from webapp.conversations.models import Conversation, ReplyFailure, Turn
+from webapp.conversations.selectors import heartbeat_bots
+from webapp.dashboard.bot_states import bot_state
+from webapp.dashboard.live.people import QUIET
+from webapp.ratings.bots import BotInfo, study_bots
+from webapp.studies.models import Study, TaskCount
+from webapp.studies.places import bots_beyond_cap
+
+WINDOW = timedelta(hours=1)
+"""Replies of so long are looked at,"""
+MOST_REPLIES = 2000
+"""and of these the latest so many."""
+LEAST_FOR_95 = 20
+"""From so many replies on the time within which 95 % come is more than the slowest of a few."""
+SLOW_S = 10.0
+"""Whoever waits longer may think that nothing comes."""
+_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBot:
+    """A bot of the study.
+
+    Attributes:
+        n_done: rated conversations; `wanted` of them, None without a limit.
+        median_s, most_s: seconds until a reply stood there, in the middle and in 95 % of cases; None without
+            any, the latter with fewer than 20.
+        n_replies, n_failed: of the window.
+        words, tone, reason: its state.
+        aside: what set it aside.
+        title: of the registered bot.
+    """
+
+    info: BotInfo
+    n_done: int
+    wanted: int | None
+    median_s: float | None
+    most_s: float | None
+    n_replies: int
+    n_failed: int
+    words: str
+    tone: str
+    reason: str
+    aside: BotAside | None
+
+    @property
+    def n_asked(self) -> int:
+        """Replies that were asked for."""
+        return self.n_replies + self.n_failed
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Somebody who waits for a reply, or to decide after one that failed."""
+
+    chat: UUID
+    bot: str
+    since: datetime
+    has_failed: bool
+    is_aside: bool
+
+
+def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[LiveBot]:
+    """Read how the study's bots answer; nothing where people meet none."""
+    if not study.bots:
+        return []
+    since = now - WINDOW
+    talks = {"conversation__study": study}
+    if not include_synthetic:
+        talks["conversation__is_synthetic"] = False  # type: ignore[assignment]
+    replies = Turn.objects.filter(
+        speaker=Turn.Speaker.BOT, latency_ms__isnull=False, created_at__gte=since, **talks
+    )
+    latest = replies.order_by("-created_at").values_list("conversation__bot__bot_id", "latency_ms")[
+        :MOST_REPLIES
+    ]
+    times: dict[str, list[float]] = {}
+    for bot_id, ms in latest:
+        times.setdefault(bot_id, []).append((ms or 0) / 1000)
+    by_bot = replies.order_by().values_list("conversation__bot__bot_id")
+    n_replies = dict(by_bot.annotate(n=Count("pk")))
+    failures = ReplyFailure.objects.filter(at__gte=since, **talks).order_by()
+    n_failed = dict(failures.values_list("bot_id").annotate(n=Count("pk")))
+    counts = TaskCount.objects.filter(
+        study=study, conversation=None, item=None, bot_id__in=study.bots
+    )
+    done: dict[str, int] = {}
+    for bot_id, is_synthetic, n in counts.values_list("bot_id", "is_synthetic", "n_completed"):
+        if include_synthetic or not is_synthetic:
+            done[bot_id] = done.get(bot_id, 0) + n
+    entries = {entry.id: entry for entry in bot_entry_list()}
+    reports, asides, beyond = heartbeat_bots(), bots_aside(study.bots), bots_beyond_cap(study)
+    infos = study_bots(study)
+    found = []
+    for bot_id in study.bots:
+        own = sorted(times.get(bot_id, []))
+        state = bot_state(entries[bot_id], reports) if bot_id in entries else None
+        if state is None:
+            words, tone, reason = _("Unknown"), "bad", _("no bot of this name is here")
+        elif bot_id in asides:
+            words, tone, reason = _("Set aside"), "warn", state.reason
+        elif not state.is_offered or state.reason:
+            words, tone, reason = state.words, state.tone, state.reason
+        elif bot_id in beyond:
+            words, tone, reason = _("Cost is used up"), "warn", beyond[bot_id]
+        else:
+            words, tone, reason = _("Well"), "good", ""
+        found.append(
+            LiveBot(
+                infos[bot_id],
+                done.get(bot_id, 0),
+                study.values.assignment.quota_of(bot_id),
+                statistics.median(own) if own else None,
+                own[-(-len(own) * 95 // 100) - 1] if len(own) >= LEAST_FOR_95 else None,
+                n_replies.get(bot_id, 0),
+                n_failed.get(bot_id, 0),
+                words,
+                tone,
+                reason,
+                asides.get(bot_id),
+            )
+        )
+    return found
+
+
+def waiting_of(
+    study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime
+) -> tuple[list[Waiting], int]:
+    """Return those who wait for a reply, the longest first, eight at most; and how many do in all."""
+    rows = Conversation.objects.filter(
+        study=study,
+        source=Conversation.Source.CHAT,
+        state=Conversation.State.OPEN,
+        due_turn__isnull=False,
+        due_since__gte=now - QUIET,
+    )
+    if not include_synthetic:
+        rows = rows.filter(is_synthetic=False)
+    aside = {bot.info.bot_id for bot in bots if bot.aside is not None}
+    titles = {bot.info.bot_id: bot.info.title for bot in bots}
+    found = [
+        Waiting(pk, titles.get(bot_id, bot_id), since, bool(error), bot_id in aside)
+        for pk, bot_id, since, error in rows.order_by("due_since", "pk").values_list(
+            "pk", "bot__bot_id", "due_since", "due_error"
+        )
+        if since is not None
+    ]
+    return found[:_LISTED], len(found)

@@ -1,0 +1,81 @@
+"""The live room as a whole: everything that its page shows at one moment."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from webapp.dashboard.live.bots import LiveBot, Waiting, bots_of, waiting_of
+from webapp.dashboard.live.order import Order, order_of
+from webapp.dashboard.live.pace import Money, Pace, money_of, pace_of
+from webapp.dashboard.live.people import People, people_of
+from webapp.results.order import order_refresh
+from webapp.studies.models import OrderState, Study
+from webapp.studies.places import is_collecting
+from webapp.studies.protocols.base import protocols
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the page shows.
+
+    Attributes:
+        waiting: those who wait for a reply, the longest first; `n_waiting` in all.
+        order: None where nothing is known yet, or nothing can be.
+    """
+
+    state: str
+    people: People
+    bots: list[LiveBot]
+    waiting: list[Waiting]
+    n_waiting: int
+    pace: Pace
+    money: Money
+    order: Order | None
+
+    @property
+    def aside(self) -> list[LiveBot]:
+        """The bots that are set aside."""
+        return [bot for bot in self.bots if bot.aside is not None]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody has come yet."""
+        return not self.people.n_opened and not self.people.n_agreed
+
+    @property
+    def digest(self) -> str:
+        """What is the same as long as nothing that is shown changes."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
+
+
+def room_of(study: Study, *, include_synthetic: bool, now: datetime) -> Room:
+    """Read the live room, and ask a worker to look at the order again where ratings have come since."""
+    bots = bots_of(study, include_synthetic=include_synthetic, now=now)
+    waiting, n_waiting = waiting_of(study, bots, include_synthetic=include_synthetic, now=now)
+    pace = pace_of(study, include_synthetic=include_synthetic, now=now)
+    order = None
+    if ranks_bots(study):
+        state = OrderState.objects.filter(study=study).first()
+        order = order_of(study, state, bots)
+        is_new = pace.latest_at is not None and (state is None or pace.latest_at > state.made_at)
+        if is_new and is_collecting(study):
+            order_refresh(study)
+    return Room(
+        study.state,
+        people_of(study, include_synthetic=include_synthetic, now=now),
+        bots,
+        waiting,
+        n_waiting,
+        pace,
+        money_of(study),
+        order,
+    )
+
+
+def ranks_bots(study: Study) -> bool:
+    """Tell whether people rate chats of single bots, whose means can be put in order."""
+    return study.protocol in protocols and any(
+        step.name == "form" for step in protocols.get(study.protocol).steps
+    )

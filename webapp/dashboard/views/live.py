@@ -1,0 +1,160 @@
+"""The live room: its page, the part of it that is asked for every three seconds, and pause, resume and close."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.cache import get_conditional_response, patch_cache_control
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs, staff_only
+from webapp.dashboard.build.cost import amount
+from webapp.dashboard.live.bots import SLOW_S
+from webapp.dashboard.live.people import OPENED, now_rounded
+from webapp.dashboard.live.room import Room, ranks_bots, room_of
+from webapp.dashboard.plots.live import hours_drawing, order_drawings
+from webapp.dashboard.recruiting import participant_link
+from webapp.dashboard.views.build.opening import ALLOWED, state_change
+from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
+from webapp.participant.presentation import refusal_text
+from webapp.studies.models import Outcome, Study
+from webapp.studies.places import is_collecting
+
+logger = logging.getLogger(__name__)
+
+
+@require_safe
+@staff_only
+def live(request: HttpRequest, key: str) -> HttpResponse:
+    """Show who is where in a study that collects."""
+    study = study_of(key)
+    if study.is_imported:
+        return study_page(request, "live.html", study, "live")
+    return study_page(
+        request,
+        "live.html",
+        study,
+        "live",
+        **_context(request, study),
+        buttons=[
+            button
+            for button in _buttons()
+            if study.state in ALLOWED[Study.State(button["state"])]
+            and not (button["state"] == Study.State.COLLECTING and study.state == Study.State.DRAFT)
+        ],
+    )
+
+
+@require_safe
+@staff_only
+def live_now(request: HttpRequest, key: str) -> HttpResponse:
+    """Return the changing part of the page; 304 where nothing of it has changed since the browser's copy."""
+    study = study_of(key)
+    if study.is_imported:
+        raise Http404(f"{key} is imported")
+    context = _context(request, study)
+    response = render(request, "dashboard/_live_room.html", {"study": study, **context})
+    response["ETag"] = f'"{context["room"].digest}"'
+    patch_cache_control(response, private=True, no_cache=True)
+    found = get_conditional_response(request, etag=response["ETag"], response=response)
+    return found or response
+
+
+@require_POST
+@needs(to_post=[Right.ADMINISTER])
+def live_state(request: HttpRequest, key: str) -> HttpResponse:
+    """Pause, resume or close the study, and lead back."""
+    state_change(request, study_of(key), request.POST.get("_state", ""))
+    return redirect("dashboard:study_live", key)
+
+
+def _buttons() -> list[dict[str, Any]]:
+    return [
+        {"state": "collecting", "icon": "play", "title": _("Resume")},
+        {"state": "paused", "icon": "pause", "title": _("Pause")},
+        {"state": "ended", "icon": "", "title": _("Close study")},
+    ]
+
+
+def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
+    now = now_rounded()
+    room = room_of(study, include_synthetic=synthetic_asked(request), now=now)
+    wide, narrow = order_drawings(room.order) if room.order is not None else ("", "")
+    return {
+        "room": room,
+        "now": now,
+        "synthetic": synthetic_asked(request),
+        "participant_link": participant_link(request, study),
+        "most": max((stage.n for stage in room.people.stages), default=0),
+        "hours": hours_drawing(room.pace.hours),
+        "order_wide": wide,
+        "order_narrow": narrow,
+        "ranks_bots": ranks_bots(study),
+        "is_collecting": is_collecting(study),
+        "endings": [
+            (Outcome(outcome).label, n)
+            for outcome, n in sorted(room.people.outcomes.items())
+            if outcome != Outcome.RATED
+        ],
+        "turned_away": [
+            (refusal_text(code, "", study).title, n)
+            for code, n in sorted(room.people.turned_away.items())
+        ],
+        "costs": _costs(room),
+        "slow_s": SLOW_S,
+        "confirm": _confirm(room.people.n_inside),
+        "say": _say(room),
+        "alarm": _alarm(room),
+        "in_a_row": settings.CONFAB_ASIDE_IN_A_ROW,
+        "aside_failed": settings.CONFAB_ASIDE_FAILED,
+        "aside_of": settings.CONFAB_ASIDE_OF,
+        "opened_name": OPENED,
+    }
+
+
+def _costs(room: Room) -> dict[str, str]:
+    """Return amounts in words: so far, as planned, and what bots charged."""
+    money, found = room.money, {}
+    if money.people is not None:
+        found["so_far"] = amount(money.people, money.planned.currency)
+    if money.planned.in_all is not None:
+        found["planned"] = amount(money.planned.in_all, money.planned.currency)
+    if money.bots is not None:
+        found["bots"] = f"{money.bots:,.2f}"
+    return found
+
+
+def _confirm(n_inside: int) -> str:
+    """Return what a dialog says before the study is paused or closed."""
+    if not n_inside:
+        return _("Nobody is inside. Nobody new starts.")
+    return ngettext(
+        "%(n)d person inside may finish. Nobody new starts.",
+        "%(n)d people inside may finish. Nobody new starts.",
+        n_inside,
+    ) % {"n": n_inside}
+
+
+def _say(room: Room) -> str:
+    """Return what screen readers hear, once a minute at most."""
+    return _("{inside} inside, {waiting} wait for a reply, {done} done.").format(
+        inside=room.people.n_inside, waiting=room.n_waiting, done=room.people.n_done
+    )
+
+
+def _alarm(room: Room) -> str:
+    """Return what screen readers hear at once: which bots are set aside, and which failed lately."""
+    said = [_("{bot} is set aside.").format(bot=bot.info.title) for bot in room.aside]
+    said += [
+        _("{bot} did not answer.").format(bot=bot.info.title)
+        for bot in room.bots
+        if bot.aside is None and bot.reason and bot.tone == "warn"
+    ]
+    return " ".join(said)
