@@ -225,7 +225,7 @@ def test_pause_resume_and_close_with_what_people_read_then(
     assert inside.get(chat).status_code == 200, "whoever is inside may finish"
     assert f'href="{chat}"' in inside.get("/s/s/").content.decode(), "and the link leads them back"
     html = staff.get(address(study)).content.decode()
-    assert "Turned away at the door: “This study is paused” 1" in " ".join(html.split())
+    assert "Turned away at the door: the study is paused 1" in " ".join(html.split())
     assert 'value="collecting"' in html
     staff.post(state, {"_state": "ended"})
     assert "has ended" in Client().get("/s/s/").content.decode()

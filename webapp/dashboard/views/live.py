@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from django.conf import settings
@@ -10,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.cache import get_conditional_response, patch_cache_control
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.core.rights import Right
@@ -23,11 +22,22 @@ from webapp.dashboard.plots.live import hours_drawing, order_drawings
 from webapp.dashboard.recruiting import participant_link
 from webapp.dashboard.views.build.opening import ALLOWED, state_change
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
-from webapp.participant.presentation import refusal_text
 from webapp.studies.models import Outcome, Study
 from webapp.studies.places import is_collecting
 
-logger = logging.getLogger(__name__)
+_TURNED_AWAY = {
+    "paused": gettext_lazy("the study is paused"),
+    "ended": gettext_lazy("the study is closed"),
+    "full": gettext_lazy("all people are there"),
+    "limit": gettext_lazy("took part as often as they may"),
+    "not_again": gettext_lazy("was screened out or missed a check before"),
+    "all_rated": gettext_lazy("has met all there is"),
+    "bots_full": gettext_lazy("only bots that have enough were left"),
+    "spent": gettext_lazy("the cap on cost is reached"),
+    "no_bot": gettext_lazy("no bot could answer"),
+    "no_ids": gettext_lazy("the link came without the platform’s number"),
+}
+"""Why somebody could not begin, as researchers read it; one-time links that are used or wrong have codes of their own."""
 
 
 @require_safe
@@ -104,8 +114,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
             if outcome != Outcome.RATED
         ],
         "turned_away": [
-            (refusal_text(code, "", study).title, n)
-            for code, n in sorted(room.people.turned_away.items())
+            (_TURNED_AWAY.get(code, code), n) for code, n in sorted(room.people.turned_away.items())
         ],
         "costs": _costs(room),
         "slow_s": SLOW_S,
