@@ -27,7 +27,7 @@ FORMATTED := $(PACKAGES) tests docker confab.py manage.py setup.py
 VALIDATE ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop run test check format docs bench chaos validate clean
+.PHONY: help setup develop run test check format docs messages bench chaos validate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -100,6 +100,9 @@ format: develop ## Format the code and mend what lint can mend
 
 docs: develop ## Rebuild the catalogues in the READMEs from the code
 	$(PYTHON) manage.py docs
+
+messages: develop ## Bring the catalogues of what participants read up to the sources; name what has no translation
+	DJANGO_SETTINGS_MODULE=webapp.settings.embedded $(PYTHON) -m tests.checks.catalogues $(MESSAGES_ARGS)
 
 bench: develop ## Throughput and memory, as ratios
 	$(PYTHON) -m tests.benchmarks

@@ -24,7 +24,7 @@ from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import Place, places, protocols
 from webapp.studies.rights import Rights
 from webapp.studies.rubrics import asked_after
-from webapp.studies.values import DEFAULT_THANKS
+from webapp.studies.values import texts_first
 
 _WORDS_READ_PER_MINUTE = 200
 
@@ -282,8 +282,9 @@ def arena_notes() -> dict[str, tuple[str, str]]:
 
 def own_thanks(version: StudyVersion) -> str:
     """Return the study's own words of thanks; the page thanks already, so not the default ones."""
-    thanks = version.values.texts.thanks_text
-    return "" if thanks == DEFAULT_THANKS else thanks
+    texts = version.values.texts
+    usual = texts_first(texts.language)["texts"]["thanks_text"]
+    return "" if texts.thanks_text == usual else texts.thanks_text
 
 
 def place_held_until(conversation: Conversation) -> datetime | None:

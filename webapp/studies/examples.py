@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from webapp.studies.default_texts import texts_in, texts_said
 from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.rubrics import CHAT_QUESTIONS
 from webapp.studies.study_file import FORMAT, StudyFile, study_file_made
@@ -58,8 +59,11 @@ _TALKS: list[tuple[list[str], str, str, str]] = [
 ]
 
 
-def study_example(name: str) -> StudyFile:
+def study_example(name: str, language: str = "en") -> StudyFile:
     """Return the file of a study that shows the protocol of this name.
+
+    Args:
+        language: that the study speaks; its items are in English all the same.
 
     Raises:
         LookupError: there is no such protocol.
@@ -80,7 +84,17 @@ def study_example(name: str) -> StudyFile:
     plain["after"] = [one.to_plain() for one in protocol.asks or CHAT_QUESTIONS]
     own = protocol.example()
     texts = plain.get("texts", {}) | own.get("texts", {})
-    return study_file_made({**plain, **own, **({"texts": texts} if texts else {})})
+    said = {"after": plain.pop("after"), **own, **({"texts": texts} if texts else {})}
+    if language != "en":
+        said = texts_in({**said, "texts": {**texts, "language": language}}, language)
+    return study_file_made({**plain, **said})
+
+
+def default_lines() -> set[str]:
+    """Return every line that a new study may begin with, in English."""
+    examples = [study_example(protocol.name).to_plain() for protocol in protocols]
+    said = [{k: v for k, v in plain.items() if k not in ("name", "items")} for plain in examples]
+    return set(texts_said(said))
 
 
 def items_sample(protocol: StudyProtocol) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ from chatbots.outside import Many, Mistake, Values
 from chatbots.outside_types import Wanted
 from chatbots.storable import is_blank, storable
 from webapp.core.plain_yaml import plain_read, plain_text
+from webapp.studies.default_texts import texts_in
 
 MOST_CHARS = 1000
 """The longest text that is taken as an answer."""
@@ -237,6 +238,12 @@ def said_alike(first: str, second: str) -> bool:
     """Tell whether two written answers are the same but for capitals, spaces and signs at their ends."""
     plain = [" ".join(text.split()).strip(" .,;:!?\"'“”‘’").casefold() for text in (first, second)]
     return plain[0] == plain[1]
+
+
+def questions_told(questions: Sequence[Question], language: str) -> tuple[Question, ...]:
+    """Return questions that come with Confab in a language; of their keys and scales nothing changes."""
+    plain = texts_in([question.to_plain() for question in questions], language)
+    return tuple(Question.model_validate(one) for one in plain)
 
 
 def keys_wrong(

@@ -36,12 +36,12 @@ from webapp.studies.models import (
 from webapp.studies.one_time_links import PLATFORM, link_use
 from webapp.studies.pairs import slots_grouped
 from webapp.studies.places import study_group
-from webapp.studies.protocols.base import TaskPlan, protocol_asks, protocols
+from webapp.studies.protocols.base import TaskPlan, protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import entry_refusal
 from webapp.studies.terms import consent_texts, consent_version
 from webapp.studies.values import NAMES, StudyValues
-from webapp.studies.versions import study_store, values_made, version_freeze
+from webapp.studies.versions import questions_first, study_store, values_made, version_freeze
 
 _CODE_LETTERS = string.ascii_uppercase + string.digits
 
@@ -68,7 +68,7 @@ def study_create(
     flat = {field: fields.pop(field) for field in list(fields) if field in NAMES}
     study = Study(key=key, name=name, **fields)
     if rubric is None:
-        flat.setdefault("after", protocol_asks(study.protocol))
+        flat.setdefault("after", questions_first(study.protocol, flat.get("language", "en")))
     values = values_made({"bots": list(bots)}, flat)
     return study_store(study=study, values=values, rubric=rubric, author=author)
 

@@ -7,6 +7,7 @@ several values, or the bots that are here, make impossible is said by `webapp.st
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any
 
 from django.core.exceptions import ValidationError
@@ -23,6 +24,7 @@ from webapp.studies.attention import Attention
 from webapp.studies.checking import Checking
 from webapp.studies.choosing import Choosing
 from webapp.studies.comfort import Comfort, Text, lines
+from webapp.studies.default_texts import TEXTS, texts_in
 from webapp.studies.dialogues import Dialogues
 from webapp.studies.filtering import Filtering
 from webapp.studies.languages import LANGUAGES, Language
@@ -268,6 +270,21 @@ class StudyValues(Values):
     assignment: Assignment = Assignment()
     rights: Rights = Rights()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _begin_in_their_language(cls, given: Any) -> Any:
+        """Return the values with texts that are left out in the language of the study."""
+        texts = given.get("texts") if isinstance(given, Mapping) else None
+        language = texts.get("language") if isinstance(texts, Mapping) else None
+        if language not in LANGUAGES or language == "en":
+            return given
+        said = {
+            section: {**first, **given.get(section, {})}
+            for section, first in texts_first(language).items()
+            if isinstance(given.get(section, {}), Mapping)
+        }
+        return {**given, **said}
+
     @model_validator(mode="after")
     def _keys_differ(self) -> StudyValues:
         mistakes = keys_wrong(self.questions, "questions") + keys_wrong(
@@ -313,6 +330,22 @@ SECTIONS: dict[str, type[Values]] = {
     "assignment": Assignment,
     "rights": Rights,
 }
+
+
+@cache
+def texts_first(language: str) -> dict[str, dict[str, str]]:
+    """Return the texts that a study has where it says nothing, by section and name, in a language."""
+    first = {
+        section: {
+            name: info.default
+            for name, info in kind.model_fields.items()
+            if isinstance(info.default, str) and info.default and name in TEXTS
+        }
+        for section, kind in SECTIONS.items()
+    }
+    return texts_in({section: texts for section, texts in first.items() if texts}, language)
+
+
 SECTION_OF = {name: section for section, kind in SECTIONS.items() for name in kind.model_fields}
 ASKED = ("questions", "after")
 """The lists of questions."""

@@ -21,8 +21,10 @@ from chatbots.outside import mistakes_of
 from webapp.studies.checks import study_errors
 from webapp.studies.items import question_item_ensure
 from webapp.studies.models import Rubric, Study, StudyVersion
+from webapp.studies.other_language import values_retold
 from webapp.studies.protocols.base import protocol_asks, protocols
-from webapp.studies.rubrics import OF_CHATS, rubric_default, rubric_store
+from webapp.studies.questions import Question, questions_told
+from webapp.studies.rubrics import CHAT_QUESTIONS, OF_CHATS, rubric_default, rubric_store
 from webapp.studies.values import NAMES, SECTIONS, StudyValues, values_nested
 
 
@@ -86,7 +88,22 @@ def study_edit(
     if rubric is not None:
         of_values.setdefault("after", ())
     values = values_made(study.values.flat(), of_values)
+    if values.texts.language != study.values.texts.language:
+        values = _in_other_language(study, values, rubric)
     return study_store(study=study, values=values, rubric=rubric, author=author)
+
+
+def _in_other_language(study: Study, values: StudyValues, rubric: Rubric | None) -> StudyValues:
+    """Return the values with the texts that nobody has changed in their language, questions about chats among them."""
+    if not values.after and (rubric or study.rubric).name == OF_CHATS:
+        values = values.model_copy(update={"after": CHAT_QUESTIONS})
+    return values_retold(values, study.values.texts.language)
+
+
+def questions_first(protocol: str, language: str) -> tuple[Question, ...]:
+    """Return what a new study asks after its tasks; nothing where the rubric about chats asks it, in English."""
+    asked = protocol_asks(protocol)
+    return asked if language == "en" else questions_told(asked or CHAT_QUESTIONS, language)
 
 
 def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> Rubric | None:
@@ -95,7 +112,8 @@ def _other_questions(study: Study, protocol: str, of_values: dict[str, Any]) -> 
     Returns:
         The rubric about chats, if it is that which the other protocol asks.
     """
-    before, after = protocol_asks(study.protocol), protocol_asks(protocol)
+    language = study.values.texts.language
+    before, after = (questions_first(name, language) for name in (study.protocol, protocol))
     has_own = study.values.after == before and (before or study.rubric.name == OF_CHATS)
     if protocol == study.protocol or before == after or not has_own:
         return None

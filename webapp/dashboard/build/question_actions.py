@@ -11,7 +11,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 
 from webapp.dashboard.build.question_sets import question_set
-from webapp.studies.questions import Kind, Question
+from webapp.studies.questions import Kind, Question, questions_told
 
 Scale = tuple[int, int]
 _SALT = "confab.build.deleted"
@@ -77,11 +77,12 @@ class Drafts:
         return {key.removeprefix(prefix): str(self.data[key]) for key in found}
 
 
-def acted(drafts: Drafts, scale: Scale | None) -> tuple[Drafts, Undo | None]:
+def acted(drafts: Drafts, scale: Scale | None, language: str) -> tuple[Drafts, Undo | None]:
     """Return the drafts after the button that was pressed, and what it took away.
 
     Args:
         scale: the one on which everything after the task is asked; None: any.
+        language: of the study, in which ready-made questions are put.
     """
     verb, _colon, rest = drafts.data.get("_do", "").partition(":")
     name, _colon, what = rest.partition(":")
@@ -93,7 +94,7 @@ def acted(drafts: Drafts, scale: Scale | None) -> tuple[Drafts, Undo | None]:
         drafts.put(name, len(tokens), fields_of(new))
     elif verb == "set" and (chosen := question_set(what)):
         taken = {drafts.data.get(f"{name}-{token}-key", "") for token in tokens}
-        for question in chosen.questions:
+        for question in questions_told(chosen.questions, language):
             fields = fields_of(on_scale(question, scale))
             if question.key in taken:
                 fields["key"] = ""

@@ -80,7 +80,7 @@ class QuestionsForm(SettingsForm):
                     for i, question in enumerate(self.stored[name], start=1)
                 ]
         else:
-            drafts, self.undo = acted(Drafts.of(data, lists), scale)
+            drafts, self.undo = acted(Drafts.of(data, lists), scale, initial["language"])
             for name in lists:
                 self.cards[name] = [
                     self._sent(f"{name}-{token}", drafts.data) for token in drafts.tokens[name]

@@ -18,12 +18,13 @@ from webapp.dashboard.context import page
 from webapp.studies.checks import RESERVED_KEYS
 from webapp.studies.examples import study_example
 from webapp.studies.importing import study_import
+from webapp.studies.languages import LANGUAGES
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import study_found, study_key_free
 
 
 class NewStudyForm(forms.Form):
-    """Protocol, name and key; without a key one is made of the name."""
+    """Protocol, name, language and key; without a key one is made of the name."""
 
     protocol = forms.ChoiceField(label=_("What do people do?"), widget=forms.RadioSelect)
     name = forms.CharField(
@@ -31,6 +32,15 @@ class NewStudyForm(forms.Form):
         max_length=200,
         help_text=_("For you and your colleagues; people who take part never see it."),
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
+    )
+    language = forms.ChoiceField(
+        label=_("Language"),
+        choices=list(LANGUAGES.items()),
+        required=False,
+        help_text=_(
+            "Of everything that participants read; the first texts and questions are in it."
+        ),
+        widget=forms.Select(attrs={"class": "input"}),
     )
     key = forms.SlugField(
         label=_("Key"),
@@ -50,6 +60,7 @@ class NewStudyForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Make a key of the name where none was written; one that is taken is said."""
         cleaned = super().clean() or self.cleaned_data
+        cleaned["language"] = cleaned.get("language") or "en"
         if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
             cleaned["key"] = study_key_free(cleaned["name"], RESERVED_KEYS)
         elif cleaned.get("key") and study_found(cleaned["key"]):
@@ -61,13 +72,13 @@ class NewStudyForm(forms.Form):
 @needs(Right.ADMINISTER)
 def study_new(request: HttpRequest) -> HttpResponse:
     """Ask what a new study is, and make its draft."""
-    form = NewStudyForm(request.POST or None, initial={"protocol": "chat"})
+    form = NewStudyForm(request.POST or None, initial={"protocol": "chat", "language": "en"})
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data
         try:
             # The protocol's own example, without what is chosen in the builder.
             own = {"key": given["key"], "name": given["name"], "bots": (), "items": ()}
-            file = study_example(given["protocol"]).model_copy(update=own)
+            file = study_example(given["protocol"], given["language"]).model_copy(update=own)
             made = study_import(file=file, author=request.user.get_username())
         except ValuesError as error:
             for mistake in error.mistakes:

@@ -1,0 +1,197 @@
+"""The catalogues of what participants read, as .po files for translators and .mo files for Django.
+
+    python -m tests.checks.catalogues      # make messages: sources -> .po (new strings empty) -> .mo; lists what is missing
+    python -m tests.checks.catalogues de   # the same, and prints the entries without a translation as a .po file
+
+Strings are taken from the sources by Babel; those in templates after Django has made Python of them. The texts that
+new studies begin with are asked of the studies. The pages of researchers are English and stand in no catalogue, so
+sources that they alone read are left out here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+
+import django
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract
+from babel.messages.mofile import read_mo, write_mo
+from babel.messages.pofile import read_po, write_po
+from django.conf import settings
+from django.utils.translation.template import templatize
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "webapp" / "locale"
+LOCALES = [code for code, _name in settings.LANGUAGES if not code.startswith("en")]
+
+SOURCES = ("core", "conversations", "ratings", "studies", "participant")
+"""Folders of `webapp` in which there are sentences for participants."""
+OF_RESEARCHERS = (
+    "*/admin.py",
+    "*/apps.py",
+    "*/models.py",
+    "*_model.py",
+    "*_models.py",
+    "*/management/*",
+    "*/flags/*",
+    "*/migrations/*",
+    "core/[!tv]*",
+    "core/templates/core/forbidden.html",
+    "core/templates/core/locked_out.html",
+    "core/templates/core/login.html",
+    "conversations/bot_*.py",
+    "conversations/forgetting.py",
+    "ratings/comparing.py",
+    "ratings/selectors.py",
+    "studies/attention.py",
+    "studies/checking_wrong.py",
+    "studies/checks.py",
+    "studies/differences.py",
+    "studies/filter_checks.py",
+    "studies/forms.py",
+    "studies/keeping.py",
+    "studies/items.py",
+    "studies/marking.py",
+    "studies/places.py",
+    "studies/reply_filters/*",
+    "studies/prolific.py",
+    "studies/importing.py",
+    "participant/kinds/*",
+    "participant/rehearsal/*",
+)
+"""What stands there and is never shown to a participant."""
+KEYWORDS: dict[str, tuple[int, ...] | None] = {
+    **dict.fromkeys(("_", "__", "gettext", "gettext_lazy", "gettext_noop"), None),
+    **dict.fromkeys(("ngettext", "ngettext_lazy", "plural_forms"), (1, 2)),
+}
+PLURALS = {
+    "de": (2, "(n != 1)"),
+    # In the order of CLDR: zero, one, two, few, many, other. Django's own catalogue has the same.
+    "ar": (
+        6,
+        "n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 && n%100<=99 ? 4 : 5",
+    ),
+}
+
+
+def sources() -> Iterator[Path]:
+    """Return the files in which there may be sentences for participants."""
+    webapp = ROOT / "webapp"
+    for folder in SOURCES:
+        for path in sorted((webapp / folder).rglob("*")):
+            name = path.relative_to(webapp).as_posix()
+            if path.suffix in (".py", ".html") and not any(
+                fnmatch(name, pattern) for pattern in OF_RESEARCHERS
+            ):
+                yield path
+
+
+@cache
+def extracted() -> Catalog:
+    """Return every string that participants may read, with where it stands."""
+    found = Catalog(charset="utf-8")
+    for path in sources():
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".html":
+            text = _python_of(text)
+        name = path.relative_to(ROOT).as_posix()
+        for line, message, comments, _context in extract(
+            "python", BytesIO(text.encode()), KEYWORDS, ["Translators:"]
+        ):
+            found.add(message, locations=[(name, line)], auto_comments=comments)
+    for text in first_texts():
+        found.add(text, locations=[("webapp/studies/default_texts.py", 1)])
+    return found
+
+
+def first_texts() -> list[str]:
+    """Return the lines that studies begin with, and those of ready-made questions."""
+    from webapp.dashboard.build.question_sets import QUESTION_SETS
+    from webapp.studies.default_texts import texts_said
+    from webapp.studies.examples import default_lines
+
+    ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
+    return sorted(default_lines() | set(texts_said(ready)))
+
+
+def _python_of(template: str) -> str:
+    """Return a template as Python calls of gettext, without the indentation that Python would not understand."""
+    return re.sub(r"(?m)^[ \t]+", "", templatize(template))
+
+
+def folder_of(locale: str) -> Path:
+    """Return the folder of a language's two files."""
+    return FOLDER / locale / "LC_MESSAGES"
+
+
+def catalogue(locale: str) -> Catalog:
+    """Return what translators have written; an empty one where there is no file yet."""
+    path = folder_of(locale) / "django.po"
+    if path.exists():
+        with path.open("rb") as file:
+            return read_po(file, locale=locale, charset="utf-8")
+    return Catalog(locale=locale, charset="utf-8")
+
+
+def compiled(locale: str) -> Catalog:
+    """Return what Django reads."""
+    with (folder_of(locale) / "django.mo").open("rb") as file:
+        return read_mo(file)
+
+
+def missing(found: Catalog) -> list[str]:
+    """Return the strings without a translation, or without one of its plural forms."""
+    return [str(message.id) for message in found if message.id and not all(_texts(message.string))]
+
+
+def _texts(string: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return string if isinstance(string, tuple) else (string or "",)
+
+
+def update(locale: str) -> Catalog:
+    """Bring a language's .po file up to the sources, and its .mo file up to that. Returns the catalogue.
+
+    A string that is new has no translation, one that is gone is left out; nothing is guessed.
+    """
+    found = catalogue(locale)
+    found.update(extracted(), no_fuzzy_matching=True)
+    found.obsolete.clear()
+    found._num_plurals, found._plural_expr = PLURALS[locale]
+    found.project, found.version = "Confab", ""
+    found.header_comment = f"# What participants read, in {found.locale.english_name}."
+    write(locale, found)
+    return found
+
+
+def write(locale: str, found: Catalog) -> None:
+    """Write a language's .po file, and the .mo file that Django reads."""
+    folder_of(locale).mkdir(parents=True, exist_ok=True)
+    with (folder_of(locale) / "django.po").open("wb") as file:
+        write_po(file, found, width=100, include_lineno=False, sort_by_file=True)
+    with (folder_of(locale) / "django.mo").open("wb") as file:
+        write_mo(file, found)
+
+
+def main(shown: list[str]) -> int:
+    """Update every catalogue. Returns 1 if translations are missing."""
+    n_missing = 0
+    for locale in LOCALES:
+        found = update(locale)
+        left = missing(found)
+        n_missing += len(left)
+        print(f"{locale}: {len(found)} strings, {len(left)} without a translation")
+        if locale in shown:
+            for message in left:
+                print(f"  {message!r}")
+    return 1 if n_missing else 0
+
+
+if __name__ == "__main__":
+    django.setup()
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,27 @@
+"""A study that is to speak another language: the texts that it began with follow, what people wrote themselves stays."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from webapp.studies.default_texts import each_text, texts_in
+from webapp.studies.examples import default_lines
+from webapp.studies.values import StudyValues
+
+
+def values_retold(values: StudyValues, before: str) -> StudyValues:
+    """Return the values with every line that a new study may begin with in the language that they name.
+
+    Args:
+        before: the language that they were in.
+    """
+    told = dict(zip(_lines_in(before), _lines_in(values.texts.language), strict=True))
+    return StudyValues.model_validate(
+        each_text(values.to_json(), lambda line: told.get(line, line))
+    )
+
+
+@cache
+def _lines_in(language: str) -> tuple[str, ...]:
+    """Return the lines that a new study may begin with in a language, in an order that is the same for all."""
+    return tuple(texts_in({"title": line}, language)["title"] for line in sorted(default_lines()))
