@@ -25,8 +25,11 @@ prefix = settings.CONFAB_PATH_PREFIX
 
 
 def is_upload(path: str) -> bool:
-    """Return whether this is the page that takes large files."""
-    return path.removeprefix(prefix) == reverse("dashboard:imports").removeprefix(prefix)
+    """Return whether this is a page that takes large files: of conversations, or of a study's items."""
+    own = path.removeprefix(prefix)
+    items = reverse("dashboard:study_items", args=["KEY"]).removeprefix(prefix).split("KEY")
+    is_items = own.startswith(items[0]) and own.endswith(items[1])
+    return is_items or own == reverse("dashboard:imports").removeprefix(prefix)
 
 
 pages = BodyLimits(

@@ -79,6 +79,9 @@ def study_example(name: str, language: str = "en") -> StudyFile:
         plain["bots"] = _BOTS
     if any(step.name == "judge" for step in protocol.steps):
         plain["texts"] = _JUDGING | {"title": protocol.title}
+    if protocol.instructions:
+        told = {"instructions_text": protocol.instructions}
+        plain["texts"] = plain.get("texts", {}) | {"title": protocol.title} | told
     if protocol.gives == "items" and not protocol.has_one_item:
         plain["items"] = items_sample(protocol)
     plain["after"] = [one.to_plain() for one in protocol.asks or CHAT_QUESTIONS]

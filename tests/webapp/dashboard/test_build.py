@@ -540,3 +540,51 @@ def test_pairs_come_from_a_file(staff: Client) -> None:
         "could not be read"
         in staff.post(where, {"file": item_file("{}")}, follow=True).content.decode()
     )
+
+
+def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> None:
+    """Nothing has to be typed, uploaded or read elsewhere to try out a protocol that judges what is stored."""
+    for name, n in (("survey", 12), ("pairwise", 6), ("dialogues", 6), ("turns", 6)):
+        staff.post(reverse("dashboard:study_new"), {"protocol": name, "name": name})
+        bring = reverse("dashboard:study_items", args=[name])
+        assert "_sample" in staff.get(address(name, "bots")).content.decode(), name
+        for _twice in range(2):
+            page = staff.post(bring, {"_sample": "1"}, follow=True).content.decode()
+        assert f"{n} items to judge" in page or f"{n} conversations to judge" in page, name
+        assert f">{n} items<" in page or f">{n} conversations<" in page, (
+            "the row of steps says it too"
+        )
+    page = staff.get(address("turns", "bots")).content.decode()
+    assert '<option value="dialogues">dialogues (6 chats)</option>' in page
+    data = form_of(staff, address("turns", "bots")) | {"conversations_of": "dialogues"}
+    staff.post(address("turns", "bots"), data)
+    assert Study.objects.get(key="turns").values.marking.conversations_of == "dialogues"
+    data = form_of(staff, address("turns", "bots")) | {"conversations_run": "99"}
+    assert "Select a valid choice" in staff.post(address("turns", "bots"), data).content.decode()
+
+
+def test_conversations_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
+    draft("read", protocol="turns", bots=[])
+    where = reverse("dashboard:study_items", args=["read"])
+    turns = '[{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yes?"}]'
+    good = f'{{"dialogue_id": "1", "bot": "b", "turns": {turns}}}'
+    file = SimpleUploadedFile("some.jsonl", f"{good}\n{{}}".encode())
+    page = staff.post(where, {"file": file}, follow=True).content.decode()
+    assert "1 conversation is new." in page
+    assert "Line 2 was left out" in page
+    assert Study.objects.get(key="read").conversations.get().turns.count() == 2
+    wrong = SimpleUploadedFile("some.pdf", b"x")
+    assert "no .jsonl" in staff.post(where, {"file": wrong}, follow=True).content.decode()
+
+
+def test_the_overview_says_how_much_each_person_does(staff: Client) -> None:
+    for name, words in (
+        ("choose", "<dt>Choose exactly</dt><dd>4</dd>"),
+        ("dialogues", "<dt>Pairs each</dt><dd>4</dd>"),
+        ("marked_chat", "<dt>Exchanges</dt><dd>5 to 20</dd>"),
+    ):
+        staff.post(reverse("dashboard:study_new"), {"protocol": name, "name": name})
+        page = staff.get(reverse("dashboard:study", args=[name])).content.decode()
+        assert words in page
+        assert "Items a task" not in page
+        assert "/admin/" not in page.split("<main", 1)[1]

@@ -146,7 +146,10 @@ def test_a_set_is_added_with_keys_that_differ(staff: Client, chosen: Any) -> Non
 
 def test_each_protocol_is_offered_sets_that_fit_it() -> None:
     assert "preference" not in [one.name for one in sets_for("chat")]
-    assert "preference" in [one.name for one in sets_for("arena")]
+    assert [one.name for one in sets_for("dialogues")] == ["preference"]
+    for protocol in protocols:
+        asked = [question for one in sets_for(protocol.name) for question in one.questions]
+        assert protocol.scale is None or {(q.low, q.high) for q in asked} <= {protocol.scale}
 
 
 def test_buttons_move_duplicate_and_delete_without_script(staff: Client) -> None:

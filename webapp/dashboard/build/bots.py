@@ -16,8 +16,9 @@ from webapp.bots.selectors import BotEntry
 from webapp.core.rights import Right, may
 from webapp.dashboard.bot_states import BotState
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
-from webapp.dashboard.build.fields import SettingsForm, section_fields, section_title
-from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm, items_first, stored_count
+from webapp.dashboard.build.fields import SettingsForm, section_title
+from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm, items_first
+from webapp.dashboard.build.sources import ConversationFileForm, conversation_count, source_fields
 
 USUAL_LINE = "I had a rough day at work."
 """Asked of every bot, so that their answers can be compared."""
@@ -67,7 +68,7 @@ class BotsStep(BuildStep):
             words = ngettext("%(n)d item", "%(n)d items", plan.n_items) % {"n": plan.n_items}
             return StepState(words, "good")
         if plan.gives != "bots":
-            stored = stored_count(plan.study)
+            stored = conversation_count(plan.study)
             words = ngettext("%(n)d conversation", "%(n)d conversations", stored) % {"n": stored}
             return StepState(words, "good" if stored else "warn")
         if not n:
@@ -83,7 +84,7 @@ class BotsStep(BuildStep):
         if plan.gives == "bots":
             groups.append(("", {"bots": _BotsField(plan)}))
         for section in plan.protocol.settings if plan.protocol else ():
-            groups.append((section_title(section), section_fields(section)))
+            groups.append((section_title(section), source_fields(section, plan.study)))
         return SettingsForm(data, groups=groups, initial=plan.study.values.flat())
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
@@ -102,7 +103,11 @@ class BotsStep(BuildStep):
                 "draw_form": ItemDrawForm(study=plan.study, auto_id="c-draw-%s"),
             }
         if plan.gives != "bots":
-            return {"n_stored": stored_count(plan.study)}
+            return {
+                "n_stored": conversation_count(plan.study),
+                "below_template": "dashboard/build/_conversations.html",
+                "file_form": ConversationFileForm(auto_id="c-file-%s"),
+            }
         return {
             "cards": bot_cards(plan),
             "line": USUAL_LINE,

@@ -32,11 +32,6 @@ def items_first(study: Study) -> list[Item]:
     return list(items_judged(study).order_by("pk")[:_SHOWN])
 
 
-def stored_count(study: Study) -> int:
-    """Count the finished conversations of the study, which some protocols give people to judge."""
-    return Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED).count()
-
-
 def compares_pairs(study: Study) -> bool:
     """Tell whether two replies to one context are compared."""
     return study.protocol in protocols and protocols.get(study.protocol).n_replies == 2

@@ -7,19 +7,25 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import CHAT_QUESTIONS
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """Questions that were asked together; `source` says by whom, `compares` that they are about two things."""
+    """Questions that were asked together.
+
+    Attributes:
+        source: who asked them.
+        only_in: names of the protocols whose sheets they fit; empty: of all that ask on any scale.
+    """
 
     name: str
     title: str | Promise
     source: str
     questions: tuple[Question, ...]
-    compares: bool = False
+    only_in: tuple[str, ...] = ()
 
 
 def _scales(high: int, ends: tuple[str, str], *asked: tuple[str, str, str]) -> tuple[Question, ...]:
@@ -89,18 +95,34 @@ QUESTION_SETS = (
         ),
     ),
     QuestionSet(
+        "pair",
+        _("Two replies: quality, fluency, relatedness, empathy"),
+        "Ghandeharioun et al. 2019",
+        protocols.get("pairwise").asks,
+        only_in=("pairwise",),
+    ),
+    QuestionSet(
+        "labels",
+        _("A reply’s labels: ignores, contradicts, invents, repeats and others"),
+        "Confab",
+        protocols.get("turns").asks,
+        only_in=("turns", "marked_chat"),
+    ),
+    QuestionSet(
+        "weights",
+        _("What matters in a reply: RADE’s sub-metrics"),
+        "RADE, Shi et al. 2023",
+        protocols.get("choose").asks,
+        only_in=("choose",),
+    ),
+    QuestionSet(
         "preference",
         _("Two conversations: whom one would rather talk to"),
         "ACUTE-Eval, Li et al. 2019",
-        _scales(
-            7,
-            ("not at all", "very much"),
-            ("preference", "Preference", "Who would you rather talk to for a long time?"),
-        ),
-        compares=True,
+        protocols.get("dialogues").asks,
+        only_in=("dialogues",),
     ),
 )
-_COMPARING = ("pairwise", "dialogues", "arena")
 
 
 def question_set(name: str) -> QuestionSet | None:
@@ -109,5 +131,8 @@ def question_set(name: str) -> QuestionSet | None:
 
 
 def sets_for(protocol: str) -> list[QuestionSet]:
-    """Return the sets to offer in a study of this protocol: those that compare only where two things are compared."""
-    return [one for one in QUESTION_SETS if protocol in _COMPARING or not one.compares]
+    """Return the sets to offer in a study of this protocol: those that its sheet can ask."""
+    has_scale = protocol in protocols and protocols.get(protocol).scale is not None
+    return [
+        one for one in QUESTION_SETS if protocol in one.only_in or not (one.only_in or has_scale)
+    ]

@@ -7,12 +7,14 @@ from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from chatbots.registry import title_of
 from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
+from webapp.dashboard.build.fields import title_of_value
 from webapp.dashboard.context import page
 from webapp.dashboard.recruiting import participant_link, recruiting_links
 from webapp.dashboard.spending import study_spent
@@ -33,6 +35,30 @@ def study_of(key: str) -> Study:
         return study_by_key(key)
     except Study.DoesNotExist:
         raise Http404(f"no study {key}") from None
+
+
+_AMOUNTS = {
+    "judging": "n_items",
+    "choosing": "n_choose",
+    "marking": "n_conversations",
+    "dialogues": "n_dialogues",
+    "arena": "n_comparisons",
+}
+"""Of the sections that say how much each person does, the value that says it."""
+
+
+def amounts_of(study: Study) -> list[tuple[str, str]]:
+    """Return how much each person does in a study of this protocol: titles with values."""
+    used = protocols.get(study.protocol).settings if study.protocol in protocols else ("chat",)
+    found = []
+    if "chat" in used:
+        chat = study.values.chat
+        words = {"low": chat.min_exchanges, "high": chat.max_exchanges}
+        found.append((_("Exchanges"), _("%(low)s to %(high)s") % words))
+    for section in used:
+        if name := _AMOUNTS.get(section):
+            found.append((title_of_value(name), str(getattr(getattr(study.values, section), name))))
+    return found
 
 
 def synthetic_asked(request: HttpRequest) -> bool:
@@ -99,6 +125,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         spent=study_spent(study),
         most=max((bot.n_completed for bot in progress), default=0),
         protocol=title_of(protocols, study.protocol),
+        amounts=amounts_of(study),
         rule=title_of(rules, study.rule),
         n_synthetic=synthetic_count(study),
         dimensions=list(study.rubric.dimensions.all()),

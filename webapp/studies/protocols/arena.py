@@ -32,6 +32,11 @@ class Arena(StudyProtocol):
     description = "Each person talks to two chatbots side by side and says which one is better."
     gives: Gives = "bots"
     settings = ("chat", "arena", "pacing", "filtering")
+    instructions = (
+        "You write to two chatbots at once, and both answer.\n"
+        "Talk about anything you like.\n"
+        "When you know which one is better, choose it and save."
+    )
     scale = (-1, 1)
     n_asked = 1
     asks = (

@@ -29,6 +29,7 @@ is no part of it: the study's values say that (`questions` before a task, `after
 - `needs_checks`: whether a study must have attention checks before it opens.
 - `asks`, `scale`, `n_asked`: the questions that a new study begins with, where those about a chat do not fit, the
   one scale that its sheet has, and how many questions there can be.
+- `instructions`: what a new study tells people to do, where the usual words do not fit.
 - `not_asked`, `more_answers` and `answers_wrong`: questions that are not asked of an item, what is answered beside
   the rubric's questions, and rules between answers.
 - `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
@@ -245,6 +246,8 @@ class StudyProtocol(Protocol):
     """The one scale that its sheet asks on, whatever a researcher asks; None: any."""
     n_asked: int | None = None
     """How many questions its page has room for after the task; None: any number."""
+    instructions: str = ""
+    """What a new study tells people to do, a point a line; empty: how one chats, or how one judges replies."""
     n_replies: int | None = None
     """How many replies an item must hold; None: any number."""
 

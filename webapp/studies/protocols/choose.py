@@ -40,6 +40,10 @@ class Choose(Annotate):
             ("personality_awareness", "Personality awareness", "It fits who is speaking."),
         )
     )
+    instructions = (
+        "Read all of the things first.\n"
+        "Choose those that matter most to you; there are no right answers."
+    )
     scale = (0, 1)
     page = JudgePage(
         _("What matters most?"), _("Question %(n)s of %(of)s"), sheet="choose", template="choose"

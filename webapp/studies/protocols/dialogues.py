@@ -46,6 +46,12 @@ class Dialogues(StudyProtocol):
         Step("judge", gettext_lazy("Compare")),
         Step("done", gettext_lazy("Done")),
     )
+    instructions = (
+        "Read both conversations to their end.\n"
+        "Look only at what the chatbots say, not at the other speakers.\n"
+        "Choose the chatbot that you lean to, and say why in a few words.\n"
+        "Your answers are saved pair by pair, so you can stop and come back."
+    )
     scale = (-1, 1)
     asks = (
         Question(

@@ -37,17 +37,14 @@ class MarkedChat(StudyProtocol):
         Step("done", _("Done")),
     )
     asks = LABELS
+    instructions = (
+        "Write as you would to a person you have just met.\n"
+        "Talk about anything you like.\n"
+        "Then you read the chat once more and say what is true of each reply."
+    )
     scale = (0, 1)
     page = PAGE
 
     def next_task(self, draw: Draw) -> TaskPlan:
         [bot] = draw.bots()
         return TaskPlan("chat", (SlotPlan(bot=bot),))
-
-    def example(self) -> dict[str, dict[str, str]]:
-        words = (
-            "Write as you would to a person you have just met.\n"
-            "Talk about anything you like.\n"
-            "Afterwards you read the chat once more and say what is true of each reply."
-        )
-        return {"texts": {"title": "Chat with a chatbot", "instructions_text": words}}

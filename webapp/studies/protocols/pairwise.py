@@ -34,6 +34,11 @@ class Pairwise(StudyProtocol):
     )
     gives: Gives = "items"
     n_replies = 2
+    instructions = (
+        "Read what was said, then both replies.\n"
+        "Answer each question by itself; “Same” is a fine answer.\n"
+        "Your answers are saved page by page, so you can stop and come back."
+    )
     scale = (-1, 1)
     asks = tuple(
         Question(

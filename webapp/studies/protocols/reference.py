@@ -60,6 +60,12 @@ class Reference(Annotate):
             ("personality_awareness", "Personality awareness", "Fits who is speaking"),
         )
     )
+    instructions = (
+        "Read what was said, then the known reply and its score.\n"
+        "Say whether the other reply is better, the same or worse, and rate it.\n"
+        "Change the known reply’s score where you see it otherwise.\n"
+        "Your answers are saved page by page, so you can stop and come back."
+    )
     needs_reference = True
     results = ("reference",)
 

@@ -61,6 +61,11 @@ class Turns(StudyProtocol):
         Step("done", _("Done")),
     )
     asks = LABELS
+    instructions = (
+        "Read the conversation from its beginning.\n"
+        "Tick for each marked reply everything that is true of it, or “None of these”.\n"
+        "Your answers are saved reply by reply, so you can stop and come back."
+    )
     scale = (0, 1)
     page = PAGE
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
@@ -17,13 +18,19 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs
 from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm, compares_pairs
+from webapp.dashboard.build.sources import ConversationFileForm
 from webapp.dashboard.views.study import study_of
 from webapp.runs.services.jobs import job_create
+from webapp.studies.examples import items_sample
 from webapp.studies.importing import items_bring
 from webapp.studies.items import ItemsReport, items_import
 from webapp.studies.models import Study
-from webapp.studies.selectors import judges_items
-from webapp.studies.study_file import items_of_file
+from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import judges_conversations, judges_items
+from webapp.studies.study_file import FileItem, items_of_file
+from webapp.transfer.jobs import import_conversations
+from webapp.transfer.samples import conversations_sample
+from webapp.transfer.services import records_store
 
 _TOLD = 10
 
@@ -31,11 +38,19 @@ _TOLD = 10
 @require_POST
 @needs(to_post=[Right.ADMINISTER, Right.RUN])
 def items_add(request: HttpRequest, key: str) -> HttpResponse:
-    """Take in a file of items, or ask a worker to draw some."""
+    """Take in a file of items or conversations, or a sample of them, or ask a worker to draw items."""
     study = study_of(key)
+    if judges_conversations(study):
+        _conversations(request, study)
+        return redirect("dashboard:study_build_step", key, "bots")
     if not judges_items(study):
         raise Http404(f"nobody judges items in {key}")
-    if request.FILES:
+    if "_sample" in request.POST:
+        sample = [
+            FileItem.model_validate(one) for one in items_sample(protocols.get(study.protocol))
+        ]
+        _tell(request, ItemsReport(items=items_bring(study, sample)))
+    elif request.FILES:
         _load(request, study)
     else:
         job = _draw(request, study)
@@ -53,9 +68,7 @@ def _load(request: HttpRequest, study: Study) -> None:
     with tempfile.TemporaryDirectory(prefix="confab-items-") as folder:
         ending = ".jsonl.gz" if upload.name.lower().endswith(".gz") else ".jsonl"
         path = Path(folder) / f"items{ending}"
-        with path.open("wb") as handle:
-            for chunk in upload.chunks():
-                handle.write(chunk)
+        _write(upload, path)
         try:
             if compares_pairs(study):
                 report = ItemsReport(items=items_bring(study, items_of_file(path)))
@@ -65,6 +78,42 @@ def _load(request: HttpRequest, study: Study) -> None:
             messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
             return
     _tell(request, report)
+
+
+def _conversations(request: HttpRequest, study: Study) -> None:
+    """Store the conversations of a file or of the sample; done twice it changes nothing."""
+    if "_sample" in request.POST:
+        n = records_store(study=study, records=conversations_sample()).conversations
+        _told_new(request, n)
+        return
+    form = ConversationFileForm(request.POST, request.FILES)
+    if not form.is_valid():
+        messages.error(request, " ".join(map(str, form.errors["file"])))
+        return
+    upload = form.cleaned_data["file"]
+    with tempfile.TemporaryDirectory(prefix="confab-conversations-") as folder:
+        path = Path(folder) / f"upload{''.join(Path(upload.name.lower()).suffixes[-2:])}"
+        _write(upload, path)
+        try:
+            report = import_conversations(path, study_key=study.key)
+        except (Refused, OSError, ValueError, EOFError) as error:
+            messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
+            return
+    _told_new(request, report.conversations)
+    for one in report.skipped[:_TOLD]:
+        words = _("Line %(line)d was left out: %(reason)s")
+        messages.warning(request, words % {"line": one.line, "reason": one.reason})
+
+
+def _told_new(request: HttpRequest, n: int) -> None:
+    said = ngettext("%(n)d conversation is new.", "%(n)d conversations are new.", n)
+    messages.success(request, said % {"n": n})
+
+
+def _write(upload: UploadedFile, path: Path) -> None:
+    with path.open("wb") as handle:
+        for chunk in upload.chunks():
+            handle.write(chunk)
 
 
 def _tell(request: HttpRequest, report: ItemsReport) -> None:
