@@ -31,8 +31,10 @@ from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
+from chatbots.registry import UnknownName
 from evaluation.ratings import Dimension
 from webapp.conversations.models import Conversation, Turn
+from webapp.quality.selectors import left_out, without_read
 from webapp.ratings.models import Rating
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Study
@@ -73,6 +75,7 @@ class Filters:
         answer: as it was given to `question`; to the leading dimension where that is empty.
         first: in a self-play run, the bot that begins.
         words: what a turn or a rater's comment must contain, upper and lower case alike.
+        without: names of flags; conversations of people with one of them are left out.
         sort: `oldest`, `longest`, `shortest`, or `high:` or `low:` with a dimension's key.
     """
 
@@ -85,6 +88,7 @@ class Filters:
     words: str = ""
     sort: str = ""
     synthetic: bool = False
+    without: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, query: QueryDict) -> Filters:
@@ -107,11 +111,12 @@ class Filters:
             words=" ".join(query.get("words", "").replace("\x00", "").split())[:200],
             sort=sort if is_order else "",
             synthetic=query.get("synthetic") == "1",
+            without=_flags(query),
         )
 
     def query(self) -> str:
         """Return the address part that keeps these filters."""
-        return urlencode(self.query_pairs())
+        return urlencode(self.query_pairs(), safe=",")
 
     def query_pairs(self) -> list[tuple[str, str]]:
         """Return the filters that are set, by their names in an address."""
@@ -125,13 +130,15 @@ class Filters:
             ("words", self.words),
             ("sort", self.sort),
             ("synthetic", "1" if self.synthetic else ""),
+            ("without", ",".join(self.without)),
         ]
         return [(key, value) for key, value in found if value]
 
     @property
     def narrows(self) -> bool:
         """Whether anything is filtered out; an order alone leaves nothing out."""
-        return bool({key for key, _value in self.query_pairs()} - {"sort", "synthetic", "question"})
+        orders = {"sort", "synthetic", "question"}
+        return bool({key for key, _value in self.query_pairs()} - orders)
 
     def asked(self, dimensions: Sequence[Dimension]) -> Dimension | None:
         """Return the dimension that `answer` is an answer to; None without dimensions."""
@@ -153,6 +160,7 @@ class Filters:
             rows = rows.filter(state=self.state)
         if not self.synthetic:
             rows = rows.filter(is_synthetic=False)
+        rows = rows.filter(left_out(None, self.without))
         ratings = Rating.objects.filter(conversation=OuterRef("pk"))
         if self.rated == "yes":
             rows = rows.filter(Exists(ratings))
@@ -188,6 +196,13 @@ class Filters:
             return Listing(rows, falling=direction == "high", dimension=by_key[key])
         rows = rows.annotate(at=Value(None, output_field=FloatField()))
         return Listing(rows, by_value=False, newest_first=self.sort != OLDEST)
+
+
+def _flags(query: QueryDict) -> tuple[str, ...]:
+    try:
+        return without_read(",".join(query.getlist("without")))
+    except UnknownName:  # pages refuse such an address
+        return ()
 
 
 def orders(dimensions: Sequence[Dimension]) -> list[tuple[str, str]]:

@@ -10,8 +10,10 @@ from django.conf import settings
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
+from chatbots.registry import UnknownName
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
+from webapp.quality.selectors import without_read
 from webapp.ratings.selectors import as_counted, study_dimensions
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.bot_columns import LIMIT_BYTES
@@ -133,6 +135,14 @@ class ExportForm(forms.Form):
     include_synthetic = forms.BooleanField(required=False)
     include_failed = forms.BooleanField(required=False)
     include_private = forms.BooleanField(required=False)
+    without = forms.CharField(required=False)
+
+    def clean_without(self) -> tuple[str, ...]:
+        """Return the flags whose people are left out."""
+        try:
+            return without_read(self.cleaned_data["without"])
+        except UnknownName as error:
+            raise forms.ValidationError(str(error)) from None
 
     def __init__(self, *args: Any, tables: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -126,7 +126,9 @@ def protocols_part(study: Study, found: PairPage) -> Section | None:
 
 def methods_part(frame: StudyFrame) -> Section:
     """Return how the numbers were made."""
-    conversations = study_conversations(frame.study, include_synthetic=frame.include_synthetic)
+    conversations = study_conversations(
+        frame.study, include_synthetic=frame.include_synthetic, without=frame.without
+    )
     return methods_section(
         frame,
         Sources(
@@ -166,7 +168,14 @@ def point_part(
         link: address of a conversation.
     """
     point = study_point(
-        frame.study, found, kind, column, group, exchange, include_synthetic=frame.include_synthetic
+        frame.study,
+        found,
+        kind,
+        column,
+        group,
+        exchange,
+        include_synthetic=frame.include_synthetic,
+        without=frame.without,
     )
     if point is None:
         return None

@@ -22,6 +22,7 @@ from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import percent, share
 from webapp.dashboard import counts
 from webapp.dashboard.csvs import table_csv
+from webapp.dashboard.leaving_out import left_out_sentence
 from webapp.dashboard.parts import (
     SECTIONS,
     hybrid_part,
@@ -115,7 +116,8 @@ def report_steps(frame: StudyFrame, result: ResultOf) -> Iterator[Step]:
     if judges_items(frame.study):
         yield _("items"), section("items")
     told = protocols_part(
-        frame.study, study_pairs(frame.study, include_synthetic=frame.include_synthetic)
+        frame.study,
+        study_pairs(frame.study, include_synthetic=frame.include_synthetic, without=frame.without),
     )
     if told is not None:
         yield _("one turn and chats"), lambda: told
@@ -140,6 +142,7 @@ def _summary(frame: StudyFrame, result: ResultOf) -> StudySummary:
     return bot_summary(
         frame.study,
         include_synthetic=frame.include_synthetic,
+        without=frame.without,
         found=(found.means, found.compared),
     )
 
@@ -162,12 +165,15 @@ def _in_short(frame: StudyFrame, summary: StudySummary, sections: list[Section])
     )
     compared = next((section for section in sections if section.id == "comparisons"), None)
     lead = compared.lead if compared else []
-    return [first, headline_sentence(frame, summary), *lead]
+    left = left_out_sentence(frame.study, frame.without)
+    return [first, *([left] if left else []), headline_sentence(frame, summary), *lead]
 
 
 def _numbers(frame: StudyFrame, agreement: RaterAgreement) -> list[tuple[str, str]]:
     """Return four numbers and what each is."""
-    cards = study_cards(frame.study, include_synthetic=frame.include_synthetic)
+    cards = study_cards(
+        frame.study, include_synthetic=frame.include_synthetic, without=frame.without
+    )
     rated = _("items rated") if judges_items(frame.study) else _("conversations rated")
     numbers = [(f"{frame.facts.n_conversations:,}", rated)]
     numbers.append(_agreement(agreement))

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chatbots.outside import Values
+from chatbots.outside import Many, Values
 from webapp.results.stored import Question
 from webapp.runs.models import UNFINISHED, Job, State
 from webapp.runs.services.jobs import job_ask, job_cancel, job_key, job_restart
@@ -28,11 +28,14 @@ class ReportAsked(Values):
 
     study: int
     include_synthetic: bool = False
+    without: Many[str] = ()
 
 
-def report_state(study: Study, *, include_synthetic: bool) -> Question:
+def report_state(
+    study: Study, *, include_synthetic: bool, without: tuple[str, ...] = ()
+) -> Question:
     """Return the question whose data are all that a report is made of."""
-    return Question(study, "correlations", include_synthetic=include_synthetic)
+    return Question(study, "correlations", include_synthetic=include_synthetic, without=without)
 
 
 def report_path(job: Job) -> Path:
@@ -41,12 +44,17 @@ def report_path(job: Job) -> Path:
 
 
 def report_ask(
-    *, study: Study, include_synthetic: bool = False, created_by: User | None = None
+    *,
+    study: Study,
+    include_synthetic: bool = False,
+    without: tuple[str, ...] = (),
+    created_by: User | None = None,
 ) -> Job:
     """Return the job that makes the report of the data as they are now; where it failed, it is tried again."""
     exports_expire()
-    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic)
-    state = report_state(study, include_synthetic=include_synthetic).state.digest
+    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without)
+    question = report_state(study, include_synthetic=include_synthetic, without=without)
+    state = question.state.digest
     there = Job.objects.filter(kind=KIND, key=job_key(asked, state)).first()
     if there is not None and there.state == State.DONE and not report_path(there).is_file():
         there.delete()
@@ -58,16 +66,21 @@ def report_ask(
     return job
 
 
-def reports_of(study: Study, *, include_synthetic: bool = False) -> QuerySet[Job]:
+def reports_of(
+    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()
+) -> QuerySet[Job]:
     """Return the jobs of a study's report, the newest first."""
-    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic)
+    asked = ReportAsked(study=study.pk, include_synthetic=include_synthetic, without=without)
     return Job.objects.filter(kind=KIND, key__startswith=job_key(asked, "")).order_by("-pk")
 
 
-def report_newest(study: Study, *, include_synthetic: bool = False) -> Job | None:
+def report_newest(
+    study: Study, *, include_synthetic: bool = False, without: tuple[str, ...] = ()
+) -> Job | None:
     """Return the newest report whose file is there; None without one."""
     exports_expire()
-    made = reports_of(study, include_synthetic=include_synthetic).filter(state=State.DONE)
+    reports = reports_of(study, include_synthetic=include_synthetic, without=without)
+    made = reports.filter(state=State.DONE)
     return next((job for job in made if report_path(job).is_file()), None)
 
 

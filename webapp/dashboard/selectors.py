@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,6 +23,7 @@ from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
+from webapp.quality.selectors import left_out
 from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.checks import SetApart, set_apart
 from webapp.ratings.selectors import raters_count, ratings_counted, study_conversations
@@ -167,14 +169,19 @@ def ago(when: datetime) -> str:
 
 
 def study_cards(
-    study: Study, *, include_synthetic: bool = False, n_raters: int | None = None
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    without: Sequence[str] = (),
+    n_raters: int | None = None,
 ) -> StudyCards:
     """Count a study's conversations and people, and measure the chats' length and time.
 
     Args:
+        without: names of flags; people with one of them are not counted.
         n_raters: people who rated, where it is known already.
     """
-    conversations = study_conversations(study, include_synthetic=include_synthetic)
+    conversations = study_conversations(study, include_synthetic=include_synthetic, without=without)
     counted = conversations.aggregate(n=Count("pk"), mean=Avg("n_exchanges"))
     durations = [
         (ended - started).total_seconds()
@@ -188,7 +195,8 @@ def study_cards(
     # Whoever did not agree took no part.
     answered_no = Task.objects.filter(participant=OuterRef("pk"), outcome=Outcome.NO_CONSENT)
     declined = Q(consented_at=None) & Exists(answered_no)
-    people = Participant.objects.filter(~declined, study=study)
+    kept = left_out(study, without, way="pk")
+    people = Participant.objects.filter(~declined, kept, study=study)
     if not include_synthetic:
         people = people.filter(is_synthetic=False)
     gone = (Task.State.WITHDRAWN, Task.State.EXPIRED)
@@ -202,18 +210,20 @@ def study_cards(
         n_completed=assigned["done"] if of_items else counted["n"],
         n_wanted=study.values.quotas.n_conversations_wanted,
         n_people=people.count(),
-        n_raters=raters_count(ratings_counted(study, include_synthetic=include_synthetic))
+        n_raters=raters_count(
+            ratings_counted(study, include_synthetic=include_synthetic, without=without)
+        )
         if n_raters is None
         else n_raters,
         left_early=assigned["left"] / assigned["over"] if assigned["over"] else None,
         mean_exchanges=counted["mean"],
         median_s=statistics.median(durations) if durations else None,
-        items=_item_cards(study, include_synthetic) if of_items else None,
+        items=_item_cards(study, include_synthetic, without) if of_items else None,
     )
 
 
-def _item_cards(study: Study, include_synthetic: bool) -> ItemCards:
-    ratings = ratings_counted(study, include_synthetic=include_synthetic)
+def _item_cards(study: Study, include_synthetic: bool, without: Sequence[str]) -> ItemCards:
+    ratings = ratings_counted(study, include_synthetic=include_synthetic, without=without)
     counted = ratings.aggregate(n=Count("pk"), n_items=Count("item", distinct=True))
     return ItemCards(
         n_items=items_given(study).count(),

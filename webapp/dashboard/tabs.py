@@ -41,6 +41,7 @@ TABS = (
             StudyPage("live", gettext_lazy("Live room"), "study_live"),
             StudyPage("pay", gettext_lazy("Pay"), "study_pay", (Right.PAY,)),
             StudyPage("places", gettext_lazy("Places"), "study_places"),
+            StudyPage("quality", gettext_lazy("Quality"), "study_quality"),
             StudyPage("links", gettext_lazy("One-time links"), "study_links", (Right.ADMINISTER,)),
         ),
     ),

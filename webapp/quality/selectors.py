@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, F, Max, Q
 from django.utils.translation import gettext as _
 
 from chatbots.identity import canonical_json
@@ -99,20 +99,19 @@ def without_read(text: str) -> tuple[str, ...]:
     return tuple(sorted(flag_kinds.get(name).name for name in names))
 
 
-def people_without(study: Study, without: Sequence[str]) -> QuerySet[Any]:
-    """Return the ids of the study's people who have one of these flags: those who are left out."""
-    return TaskFlag.objects.filter(participant__study=study, name__in=without).values("participant")
-
-
-def left_out(study: Study, without: Sequence[str], *, way: str = "participant") -> Q:
+def left_out(study: Study | None, without: Sequence[str], *, way: str = "participant") -> Q:
     """Return the condition that leaves out what people with one of these flags did.
 
     Args:
+        study: whose people; None: of any, for rows of one study.
         way: from the model that is asked to whoever did it.
     """
     if not without:
         return Q()
-    return ~Q(**{f"{way}__in": people_without(study, without)}) | Q(**{f"{way}__isnull": True})
+    flagged = TaskFlag.objects.filter(name__in=without)
+    if study is not None:
+        flagged = flagged.filter(participant__study=study)
+    return ~Q(**{f"{way}__in": flagged.values("participant")})
 
 
 def without_state(study: Study, without: Sequence[str]) -> list[str]:

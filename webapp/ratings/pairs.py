@@ -12,6 +12,7 @@ from django.db.models.functions import Coalesce
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.style import style_controls
 from webapp.conversations.models import Conversation, Turn
+from webapp.quality.selectors import left_out
 from webapp.ratings.bots import NO_MODEL
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, with_person
@@ -21,17 +22,26 @@ SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 """Questions about single replies that chats are asked in other words."""
 
 
-def pairs_counted(study: Study, *, include_synthetic: bool = False) -> QuerySet[Rating]:
-    """Return the ratings in the study that are judgements of pairs and count: of two replies, or of two slots."""
+def pairs_counted(
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+) -> QuerySet[Rating]:
+    """Return the ratings in the study that are judgements of pairs and count: of two replies, or of two slots.
+
+    Args:
+        without: names of flags; whoever has one is left out.
+    """
     of_items = Q(item__study=study, item__purpose=Item.Purpose.JUDGED)
     of_items &= Q(item__responses__1__isnull=False, item__responses__2__isnull=True)
     found = Rating.objects.filter(
-        of_items | Q(task__participant__study=study, first__isnull=False)
+        left_out(study, without),
+        of_items | Q(task__participant__study=study, first__isnull=False),
     ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
 
 
-def study_judgements(study: Study, *, include_synthetic: bool = False) -> Judgements | None:
+def study_judgements(
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+) -> Judgements | None:
     """Read all judgements of pairs of two bots in the study; None where nobody was asked about pairs.
 
     A pair of one bot with itself says nothing about bots and is left out.
@@ -42,7 +52,7 @@ def study_judgements(study: Study, *, include_synthetic: bool = False) -> Judgem
     if not titles:
         return None
     rows = list(
-        with_person(pairs_counted(study, include_synthetic=include_synthetic))
+        with_person(pairs_counted(study, include_synthetic=include_synthetic, without=without))
         .annotate(a=_bot("first"), b=_bot("second"), left=_talk("first"), right=_talk("second"))
         .order_by("pk")
         .values_list(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,21 @@ from webapp.studies.models import Study
 
 
 def study_references(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return direction, the reference's score as it was left, and as it was shown; in the order of `study_ratings`.
 
     Each is (k,), NaN where there is none.
     """
     found = ratings_counted(
-        study, include_synthetic=include_synthetic, include_failed=include_failed
+        study,
+        include_synthetic=include_synthetic,
+        include_failed=include_failed,
+        without=without,
     )
     rows: list[Any] = list(found.order_by("pk").values_list("answers", "item__reference_score"))
     nan = float("nan")

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from evaluation.ratings import MEAN_KEY, Dimension, Ratings, headline
 from webapp.conversations.models import Conversation
+from webapp.quality.selectors import left_out
 from webapp.ratings.bots import MODEL, NO_MODEL, study_bots
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension as Question
@@ -55,7 +56,11 @@ def raters_count(ratings: QuerySet[Rating]) -> int:
 
 
 def ratings_counted(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
 ) -> QuerySet[Rating]:
     """Return the ratings that count for the study's numbers: of its conversations, or of its items.
 
@@ -64,20 +69,27 @@ def ratings_counted(
 
     Args:
         include_failed: also those of chats whose bot failed, and of people who missed an attention check.
+        without: names of flags; whoever has one is left out.
     """
+    kept = left_out(study, without)
     if marks_turns(study):
         # Of a chat that goes on, or whose bot failed, nothing counts.
         found = Rating.objects.filter(
-            turn__conversation__state=Conversation.State.COMPLETED, task__participant__study=study
+            kept,
+            turn__conversation__state=Conversation.State.COMPLETED,
+            task__participant__study=study,
         )
         found = found.exclude(task__outcome=Outcome.WITHDRAWN)
         return found if include_synthetic else found.filter(participant__is_synthetic=False)
     if not judges_items(study):
         conversations = study_conversations(
-            study, include_synthetic=include_synthetic, include_failed=include_failed
+            study,
+            include_synthetic=include_synthetic,
+            include_failed=include_failed,
+            without=without,
         )
-        return Rating.objects.filter(conversation__in=conversations)
-    found = Rating.objects.filter(item__study=study, item__responses__1__isnull=True)
+        return Rating.objects.filter(kept, conversation__in=conversations)
+    found = Rating.objects.filter(kept, item__study=study, item__responses__1__isnull=True)
     found = found.exclude(item__purpose=Item.Purpose.CHECK)
     set_apart = [Outcome.WITHDRAWN] if include_failed else [Outcome.WITHDRAWN, Outcome.FAILED_CHECK]
     # Imported ratings belong to no task.
@@ -86,15 +98,19 @@ def ratings_counted(
 
 
 def study_conversations(
-    study: Study, *, include_synthetic: bool = False, include_failed: bool = False
+    study: Study,
+    *,
+    include_synthetic: bool = False,
+    include_failed: bool = False,
+    without: Sequence[str] = (),
 ) -> QuerySet[Conversation]:
-    """Return the conversations that count for the study's numbers."""
+    """Return the conversations that count for the study's numbers; none of people with one of the flags `without`."""
     states = [Conversation.State.COMPLETED]
     if include_failed:
         states.append(Conversation.State.FAILED)
-    found = Conversation.objects.filter(study=study, state__in=states).exclude(
-        source=Conversation.Source.SELFPLAY
-    )
+    found = Conversation.objects.filter(
+        left_out(study, without), study=study, state__in=states
+    ).exclude(source=Conversation.Source.SELFPLAY)
     return found if include_synthetic else found.filter(is_synthetic=False)
 
 
@@ -161,6 +177,7 @@ def study_ratings(
     *,
     include_synthetic: bool = False,
     include_failed: bool = False,
+    without: Sequence[str] = (),
     exclude_bots: Collection[str] = (),
     earlier_questions: bool = False,
     only: Sequence[str] | None = None,
@@ -170,13 +187,17 @@ def study_ratings(
     Args:
         include_synthetic: also those of scripted participants.
         include_failed: also those of chats whose bot failed.
+        without: names of flags; what people with one of them did is left out.
         exclude_bots: bots to leave out.
         earlier_questions: also questions that only earlier versions of the rubric asked, if anybody answered.
         only: ids of conversations, a few hundred at most; then the ratings of these and no others are read.
     """
     if only is None:
         ratings = ratings_counted(
-            study, include_synthetic=include_synthetic, include_failed=include_failed
+            study,
+            include_synthetic=include_synthetic,
+            include_failed=include_failed,
+            without=without,
         )
     else:
         ratings = Rating.objects.filter(conversation__study=study, conversation_id__in=only)

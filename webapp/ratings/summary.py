@@ -5,9 +5,9 @@ Reads only, a constant number of queries however many conversations there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Q, QuerySet
 
@@ -74,22 +74,25 @@ def bot_summary(
     *,
     include_synthetic: bool = False,
     include_failed: bool = False,
+    without: Sequence[str] = (),
     found: tuple[BotMeans, Comparisons] | None = None,
 ) -> StudySummary:
     """Summarise every bot of the study: means with intervals, votes and orderings.
 
     Args:
+        without: names of flags; what people with one of them did is left out.
         found: means and comparisons of these conversations, where they are there; else they are computed.
     """
     questions = [as_counted(dimension) for dimension in study_dimensions(study)]
     dimensions = dimensions_led(questions, study_whole(study))
     bots = study_bots(study)
-    conversations = study_conversations(
-        study, include_synthetic=include_synthetic, include_failed=include_failed
-    )
-    rated = ratings_counted(
-        study, include_synthetic=include_synthetic, include_failed=include_failed
-    )
+    counted: dict[str, Any] = {
+        "include_synthetic": include_synthetic,
+        "include_failed": include_failed,
+        "without": without,
+    }
+    conversations = study_conversations(study, **counted)
+    rated = ratings_counted(study, **counted)
     counts = _counts(study, conversations, rated)
     votes: dict[str, dict[str, int]] = {
         row["conversation__bot__bot_id"]: row  # type: ignore[misc]
@@ -106,7 +109,7 @@ def bot_summary(
             participant__study=study, participant__is_synthetic=True
         ).count()
     if found is None:
-        found = _results(study, include_synthetic, include_failed)
+        found = _results(study, counted)
     means, compared = found or (None, None)
     n_ratings = means.n_ratings if means is not None else {}
     summaries = [
@@ -149,15 +152,11 @@ def _rank(summary: BotSummary, dimensions: Sequence[Dimension]) -> tuple[float, 
     return -leading, summary.bot.bot_id, summary.bot.slot
 
 
-def _results(
-    study: Study, include_synthetic: bool, include_failed: bool
-) -> tuple[BotMeans, Comparisons] | None:
+def _results(study: Study, counted: Mapping[str, Any]) -> tuple[BotMeans, Comparisons] | None:
     """Compute everything that is resampled; None without a rating."""
     from evaluation.analysis.comparisons import bot_means, compare
 
-    ratings = study_ratings(
-        study, include_synthetic=include_synthetic, include_failed=include_failed
-    )
+    ratings = study_ratings(study, **counted)
     if not len(ratings) or not ratings.dimensions:
         return None
     return bot_means(ratings), compare(ratings, plans=False)

@@ -90,4 +90,5 @@ def _references(data: StudyData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         data.study,
         include_synthetic=data.include_synthetic,
         include_failed=data.include_failed,
+        without=data.without,
     )

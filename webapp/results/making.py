@@ -108,6 +108,7 @@ def study_point(
     exchange: int,
     *,
     include_synthetic: bool = False,
+    without: Sequence[str] = (),
 ) -> tuple[Grouping, dict[str, float]] | None:
     """Return the conversations behind a point of a course with their values, and the groups; None for no such point.
 
@@ -119,7 +120,7 @@ def study_point(
     if result is None or column not in MEASURES[result.grouping.kind]:
         return None
     grouping = result.grouping
-    chats = study_conversations(study, include_synthetic=include_synthetic)
+    chats = study_conversations(study, include_synthetic=include_synthetic, without=without)
     values = turn_values(chats, grouping.conversations, [column])
     behind = behind_point(grouping, values.get(column, {}), group, exchange)
     return (grouping, behind) if behind else None

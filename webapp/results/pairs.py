@@ -5,6 +5,7 @@ Computed at once: resampling goes over raters' sums, which are few however many 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evaluation.analysis.pairs import PairResults, ProtocolsCompared, compare_protocols, judge_pairs
@@ -32,25 +33,32 @@ class PairPage:
     compared: ProtocolsCompared | None
 
 
-def study_pairs(study: Study, *, beside: str = "", include_synthetic: bool = False) -> PairPage:
+def study_pairs(
+    study: Study,
+    *,
+    beside: str = "",
+    include_synthetic: bool = False,
+    without: Sequence[str] = (),
+) -> PairPage:
     """Return what judgements of pairs say about the study's bots.
 
     Args:
         beside: key of the study to set beside this one; the newest if there is none of this key.
+        without: names of flags; people with one of them are left out of both studies.
     """
     others = studies_beside(study)
     other = next((one for one in others if one.key == beside), others[0] if others else None)
-    mine = study_judgements(study, include_synthetic=include_synthetic)
+    mine = study_judgements(study, include_synthetic=include_synthetic, without=without)
     comparing, chatting = (study, other) if mine is not None else (other, study)
     judged = mine
     if mine is None and comparing is not None:
-        judged = study_judgements(comparing, include_synthetic=include_synthetic)
+        judged = study_judgements(comparing, include_synthetic=include_synthetic, without=without)
     if judged is None or not len(judged):
         return PairPage(dict(judged.titles) if judged else {}, None, others, other, None)
     results = judge_pairs(judged)
     compared = None
     if chatting is not None:
-        ratings = study_ratings(chatting, include_synthetic=include_synthetic)
+        ratings = study_ratings(chatting, include_synthetic=include_synthetic, without=without)
         same = {
             key: asked
             for key in judged.titles

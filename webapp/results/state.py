@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from django.db.models import Count, Max
 
 from chatbots.identity import canonical_json
 from chatbots.release import release
+from webapp.quality.selectors import without_state
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, study_conversations
@@ -46,11 +47,15 @@ class DataState:
     digest: str
 
 
-def analysed_counts(study: Study, *, include_synthetic: bool = False) -> Analysed:
+def analysed_counts(
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+) -> Analysed:
     """Return how much there is to analyse."""
-    chats = study_conversations(study, include_synthetic=include_synthetic)
+    chats = study_conversations(study, include_synthetic=include_synthetic, without=without)
     return Analysed(
-        n_ratings=ratings_counted(study, include_synthetic=include_synthetic).count(),
+        n_ratings=ratings_counted(
+            study, include_synthetic=include_synthetic, without=without
+        ).count(),
         n_measured=MetricResult.objects.filter(conversation__in=chats).count(),
         n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
     )
@@ -62,18 +67,23 @@ def data_state(
     *,
     include_synthetic: bool = False,
     include_failed: bool = False,
+    without: Sequence[str] = (),
 ) -> DataState:
     """Return the state of the data that a result would be made of, in a few queries that read no answers.
 
     Args:
         reads: what it is made of beside the ratings.
+        without: names of flags; who has one now is left out.
     """
-    chats = study_conversations(
-        study, include_synthetic=include_synthetic, include_failed=include_failed
+    counted: dict[str, Any] = {
+        "include_synthetic": include_synthetic,
+        "include_failed": include_failed,
+        "without": without,
+    }
+    chats = study_conversations(study, **counted)
+    rated = ratings_counted(study, **counted).aggregate(
+        n=Count("pk"), newest=Max("updated_at"), changed=Max("item__updated_at")
     )
-    rated = ratings_counted(
-        study, include_synthetic=include_synthetic, include_failed=include_failed
-    ).aggregate(n=Count("pk"), newest=Max("updated_at"), changed=Max("item__updated_at"))
     talked = chats.aggregate(
         n=Count("pk"), newest=Max("updated_at"), n_bots=Count("bot__bot_id", distinct=True)
     )
@@ -82,7 +92,7 @@ def data_state(
         study.pk,
         study.updated_at,
         list(study.rubric.dimensions.values_list("key", "title", "low", "high", "reversed")),
-        [include_synthetic, include_failed],
+        [include_synthetic, include_failed, without_state(study, without)],
         rated,
         talked,
     ]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from chatbots.outside import Values
+from chatbots.outside import Many, Values
 from evaluation.storing import result_dump, result_load
 from webapp.core.errors import Refused
 from webapp.results.making import PARTS, Part
@@ -53,6 +53,7 @@ class Asked(Values):
     part: str
     include_synthetic: bool = False
     include_failed: bool = False
+    without: Many[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,17 @@ class Made:
 
 @dataclass(frozen=True)
 class Question:
-    """A part of a study's analysis, of the conversations that are to be counted."""
+    """A part of a study's analysis, of the conversations that are to be counted.
+
+    Attributes:
+        without: names of flags, sorted; what people with one of them did is left out.
+    """
 
     study: Study
     part: str
     include_synthetic: bool = False
     include_failed: bool = False
+    without: tuple[str, ...] = ()
 
     @property
     def asked(self) -> Asked:
@@ -84,6 +90,7 @@ class Question:
             part=self.part,
             include_synthetic=self.include_synthetic,
             include_failed=self.include_failed,
+            without=self.without,
         )
 
     @cached_property
@@ -94,6 +101,7 @@ class Question:
             PARTS[self.part].reads,
             include_synthetic=self.include_synthetic,
             include_failed=self.include_failed,
+            without=self.without,
         )
 
     @property
@@ -227,6 +235,7 @@ def data_of(question: Question) -> StudyData | None:
         question.study,
         include_synthetic=question.include_synthetic,
         include_failed=question.include_failed,
+        without=question.without,
     )
 
 

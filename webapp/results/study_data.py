@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from django.db.models import QuerySet
@@ -56,6 +56,7 @@ class StudyFrame:
         link: address of a bot's conversations; "" in the report.
         point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
             exchange; "" in the report.
+        without: names of flags; what people with one of them did is left out.
     """
 
     study: Study
@@ -64,6 +65,7 @@ class StudyFrame:
     facts: Facts
     link: Link = lambda bot: ""
     point_link: PointLink = lambda *point: ""
+    without: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
@@ -97,9 +99,11 @@ def study_frame(
     include_synthetic: bool = False,
     link: Link = lambda bot: "",
     point_link: PointLink = lambda *point: "",
+    without: Sequence[str] = (),
 ) -> StudyFrame:
     """Return what stands around the results of a study; reads its bots."""
-    return StudyFrame(study, include_synthetic, study_bots(study), facts, link, point_link)
+    bots = study_bots(study)
+    return StudyFrame(study, include_synthetic, bots, facts, link, point_link, tuple(without))
 
 
 @dataclass(eq=False)
@@ -110,6 +114,7 @@ class StudyData:
         bots: by id, in the order of their marks.
         versions: identities that conversations were held with.
         turned: keys of dimensions that were worded negatively and whose answers came turned round already.
+        without: names of flags; what people with one of them did is left out.
     """
 
     study: Study
@@ -121,6 +126,7 @@ class StudyData:
     conversations: QuerySet[Conversation]
     turned: frozenset[str] = frozenset()
     include_failed: bool = False
+    without: tuple[str, ...] = ()
 
     @cached_property
     def facts(self) -> Facts:
@@ -178,7 +184,9 @@ class StudyData:
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """`metric_frame` of the study, the conversation's id as index."""
-        frame = metric_frame(study=self.study, include_synthetic=self.include_synthetic)
+        frame = metric_frame(
+            study=self.study, include_synthetic=self.include_synthetic, without=self.without
+        )
         return frame.set_index("conversation")
 
     @cached_property
@@ -197,6 +205,7 @@ def study_data(
     *,
     include_synthetic: bool = False,
     include_failed: bool = False,
+    without: Sequence[str] = (),
     own: BotColumns | None = None,
     turned: Collection[str] = (),
 ) -> StudyData | None:
@@ -205,6 +214,7 @@ def study_data(
     Args:
         include_synthetic: also what scripted participants rated.
         include_failed: also chats whose bot failed.
+        without: names of flags; what people with one of them did is left out.
         own: in place of the study's own table of bots.
         turned: keys of dimensions that were worded negatively and whose answers came turned round already.
 
@@ -213,9 +223,12 @@ def study_data(
     """
     if own is not None:
         study.bot_columns = own.to_json()  # not saved: for this reading alone
-    ratings = study_ratings(
-        study, include_synthetic=include_synthetic, include_failed=include_failed
-    )
+    counted: dict[str, Any] = {
+        "include_synthetic": include_synthetic,
+        "include_failed": include_failed,
+        "without": without,
+    }
+    ratings = study_ratings(study, **counted)
     keys = list(ratings.answers)
     unknown = next((key for key in turned if key not in keys), None)
     if unknown is not None:
@@ -229,9 +242,8 @@ def study_data(
         bots=study_bots(study),
         versions=bot_versions(study),
         own=BotColumns.from_json(study.bot_columns),
-        conversations=study_conversations(
-            study, include_synthetic=include_synthetic, include_failed=include_failed
-        ),
+        conversations=study_conversations(study, **counted),
         turned=frozenset(turned),
         include_failed=include_failed,
+        without=tuple(without),
     )

@@ -34,6 +34,7 @@ STUDY_PAGES = [
     "study_selfplay",
     "study_conversations",
     "study_places",
+    "study_quality",
     "study_pay",
     "study_metrics",
     "study_export",

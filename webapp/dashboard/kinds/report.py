@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from webapp.core.errors import Refused
 from webapp.dashboard.report import report_html, report_of, report_steps
 from webapp.dashboard.report_files import KIND, ReportAsked, report_path, reports_of
+from webapp.results.flags import flags_now
 from webapp.results.making import PARTS
 from webapp.results.stored import Made, Question, made_now
 from webapp.results.study_data import study_frame
@@ -32,16 +33,23 @@ class ReportFile(Kind[Job, ReportAsked]):
         study = work.job.study
         if study is None or study.pk != work.asked.study:
             raise Refused("no_study", f"there is no study {work.asked.study}")
+        if work.asked.without:
+            flags_now(study, exact=True)
         made: dict[str, Made] = {}
         for n, part in enumerate(PARTS):
             work.beat(n, note=part)
-            question = Question(study, part, include_synthetic=work.asked.include_synthetic)
+            question = Question(
+                study,
+                part,
+                include_synthetic=work.asked.include_synthetic,
+                without=work.asked.without,
+            )
             found = made_now(question, wait=work.beat)
             if found is None:
                 raise Refused("no_ratings", f"study {study.key} has no ratings any more")
             made[part] = found
         work.beat(len(PARTS), note="")
-        path, page = report_path(work.job), _page(study, made, work.asked.include_synthetic)
+        path, page = report_path(work.job), _page(study, made, work.asked)
         try:
             _write(path, page)
             work.beat(now=True)
@@ -54,13 +62,18 @@ class ReportFile(Kind[Job, ReportAsked]):
         if job.cancel_requested:  # after the last sign of life
             report_path(job).unlink(missing_ok=True)
         assert job.study is not None, "jobs go with their studies"
-        reports = reports_of(job.study, include_synthetic=job.payload["include_synthetic"])
+        asked = ReportAsked.model_validate(job.payload)
+        reports = reports_of(
+            job.study, include_synthetic=asked.include_synthetic, without=asked.without
+        )
         reports.filter(pk__lt=job.pk, state=State.DONE).delete()  # their files go with them
 
 
-def _page(study: Study, made: dict[str, Made], include_synthetic: bool) -> bytes:
+def _page(study: Study, made: dict[str, Made], asked: ReportAsked) -> bytes:
     facts = made["comparisons"].facts
-    frame = study_frame(study, facts, include_synthetic=include_synthetic)
+    frame = study_frame(
+        study, facts, include_synthetic=asked.include_synthetic, without=asked.without
+    )
     sections = [make() for _title, make in report_steps(frame, lambda part: made[part].result)]
     return report_html(report_of(frame, lambda part: made[part].result, sections)).encode()
 

@@ -25,6 +25,7 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
+from webapp.dashboard.leaving_out import without_asked, without_now
 from webapp.dashboard.parts import SECTIONS, point_part
 from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.report_files import (
@@ -39,7 +40,13 @@ from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.views.answers import shown
 from webapp.dashboard.views.export import pieces_of, streamed
 from webapp.dashboard.views.jobs import job_context
-from webapp.dashboard.views.study import conversations_link, study_of, study_page, synthetic_asked
+from webapp.dashboard.views.study import (
+    conversations_link,
+    kept_in_address,
+    study_of,
+    study_page,
+    synthetic_asked,
+)
 from webapp.dashboard.wording.answers import answers_figure
 from webapp.dashboard.wording.comparisons import planning_table
 from webapp.dashboard.wording.correlations import dimensions_figure
@@ -66,16 +73,12 @@ _TITLES: dict[str, Any] = {
 """Of the parts of the statistics, in order."""
 
 
-def _suffix(request: HttpRequest) -> str:
-    return "?synthetic=1" if synthetic_asked(request) else ""
-
-
 @require_safe
 @staff_only
 def bots(request: HttpRequest, key: str) -> HttpResponse:
     """Show the comparison of the study's bots."""
     study = study_of(key)
-    synthetic = synthetic_asked(request)
+    synthetic, without = synthetic_asked(request), without_asked(request)
     failed = request.GET.get("failed") == "1"
     found = shown(request, study, "comparisons", failed=failed)
     drawn = None
@@ -88,18 +91,22 @@ def bots(request: HttpRequest, key: str) -> HttpResponse:
             study,
             include_synthetic=synthetic,
             include_failed=failed,
+            without=without,
             found=(found.result.means, found.result.compared),
         )
         drawn = bots_figure(
             summary,
-            lambda bot: conversations_link(study, bot=bot.bot.bot_id, synthetic=synthetic),
+            lambda bot: conversations_link(
+                study, bot=bot.bot.bot_id, synthetic=synthetic, without=without
+            ),
         )
     return study_page(
         request,
         "bots_compared.html",
         study,
         "bots",
-        cards=study_cards(study, include_synthetic=synthetic, n_raters=n_raters),
+        leaves_out=True,
+        cards=study_cards(study, include_synthetic=synthetic, without=without, n_raters=n_raters),
         n_synthetic=synthetic_count(study),
         failed=failed,
         figure=drawn,
@@ -132,6 +139,7 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
                     study,
                     bot=bot,
                     synthetic=frame.include_synthetic,
+                    without=frame.without,
                     question=dimension.key,
                     answer=answer,
                 ),
@@ -143,6 +151,7 @@ def agreement(request: HttpRequest, key: str) -> HttpResponse:
         "agreement.html",
         study,
         "agreement",
+        leaves_out=True,
         **context,
         n_synthetic=synthetic_count(study),
     )
@@ -166,12 +175,13 @@ def statistics(request: HttpRequest, key: str, part: str = "comparisons") -> Htt
     plan_form, plan = PlanForm(request.GET or None), None
     if found.frame is not None and part == "comparisons" and plan_form.is_valid():
         plan = _plan(found.frame, found.result.planned, plan_form)
-    suffix = _suffix(request)
+    suffix = kept_in_address(request)
     return study_page(
         request,
         "statistics.html",
         study,
         "statistics",
+        leaves_out=True,
         part=part,
         parts=[
             (name, title, reverse("dashboard:study_statistics_part", args=[key, name]) + suffix)
@@ -223,9 +233,10 @@ def point(
         "trajectory_point.html",
         study,
         "statistics",
+        leaves_out=True,
         table=table,
         waiting=found.waiting,
-        back=f"{back}{_suffix(request)}#figure-{figure}",
+        back=f"{back}{kept_in_address(request)}#figure-{figure}",
     )
 
 
@@ -270,20 +281,25 @@ def _store(request: HttpRequest, study: Study) -> str:
 @staff_only
 def report(request: HttpRequest, key: str) -> HttpResponse:
     """Show what the report holds and the file that was made; POST lets a worker make one."""
-    study, synthetic = study_of(key), synthetic_asked(request)
+    study = study_of(key)
+    counted: dict[str, Any] = {
+        "include_synthetic": synthetic_asked(request),
+        "without": without_now(request, study),
+    }
     if request.method == "POST":
-        report_ask(study=study, include_synthetic=synthetic, created_by=request.user)  # type: ignore[arg-type]
-        return redirect(reverse("dashboard:study_report", args=[key]) + _suffix(request))
+        report_ask(study=study, created_by=request.user, **counted)  # type: ignore[arg-type]
+        return redirect(reverse("dashboard:study_report", args=[key]) + kept_in_address(request))
     jobs_settle()
-    newest = reports_of(study, include_synthetic=synthetic).first()
-    made = report_newest(study, include_synthetic=synthetic)
-    state = report_state(study, include_synthetic=synthetic).state
-    counts = analysed_counts(study, include_synthetic=synthetic)
+    newest = reports_of(study, **counted).first()
+    made = report_newest(study, **counted)
+    state = report_state(study, **counted).state
+    counts = analysed_counts(study, **counted)
     return study_page(
         request,
         "report.html",
         study,
         "report",
+        leaves_out=True,
         n_ratings=counts.n_ratings,
         n_measured=counts.n_measured,
         n_fits=counts.n_fits,
@@ -299,7 +315,11 @@ def report(request: HttpRequest, key: str) -> HttpResponse:
 @staff_only
 def report_file(request: HttpRequest, key: str) -> HttpResponseBase:
     """Send the newest report that a worker made."""
-    job = report_newest(study_of(key), include_synthetic=synthetic_asked(request))
+    job = report_newest(
+        study_of(key),
+        include_synthetic=synthetic_asked(request),
+        without=without_asked(request),
+    )
     if job is None:
         raise Http404(_("There is no report yet. Make one on the page of the report."))
     try:

@@ -8,8 +8,13 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
+from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.views.jobs import job_context
-from webapp.dashboard.views.study import conversations_link, synthetic_asked
+from webapp.dashboard.views.study import (
+    conversations_link,
+    kept_in_address,
+    synthetic_asked,
+)
 from webapp.results.stored import Answer, Question, answer_for
 from webapp.results.study_data import StudyFrame, study_frame
 from webapp.runs.models import State
@@ -38,20 +43,24 @@ def shown(request: HttpRequest, study: Study, part: str, *, failed: bool = False
         failed: whether chats whose bot failed count, too.
     """
     synthetic = synthetic_asked(request)
-    question = Question(study, part, include_synthetic=synthetic, include_failed=failed)
+    without = without_now(request, study)
+    question = Question(
+        study, part, include_synthetic=synthetic, include_failed=failed, without=without
+    )
     answer = answer_for(question, created_by=request.user)  # type: ignore[arg-type]
     waiting = _waiting(request, question, answer)
     if answer.made is None:
         return Shown(None, None, waiting)
-    suffix = "?synthetic=1" if synthetic else ""
+    suffix = kept_in_address(request)
     frame = study_frame(
         study,
         answer.made.facts,
         include_synthetic=synthetic,
-        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic),
+        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, without=without),
         point_link=lambda *point: (
             reverse("dashboard:study_point", args=[study.key, *point]) + suffix
         ),
+        without=without,
     )
     return Shown(answer.made.result, frame, waiting)
 

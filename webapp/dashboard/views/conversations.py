@@ -17,6 +17,7 @@ from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard import conversation_list, reader
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
+from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import study_dimensions, title_as_given
@@ -28,6 +29,7 @@ from webapp.runs.models import SelfPlayRun
 def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
     """Show a study's conversations, filtered, searched and sorted."""
     study = study_of(key)
+    without_now(request, study)
     filters = conversation_list.Filters.of(request.GET)
     dimensions = [replace(d, title=title_as_given(d)) for d in study_dimensions(study)]
     leading = filters.asked(dimensions)
@@ -47,6 +49,7 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
         "conversations.html",
         study,
         "conversations",
+        leaves_out=True,
         page=found,
         rows=[(row, bots.get(row.conversation.bot.bot_id)) for row in found.rows],
         filters=filters,

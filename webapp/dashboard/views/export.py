@@ -19,8 +19,10 @@ from webapp.core.rights import Right, may
 from webapp.core.staff import refusal
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.forms import ExportForm
+from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
+from webapp.results.flags import flags_now
 from webapp.runs.models import Job, State
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
@@ -68,6 +70,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
     study = study_of(key)
     choices = [(exporter.name, exporter.title) for exporter in exporter_list()]
     asked = request.POST if request.method == "POST" else request.GET
+    without_now(request, study)
     form = ExportForm(asked if "what" in asked or asked is request.POST else None, tables=choices)
     if form.is_bound and form.is_valid():
         exporter, options = exporter_get(form.cleaned_data["what"]), _options(form)
@@ -91,6 +94,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
         "export.html",
         study,
         "export",
+        leaves_out=True,
         tables=[(e, n) for e, n in tables if n is not None],
         others=[e for e, n in tables if n is None],
         form=form,
@@ -147,12 +151,15 @@ def _options(form: ExportForm) -> ExportOptions:
         include_synthetic=data["include_synthetic"],
         include_failed=data["include_failed"],
         include_private=data["include_private"],
+        without=data["without"],
     )
 
 
 def _download(
     study: Study, exporter: Exporter, options: ExportOptions, file_format: Format
 ) -> StreamingHttpResponse:
+    if options.without:
+        flags_now(study, exact=True)
     pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
     is_private = options.include_private
     return sent(pieces, study.key, exporter.name, file_format, is_private=is_private)

@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from webapp.dashboard.access import staff_only
+from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.parts import protocols_part
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
 from webapp.dashboard.wording.pairs import pairs_section
@@ -24,6 +25,7 @@ def pairs(request: HttpRequest, key: str) -> HttpResponse:
         study,
         beside=request.GET.get("with", ""),
         include_synthetic=synthetic_asked(request),
+        without=without_now(request, study),
     )
     sections = []
     if compares and found.results is not None:
@@ -36,6 +38,7 @@ def pairs(request: HttpRequest, key: str) -> HttpResponse:
         "pairs.html",
         study,
         "pairs",
+        leaves_out=True,
         sections=sections,
         beside=found.beside,
         other=found.other,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,6 +17,7 @@ from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.build.fields import title_of_value
 from webapp.dashboard.context import page
+from webapp.dashboard.leaving_out import people_of, without_asked
 from webapp.dashboard.recruiting import participant_link, recruiting_links
 from webapp.dashboard.spending import study_spent
 from webapp.dashboard.tabs import page_title, tab_links
@@ -66,16 +68,40 @@ def synthetic_asked(request: HttpRequest) -> bool:
     return request.GET.get("synthetic") == "1"
 
 
+def kept_in_address(request: HttpRequest, *, synthetic: bool | None = None) -> str:
+    """Return the end of an address that says whom all pages of a study count: `?synthetic=1&without=fast`, or nothing.
+
+    Args:
+        synthetic: whether scripted participants are counted; None: as on this page.
+    """
+    scripts = synthetic_asked(request) if synthetic is None else synthetic
+    return counting(synthetic=scripts, without=without_asked(request))
+
+
+def counting(*, synthetic: bool, without: Sequence[str]) -> str:
+    """Return the end of an address that counts these people."""
+    kept = {"synthetic": "1" if synthetic else "", "without": ",".join(without)}
+    query = urlencode({name: value for name, value in kept.items() if value}, safe=",")
+    return f"?{query}" if query else ""
+
+
 def study_page(
-    request: HttpRequest, template: str, study: Study, name: str, **context: Any
+    request: HttpRequest,
+    template: str,
+    study: Study,
+    name: str,
+    *,
+    leaves_out: bool = False,
+    **context: Any,
 ) -> HttpResponse:
     """Show a page within a study's frame: its name and state, the tabs, the participants' link.
 
     Args:
         name: of the page, as in `webapp.dashboard.tabs`.
+        leaves_out: whether people can be left out of what the page shows by their flags.
     """
     state, pill = selectors.study_state(study)
-    suffix = "?synthetic=1" if synthetic_asked(request) else ""
+    suffix = kept_in_address(request)
     tabs, below = tab_links(request.user, study, name, suffix)
     context = {
         "study": study,
@@ -86,19 +112,33 @@ def study_page(
         "state_pill": pill,
         "participant_link": participant_link(request, study),
         "synthetic": synthetic_asked(request),
+        "without": ",".join(without_asked(request)),
+        "suffix": suffix,
+        "with_scripts": kept_in_address(request, synthetic=True),
+        "without_scripts": kept_in_address(request, synthetic=False) or "?",
+        "people": people_of(request, study) if leaves_out else None,
         **context,
     }
     return page(request, template, "studies", **context)
 
 
 def conversations_link(
-    study: Study, *, bot: str, synthetic: bool, question: str = "", answer: str = ""
+    study: Study,
+    *,
+    bot: str,
+    synthetic: bool,
+    without: Sequence[str] = (),
+    question: str = "",
+    answer: str = "",
 ) -> str:
     """Return the address of the conversations behind a bot's mark."""
     query = {"bot": bot, **({"synthetic": "1"} if synthetic else {})}
+    if without:
+        query["without"] = ",".join(without)
     if answer:
         query |= {"question": question, "answer": answer}
-    return f"{reverse('dashboard:study_conversations', args=[study.key])}?{urlencode(query)}"
+    address = reverse("dashboard:study_conversations", args=[study.key])
+    return f"{address}?{urlencode(query, safe=',')}"
 
 
 @require_safe

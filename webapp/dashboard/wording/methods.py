@@ -24,6 +24,7 @@ from webapp.bots.models import BotVersion
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.sections import NamedTable, Section
+from webapp.quality.flags.base import flag_kinds
 from webapp.ratings.selectors import title_as_given
 from webapp.results.study_data import StudyFrame
 from webapp.runs.models import HybridFit, MetricVersion
@@ -104,6 +105,9 @@ def _data_sentence(frame: StudyFrame) -> str:
         ).format(names=", ".join(controls))
     if frame.include_synthetic:
         said += " " + _("Scripted participants are counted.")
+    if frame.without:
+        rules = " ".join(str(flag_kinds.get(name).rule) for name in frame.without)
+        said += " " + _("People with one of these flags are left out: {rules}").format(rules=rules)
     return said
 
 

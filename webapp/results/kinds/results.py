@@ -41,6 +41,7 @@ class Results(Kind[Job, Asked]):
             study,
             include_synthetic=asked.include_synthetic,
             include_failed=asked.include_failed,
+            without=asked.without,
         )
         if data is None:
             raise Refused("no_ratings", f"study {study.key} has no ratings any more")

@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
+from webapp.quality.selectors import left_out
 from webapp.runs.models import MetricResult, SelfPlayRun
 from webapp.runs.selectors.metrics import measurable, metrics_all, versions_current
 from webapp.studies.models import Study
@@ -33,6 +34,7 @@ def metric_frame(
     run: SelfPlayRun | None = None,
     metrics: Sequence[Metric] | None = None,
     include_synthetic: bool = False,
+    without: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Return a table with one row per conversation of a study or a self-play run.
 
@@ -41,6 +43,7 @@ def metric_frame(
 
     Args:
         metrics: whose conversation-level columns to give; None for all registered.
+        without: names of flags; conversations of the study's people with one of them are left out.
 
     Returns:
         `conversation`, `bot`, `participant`, and every column of the metrics as they are now; NaN where
@@ -52,6 +55,8 @@ def metric_frame(
     rows = _own(measurable(study=study, run=run), run)
     if not include_synthetic:
         rows = rows.filter(is_synthetic=False)
+    if study is not None:
+        rows = rows.filter(left_out(study, without))
     found = rows.order_by("created_at", "pk").values_list("pk", "bot__bot_id", "participant_id")
     table: dict[Any, dict[str, Any]] = {
         pk: {

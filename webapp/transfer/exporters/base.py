@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 
 from chatbots.registry import C, Registry
 from webapp.conversations.models import Conversation
+from webapp.quality.selectors import left_out
 from webapp.studies.models import Slot, Study
 from webapp.studies.selectors import judges_conversations
 
@@ -73,11 +74,13 @@ class ExportOptions:
         include_synthetic: chats of scripted participants.
         include_failed: chats that ended because the bot failed, and work of people who missed an attention check.
         include_private: ids that recruitment platforms gave to people, and completion codes.
+        without: names of flags; what people with one of them did is left out.
     """
 
     include_synthetic: bool = False
     include_failed: bool = False
     include_private: bool = False
+    without: tuple[str, ...] = ()
 
 
 class Exporter(Protocol):
@@ -141,10 +144,11 @@ def included(study: Study, options: ExportOptions, *, prefix: str = "") -> Q:
         prefix: the way to the conversation from the model asked, e.g. "conversation__".
     """
     condition = Q(**{f"{prefix}study": study})
-    left_out = [Conversation.State.WITHDRAWN]
+    condition &= left_out(study, options.without, way=f"{prefix}participant")
+    not_these = [Conversation.State.WITHDRAWN]
     if not options.include_failed:
-        left_out += [Conversation.State.FAILED, Conversation.State.ENDED]
-    condition &= ~Q(**{f"{prefix}state__in": left_out})
+        not_these += [Conversation.State.FAILED, Conversation.State.ENDED]
+    condition &= ~Q(**{f"{prefix}state__in": not_these})
     if not options.include_synthetic:
         condition &= Q(**{f"{prefix}is_synthetic": False})
     return condition

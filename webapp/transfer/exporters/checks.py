@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from webapp.quality.selectors import left_out
 from webapp.ratings.checks import checks_of
 from webapp.ratings.models import Rating
 from webapp.studies.models import Item, Outcome, Study
@@ -63,6 +64,8 @@ class Checks:
 
 
 def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
-    found = Rating.objects.filter(item__study=study, item__purpose=Item.Purpose.CHECK)
+    found = Rating.objects.filter(
+        left_out(study, options.without), item__study=study, item__purpose=Item.Purpose.CHECK
+    )
     found = found.exclude(task__outcome=Outcome.WITHDRAWN)
     return found if options.include_synthetic else found.filter(participant__is_synthetic=False)

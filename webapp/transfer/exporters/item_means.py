@@ -38,6 +38,7 @@ class ItemMeans:
             study,
             include_synthetic=options.include_synthetic,
             include_failed=options.include_failed,
+            without=options.without,
         )
         if not len(ratings) or ratings.leading is None:
             return

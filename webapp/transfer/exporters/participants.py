@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Prefetch
 
 from webapp.core.rights import Right
+from webapp.quality.selectors import left_out
 from webapp.studies.models import Participant, QuestionAnswers, Study, Task
 from webapp.studies.outcomes import ending_of
 from webapp.studies.selectors import questions_of_study
@@ -120,5 +121,7 @@ class Participants:
 
 def participants_included(study: Study, options: ExportOptions) -> Any:
     """Return everybody who agreed, whatever became of their chats; scripts only where asked for."""
-    people = Participant.objects.filter(study=study, consented_at__isnull=False)
+    people = Participant.objects.filter(
+        left_out(study, options.without, way="pk"), study=study, consented_at__isnull=False
+    )
     return people if options.include_synthetic else people.filter(is_synthetic=False)

@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from webapp.conversations.models import Conversation
+from webapp.quality.selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.studies.completion import completion_shown
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
@@ -239,9 +240,10 @@ def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
     if not options.include_synthetic:
         judged &= Q(participant__is_synthetic=False)
     return Rating.objects.filter(
+        left_out(study, options.without),
         included(study, options, prefix="conversation__")
         | (Q(task=None) & included(study, options, prefix="turn__conversation__"))
-        | judged
+        | judged,
     )
 
 

@@ -8,9 +8,10 @@ from typing import Literal
 
 from django.utils.translation import gettext_lazy as _
 
-from chatbots.outside import Values
+from chatbots.outside import Many, Values
 from chatbots.registry import UnknownName
 from webapp.core.errors import Refused
+from webapp.results.flags import flags_now
 from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
 from webapp.runs.models import Job
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
@@ -27,6 +28,7 @@ class ExportAsked(Values):
     include_synthetic: bool = False
     include_failed: bool = False
     include_private: bool = False
+    without: Many[str] = ()
 
     def options(self) -> ExportOptions:
         """Return what to include."""
@@ -66,6 +68,8 @@ class Export(Kind[Job, ExportAsked]):
     def slice(self, work: Work[Job, ExportAsked]) -> dict[str, int]:
         job, asked = work.job, work.asked
         assert job.study is not None
+        if asked.without:
+            flags_now(job.study, exact=True)
         path = export_path(job)
         n_rows = (_package if asked.what == PACKAGE else _table)(work, path)
         path.chmod(0o600)

@@ -13,6 +13,7 @@ from typing import Any
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.report import report_html, report_of, report_steps
 from webapp.ratings.bots import study_bots
+from webapp.results.flags import without_argument, without_asked
 from webapp.results.making import PARTS, hybrid_json
 from webapp.results.stored import Question, stored_now
 from webapp.results.study_data import study_data, study_frame
@@ -48,6 +49,7 @@ class Command(ConfabCommand):
             help="dimensions worded negatively and turned round, for the rater filters",
         )
         parser.add_argument("--include-synthetic", action="store_true")
+        without_argument(parser)
 
     def run(self, **options: Any) -> dict[str, Any]:
         study = study_named(options["study"])
@@ -61,9 +63,13 @@ class Command(ConfabCommand):
         own = None
         if table is not None:
             own = bot_columns_read(table.read_bytes(), list(study_bots(study)), table.name)
+        counted: dict[str, Any] = {
+            "include_synthetic": options["include_synthetic"],
+            "without": without_asked(study, options["without"]),
+        }
         data = study_data(
             study,
-            include_synthetic=options["include_synthetic"],
+            **counted,
             own=own,
             turned=[name.strip() for name in options["turned"].split(",") if name.strip()],
         )
@@ -75,14 +81,14 @@ class Command(ConfabCommand):
 
         @cache
         def result(part: str) -> Any:
-            question = Question(study, part, include_synthetic=options["include_synthetic"])
+            question = Question(study, part, **counted)
             stored = stored_now(question) if is_usual else None
             return PARTS[part].make(data, run) if stored is None else stored.result
 
         if output is None:
             found = {part: result(part).to_json() for part in self.progress(list(PARTS))}
             return {"study": study.key, **found, "hybrid": hybrid_json(study)}
-        frame = study_frame(study, data.facts, include_synthetic=options["include_synthetic"])
+        frame = study_frame(study, data.facts, **counted)
         steps = list(report_steps(frame, result))
         sections = [make() for _title, make in self.progress(steps, what="Report")]
         page = report_html(report_of(frame, result, sections))

@@ -63,7 +63,7 @@ function exported(form) {
       .map((name) => ` --include-${name}`)
       .join("");
     command.textContent = `${command.dataset.program} export --study ${command.dataset.study} --what ${data.get("what")} `
-      + `--format ${data.get("format")} --output ${file}${flags}`;
+      + `--format ${data.get("format")} --output ${file}${flags}${data.get("without") ? ` --without ${data.get("without")}` : ""}`;
   };
   form.addEventListener("change", update);
   update();

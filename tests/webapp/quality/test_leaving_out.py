@@ -1,0 +1,204 @@
+"""Flags that are stored, and leaving people out by them: one definition, one result wherever it is read."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from tests.builders import (
+    make_conversation,
+    make_pairwise,
+    make_participant,
+    make_rating,
+    make_staff,
+    make_study,
+)
+from webapp.conversations.models import Conversation
+from webapp.core.rights import Right
+from webapp.quality.models import FlagState, TaskFlag
+from webapp.quality.selectors import left_out_counts
+from webapp.quality.services import flags_make
+from webapp.ratings.judging import judgements_of
+from webapp.ratings.selectors import study_ratings
+from webapp.ratings.services import rating_add
+from webapp.results import flags as flags_module
+from webapp.results.flags import flags_now
+from webapp.results.stored import Question
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job
+from webapp.studies.erasure import participants_erase
+from webapp.studies.models import Dimension, Participant, Study, Task
+from webapp.studies.services import task_open
+
+pytestmark = pytest.mark.django_db
+
+ALIKE = {"quality": 2, "fluency": 2, "diversity": 2, "contingency": 2, "empathy": 2}
+WITHOUT = ("same_answer",)
+PAIR_QUESTIONS = ["quality", "fluency", "relatedness", "empathy"]
+
+
+@pytest.fixture
+def rated() -> Study:
+    """Return a study that four people rated, the first of them all alike."""
+    study = make_study("rated")
+    for number, answers in enumerate(
+        [ALIKE, *({"quality": 5 + n, "empathy": 3} for n in range(3))]
+    ):
+        chat = make_conversation(study, n_exchanges=3)
+        make_rating(chat, **answers)
+        if not number:
+            Conversation.objects.filter(pk=chat.pk).update(external_id="alike")
+    return study
+
+
+def alike(study: Study) -> Participant:
+    return Participant.objects.get(conversations__external_id="alike", study=study)
+
+
+def test_flags_are_found_once_and_again_when_the_data_change(
+    rated: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = flags_now(rated).state
+    assert state is not None
+    [flag] = TaskFlag.objects.all()
+    assert (flag.name, flag.participant) == ("same_answer", alike(rated))
+    assert (state.n_tasks, state.n_people) == (4, 4)
+    assert state.of("same_answer")["n"] == 1
+    assert state.of("fast")["why_none"] == "few"
+    assert state.found["durations"]["n"] == 4
+    with CaptureQueriesContext(connection) as queries:
+        assert flags_now(rated).state == state
+    assert len(queries) == 2, "nothing is looked for again"
+    monkeypatch.setattr(flags_module, "DIRECT_TASKS", 2)
+    make_rating(make_conversation(rated, n_exchanges=3), **ALIKE)
+    FlagState.objects.update(made_at="2020-01-01T00:00Z")
+    now = flags_now(rated)
+    assert not now.is_current
+    assert now.job is not None
+    assert flags_now(rated).job == now.job, "one job, whoever asks"
+    assert TaskFlag.objects.count() == 1
+    job_do(now.job)
+    assert TaskFlag.objects.count() == 2
+    assert flags_now(rated).is_current
+    assert Job.objects.filter(kind="flags").count() == 1
+
+
+def test_erasing_somebody_lets_flags_be_found_anew(
+    rated: Study, django_capture_on_commit_callbacks: Any
+) -> None:
+    flags_make(study=rated)
+    with django_capture_on_commit_callbacks(execute=True):
+        removed = participants_erase(participants=Participant.objects.filter(pk=alike(rated).pk))
+    assert removed["flags"] == 1
+    assert not FlagState.objects.exists()
+    state = flags_now(rated).state
+    assert state is not None
+    assert state.of("same_answer")["n"] == 0
+
+
+def test_whoever_has_a_flag_is_left_out_of_all_results_alike(rated: Study, client: Client) -> None:
+    client.force_login(make_staff(Right.READ, Right.PAY))
+    flags_make(study=rated)
+    everybody, fewer = study_ratings(rated), study_ratings(rated, without=WITHOUT)
+    assert (len(everybody), len(fewer)) == (4, 3)
+    assert str(alike(rated).pk) in set(everybody.rater) - set(fewer.rater)
+    assert left_out_counts(rated, WITHOUT).n_left_out == 1
+
+    def printed(command: str, *arguments: str) -> Any:
+        out = StringIO()
+        call_command(command, "--study", "rated", *arguments, "--json", stdout=out)
+        return json.loads(out.getvalue())
+
+    assert printed("report", "--without", "same_answer")["raters"]["n_ratings"] == 3
+    assert printed("report")["raters"]["n_ratings"] == 4
+
+    def lines(what: str, query: str = "") -> int:
+        address = reverse("dashboard:study_export", args=["rated"])
+        page = client.get(f"{address}?what={what}&format=jsonl{query}")
+        return len(page.getvalue().splitlines())  # type: ignore[attr-defined]
+
+    for what, n in (("ratings", 4), ("conversations", 4), ("participants", 4), ("messages", 24)):
+        assert lines(what) == n
+        assert lines(what, "&without=same_answer") == n * 3 // 4
+    assert lines("pay", "&without=same_answer") == 4, "everybody is to be paid"
+    assert (
+        client.get(
+            reverse("dashboard:study_export", args=["rated"]),
+            {"what": "ratings", "format": "csv", "without": "fats"},
+        ).status_code
+        == 404
+    )
+
+
+def test_pages_say_who_is_left_out_and_put_them_in(rated: Study, client: Client) -> None:
+    client.force_login(make_staff(Right.READ))
+    flags_make(study=rated)
+    for name in ("bots", "agreement", "statistics", "report", "conversations", "export"):
+        address = reverse(f"dashboard:study_{name}", args=["rated"])
+        html = client.get(address, {"without": "same_answer"}).content.decode()
+        assert (
+            "1 of 4 people is left out" in html
+            or "1 of 4 people are left out: All alike (1)." in html
+        )
+        assert 'href="?">Put them in' in html
+        assert "without=same_answer" in html, "the choice goes from page to page"
+        assert "Everybody is counted." in client.get(address).content.decode()
+    listed = reverse("dashboard:study_conversations", args=["rated"])
+    assert client.get(listed, {"without": "same_answer"}).context["page"].total == 3
+    assert client.get(listed, {"without": "none"}).status_code == 404
+    assert Question(rated, "raters", without=WITHOUT).state != Question(rated, "raters").state
+
+
+def test_the_quality_page_explains_every_flag_in_a_constant_number_of_queries(
+    rated: Study, client: Client
+) -> None:
+    client.force_login(make_staff(Right.READ))
+    address = reverse("dashboard:study_quality", args=["rated"])
+
+    def shown(**query: str) -> tuple[str, int]:
+        client.get(address)
+        with CaptureQueriesContext(connection) as queries:
+            html = client.get(address, query).content.decode()
+        return html, len(queries)
+
+    html, n = shown()
+    assert "5 times 2. 25 % of tasks have this flag." in html
+    assert "With fewer than ten finished tasks there is no usual time yet." in html
+    assert alike(rated).pk.hex[:6] in html
+    assert "Nobody has a flag." in shown(flag="short")[0]
+    for _ in range(3):
+        make_rating(make_conversation(rated, n_exchanges=3), **ALIKE)
+    assert shown()[1] == n
+    make_study("empty")
+    html = client.get(reverse("dashboard:study_quality", args=["empty"])).content.decode()
+    assert "Nobody has finished a task yet" in html
+
+
+def test_alike_means_as_given_by_side_and_without_checks(rated: Study) -> None:
+    Dimension.objects.filter(rubric=rated.rubric, key="empathy").update(reversed=True)
+    state = flags_make(study=rated)
+    assert state.of("same_answer")["n"] == 1, (
+        "the same number to a turned question is no other answer"
+    )
+    assert TaskFlag.objects.get().figures == {"n": 5, "answer": 2, "reversed": 1}
+
+    study = make_pairwise(n_items=8)
+    task = task_open(participant=make_participant(study))
+    asked = judgements_of(task)
+    assert {one.slots[0].is_flipped for one in asked} == {True, False}
+    for judgement in asked:
+        left = -1 if judgement.slots[0].is_flipped else 1
+        rating_add(task=task, target=judgement.target, answers=dict.fromkeys(PAIR_QUESTIONS, left))
+    Task.objects.filter(pk=task.pk).update(outcome="rated", ended_at=timezone.now())
+    flags_make(study=study)
+    [flag] = TaskFlag.objects.filter(task=task, name="same_answer")
+    assert (flag.figures["n"], flag.figures["answer"]) == (8, 1), "always the left side"

@@ -1,0 +1,113 @@
+"""What the page Quality shows: every kind of flag, the people who have one, and how long tasks took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count
+from django.utils.translation import gettext as _
+
+from webapp.conversations.models import Conversation
+from webapp.quality.flags.base import flag_kinds, percent
+from webapp.quality.models import FlagState, TaskFlag
+from webapp.quality.selectors import Flag, flag_counts, flags_of_people
+from webapp.studies.models import Participant, Study
+
+PAGE = 50
+_CHATS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class KindRow:
+    """One kind of flag.
+
+    Attributes:
+        share: of the tasks that could have it; empty where none could.
+        why_none: why it could not be looked for.
+    """
+
+    name: str
+    title: Any
+    rule: Any
+    n_people: int
+    share: str
+    why_none: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRow:
+    """Somebody with a flag.
+
+    Attributes:
+        name: the random id that exports have, shortened.
+        chats: their newest conversations.
+    """
+
+    pk: UUID
+    name: str
+    flags: list[Flag]
+    chats: list[UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class QualityPage:
+    """The page: of all people, and the rows of those with flags that it lists."""
+
+    kinds: list[KindRow]
+    people: list[PersonRow]
+    n_flagged: int
+    n_shown: int
+    first: int
+    has_more: bool
+
+
+def quality_page(study: Study, state: FlagState, *, flag: str = "", page: int = 1) -> QualityPage:
+    """Read what the page shows, in a constant number of queries.
+
+    Args:
+        flag: of which kind people are listed; all kinds where it is empty.
+    """
+    counts = flag_counts(study)
+    rows = TaskFlag.objects.filter(participant__study=study).order_by()
+    n_flagged = rows.values("participant").distinct().count()
+    if flag:
+        rows = rows.filter(name=flag)
+    ranked = rows.values("participant").annotate(n=Count("pk")).order_by("-n", "participant")
+    start = (page - 1) * PAGE
+    ids = [row["participant"] for row in ranked[start : start + PAGE + 1]]
+    listed = ids[:PAGE]
+    flags = flags_of_people(study, state, listed)
+    chats: dict[Any, list[UUID]] = {}
+    found = Conversation.objects.filter(participant__in=listed).order_by("-created_at")
+    for person, pk in found.values_list("participant", "pk"):
+        mine = chats.setdefault(person, [])
+        if len(mine) < _CHATS:
+            mine.append(pk)
+    people = Participant.objects.in_bulk(listed)
+    return QualityPage(
+        kinds=[_kind(kind, state, counts.get(kind.name, 0)) for kind in flag_kinds],
+        people=[
+            PersonRow(pk, pk.hex[:6], flags.get(pk, []), chats.get(pk, []))
+            for pk in listed
+            if pk in people
+        ],
+        n_flagged=n_flagged,
+        n_shown=counts.get(flag, 0) if flag else n_flagged,
+        first=start + 1,
+        has_more=len(ids) > PAGE,
+    )
+
+
+def _kind(kind: Any, state: FlagState, n_people: int) -> KindRow:
+    told = state.of(kind.name)
+    why = told.get("why_none", "")
+    return KindRow(
+        name=kind.name,
+        title=kind.title,
+        rule=kind.rule,
+        n_people=n_people,
+        share=percent(told["n"], told["of"]) if told.get("of") else "",
+        why_none=kind.reasons.get(why, _("It was not looked for yet.")) if why or not told else "",
+    )
