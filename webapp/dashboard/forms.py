@@ -127,6 +127,16 @@ class FitForm(forms.Form):
         _styled(self)
 
 
+class FlagsField(forms.CharField):
+    """Flags whose people are left out, such as `fast,pasted`; their names as a tuple."""
+
+    def clean(self, value: Any) -> tuple[str, ...]:
+        try:
+            return without_read(super().clean(value))
+        except UnknownName as error:
+            raise forms.ValidationError(str(error)) from None
+
+
 class ExportForm(forms.Form):
     """Which table, in which format, with what in it."""
 
@@ -135,14 +145,7 @@ class ExportForm(forms.Form):
     include_synthetic = forms.BooleanField(required=False)
     include_failed = forms.BooleanField(required=False)
     include_private = forms.BooleanField(required=False)
-    without = forms.CharField(required=False)
-
-    def clean_without(self) -> tuple[str, ...]:
-        """Return the flags whose people are left out."""
-        try:
-            return without_read(self.cleaned_data["without"])
-        except UnknownName as error:
-            raise forms.ValidationError(str(error)) from None
+    without = FlagsField(required=False)
 
     def __init__(self, *args: Any, tables: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -155,6 +158,7 @@ class PackageForm(forms.Form):
     include_synthetic = forms.BooleanField(required=False)
     include_failed = forms.BooleanField(required=False)
     include_private = forms.BooleanField(required=False)
+    without = FlagsField(required=False)
 
 
 class ImportForm(forms.Form):

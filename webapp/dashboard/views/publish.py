@@ -18,6 +18,7 @@ from webapp.dashboard.forms import PackageForm
 from webapp.dashboard.views.export import exports_open_to, sent
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
+from webapp.results.flags import flags_now
 from webapp.transfer.exporters.base import ExportOptions, exporter_counts
 from webapp.transfer.exports import (
     KEPT,
@@ -45,6 +46,8 @@ def package(request: HttpRequest, key: str) -> HttpResponseBase:
             payload = {"what": PACKAGE, "format": "zip", **asdict(options)}
             export_make(study=study, asked=payload, created_by=request.user)  # type: ignore[arg-type]
             return redirect("dashboard:study_package", study.key)
+        if options.without:
+            flags_now(study, exact=True)
         pieces = package_pieces(study, options)
         return sent(pieces, study.key, PACKAGE, "zip", is_private=options.include_private)
     files = [job for job in exports_open_to(request, study) if job.payload["what"] == PACKAGE]
@@ -57,6 +60,7 @@ def package(request: HttpRequest, key: str) -> HttpResponseBase:
         "package.html",
         study,
         "package",
+        leaves_out=True,
         tables=[(table, counts.get(table.exporter.name)) for table in tables],
         files=files,
         running=job_context(running, "export") if running is not None else None,
