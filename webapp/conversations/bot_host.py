@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 import uuid
 from collections.abc import Coroutine
@@ -21,24 +20,19 @@ from channels.worker import Worker
 from django.conf import settings
 
 import chatbots
-from chatbots.base import BotBusy, BotError, WholeBot
-from chatbots.endpoints.metering import PaidBot
+from chatbots.base import BotBusy, BotError
 from chatbots.storable import error_text
 from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
 from webapp.conversations import events, frames, heartbeats, selectors, services, trials
-from webapp.conversations.models import Conversation
+from webapp.conversations.replying import reply_make
 from webapp.core.database import in_database
 from webapp.studies.demo import DEMO_PAPER_KEY
 from webapp.studies.models import Study
 
 logger = logging.getLogger(__name__)
 
-# Pieces are gathered for this long before they are published: a few frames a second are enough.
-TOKEN_INTERVAL_S = 0.12
 # A bot that could not be loaded is tried again after this long.
 RETRY_LOAD_S = 60.0
-# No reply is typed for longer than this, however slow the study's pace.
-TYPING_MAX_S = 8.0
 
 
 def bot_host_channels() -> list[str]:
@@ -138,7 +132,7 @@ class BotHostRuntime:
             return
         self._leases[conversation_id] = lease
         try:
-            await self._make_reply(conversation_id, lease)
+            await reply_make(self.host, conversation_id, lease)
         except asyncio.CancelledError:
             await in_database(services.reply_release)(lease=lease)
             raise
@@ -162,59 +156,6 @@ class BotHostRuntime:
     async def _tell(conversation_id: uuid.UUID, failure: selectors.Failure | None) -> None:
         if failure is not None:
             await events.frame_publish(conversation_id, frames.bot_failed_frame(failure))
-
-    async def _make_reply(self, conversation_id: uuid.UUID, lease: uuid.UUID) -> None:
-        due = await in_database(_due_read)(conversation_id)
-        turn, bot_id, context, typing_chars_per_s = due
-        is_whole = isinstance(bot_find(bot_id), WholeBot)
-        gathered, sent, published_at = "", "", 0.0
-        async for piece in self.host.stream(bot_id, context):
-            gathered += piece
-            if not is_whole and time.monotonic() - published_at >= TOKEN_INTERVAL_S:
-                await self._publish_token(conversation_id, turn, sent, gathered)
-                sent, published_at = gathered, time.monotonic()
-        stand_in = self.host.stand_in_take(context)
-        answered = bot_find(stand_in.bot_id if stand_in is not None else bot_id)
-        stored = await in_database(services.turn_add_bot)(
-            conversation_id=conversation_id,
-            lease=lease,
-            text=gathered,
-            cost=answered.cost_take(context) if isinstance(answered, PaidBot) else None,
-            stand_in=stand_in,
-        )
-        if stored is None:
-            return  # another host has taken over; it publishes
-        if is_whole:
-            await self._type(conversation_id, turn, gathered, typing_chars_per_s)
-        elif len(gathered) > len(sent):
-            await self._publish_token(conversation_id, turn, sent, gathered)
-        await events.frame_publish(
-            conversation_id,
-            frames.reply_frame(turn=turn, text=stored.turn.text, can_rate=stored.can_rate),
-        )
-
-    @staticmethod
-    async def _publish_token(
-        conversation_id: uuid.UUID, turn: int, sent: str, gathered: str
-    ) -> None:
-        if len(gathered) > len(sent):
-            frame = frames.token_frame(turn=turn, offset=len(sent), text=gathered[len(sent) :])
-            await events.frame_publish(conversation_id, frame)
-
-    async def _type(
-        self, conversation_id: uuid.UUID, turn: int, text: str, chars_per_s: int
-    ) -> None:
-        """Publish a reply known at once word by word, at the study's pace. It is stored already."""
-        if chars_per_s <= 0:
-            await self._publish_token(conversation_id, turn, "", text)
-            return
-        pace = max(chars_per_s, len(text) / TYPING_MAX_S)
-        sent = ""
-        for word in re.findall(r"\s*\S+\s*", text):
-            gathered = sent + word
-            await asyncio.sleep(len(word) / pace)
-            await self._publish_token(conversation_id, turn, sent, gathered)
-            sent = gathered
 
     async def _tryout(self, message: dict[str, Any]) -> None:
         try:
@@ -299,14 +240,6 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
         bot_ids.update(dict.fromkeys(study.bots))
     pools = settings.CONFAB_BOT_POOLS
     return [b for b in bot_ids if pool is None or pools.get(b, "default") == pool]
-
-
-def _due_read(conversation_id: uuid.UUID) -> tuple[int, str, chatbots.Conversation, int]:
-    row = Conversation.objects.select_related("bot", "slot__task__version").get(pk=conversation_id)
-    if row.due_turn is None or row.version is None:
-        raise LookupError(f"no reply is due in {conversation_id}")
-    value = selectors.conversation_value(row)
-    return row.due_turn, row.bot.bot_id, value, row.version.values.chat.typing_chars_per_s
 
 
 _runtime: BotHostRuntime | None = None

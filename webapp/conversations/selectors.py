@@ -200,6 +200,18 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
     )
 
 
+def reply_is_awaited(conversation_id: UUID, turn_index: int) -> bool:
+    """Tell whether a chat's reply with this number can still come and could not be shown yet."""
+    chats = Conversation.objects.filter(
+        pk=conversation_id,
+        state=Conversation.State.OPEN,
+        due_error="",
+        due_ready_at=None,
+        n_exchanges__lte=turn_index // 2,  # with it there would be one more
+    )
+    return chats.exists()
+
+
 def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
     """Return the vote on a turn as it is stored now; None if there is no such turn."""
     turns = Turn.objects.filter(conversation_id=conversation_id, index=turn_index)

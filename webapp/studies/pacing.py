@@ -12,8 +12,8 @@ from pydantic import Field
 from chatbots.identity import derive_seed
 from chatbots.outside import Number, Values
 
-LONGEST_S = 30.0
-"""No reply is held back until later than this after its message, so that none looks overdue."""
+LONGEST_S = 45.0
+"""No word is held back until later than this after its message: whatever is left of a reply is shown then."""
 
 
 class Pacing(Values):
@@ -73,7 +73,3 @@ class Pace:
 
     first_s: float
     words_per_s: float
-
-    def due_s(self, n_words: int) -> float:
-        """Return when this many words have been shown; at the latest after `LONGEST_S`."""
-        return min(self.first_s + max(0, n_words - 1) / self.words_per_s, LONGEST_S)

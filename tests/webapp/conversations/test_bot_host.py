@@ -11,10 +11,12 @@ from channels.layers import get_channel_layer
 from chatbots.base import REPLY_MAX_CHARS, BotError
 from chatbots.registry import bots
 from chatbots.storable import storable
-from tests.builders import make_conversation, make_study
+from tests.builders import make_conversation, make_participant, make_study
+from webapp.bots.models import BotHealth
 from webapp.conversations import events, selectors, services
 from webapp.conversations.bot_host import BotHostRuntime
-from webapp.conversations.models import Conversation
+from webapp.conversations.entering import task_start
+from webapp.conversations.models import Conversation, Turn
 from webapp.core.database import in_database
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -280,3 +282,136 @@ async def test_try_out_is_answered_and_stored_nowhere() -> None:
     finally:
         await runtime.close()
     assert not await in_database(Turn.objects.exists)()
+
+
+async def reply_of(bot_id: str, **settings) -> tuple[list[dict], Turn]:
+    """Return the frames of a reply, and the reply as it is stored."""
+    conversation = await in_database(due)(bot_id, **settings)
+    runtime = BotHostRuntime()
+    try:
+        frames = await ended(runtime, conversation)
+    finally:
+        await runtime.close()
+    turns = Turn.objects.prefetch_related("marks")
+    return frames, await in_database(turns.get)(conversation=conversation, index=1)
+
+
+@pytest.mark.usefixtures("_test_bots")
+async def test_a_withheld_reply_is_never_shown_and_kept_for_staff() -> None:
+    phrases = {"filter_phrases": ["hello you"]}
+    frames, turn = await reply_of("test-quick", reply_filters={"phrases": "withhold"}, **phrases)
+    assert "hello" not in str(frames)
+    assert turn.text == frames[-1]["text"] == "This reply was withheld."
+    assert turn.withheld_text == "Reply 1 to: hello you"
+    [mark] = turn.marks.all()
+    assert (mark.filter, mark.found, mark.is_withheld) == ("phrases", ["hello you"], True)
+    assert mark.identity["params"]["phrases"]
+
+
+@pytest.mark.usefixtures("_test_bots")
+async def test_a_marked_reply_is_shown_and_what_was_found_is_stored() -> None:
+    filters = {"phrases": "mark", "names_model": "withhold"}
+    frames, turn = await reply_of(
+        "test-quick", reply_filters=filters, filter_phrases=["reply", "HELLO"]
+    )
+    assert frames[-1]["text"] == turn.text == "Reply 1 to: hello you"
+    [mark] = turn.marks.all()
+    assert (mark.found, mark.is_withheld, turn.withheld_text) == (["Reply", "hello"], False, "")
+
+
+@pytest.mark.usefixtures("_test_bots")
+async def test_a_filter_that_cannot_look_holds_the_reply_back_or_says_so() -> None:
+    from webapp.studies.reply_filters.base import reply_filters
+
+    class Broken(reply_filters.get("phrases").__class__):  # type: ignore[misc]
+        name = "broken"
+
+        def find(self, text, asked):
+            raise OSError("no disk")
+
+    reply_filters.add(Broken())
+    try:
+        phrases = {"filter_phrases": ["x"]}
+        _frames, turn = await reply_of("test-quick", reply_filters={"broken": "mark"}, **phrases)
+        assert "no disk" in turn.marks.all()[0].reason
+        held = await in_database(due)(
+            "test-quick", key="two", reply_filters={"broken": "withhold"}, **phrases
+        )
+        runtime = BotHostRuntime()
+        try:
+            frames = await ended(runtime, held)
+        finally:
+            await runtime.close()
+        row = await in_database(Conversation.objects.get)(pk=held.pk)
+        health = await in_database(BotHealth.objects.get)(bot_id="test-quick")
+    finally:
+        reply_filters.discard("broken")
+    assert [frame["type"] for frame in frames] == ["error"]
+    assert "no disk" in row.due_error
+    assert health.n_failed == 0  # the bot did answer
+
+
+@pytest.mark.usefixtures("_test_bots")
+async def test_a_paced_reply_keeps_both_its_times() -> None:
+    pace = {"paces_alike": True, "first_words_s": 0.3, "first_words_spread": 1, "words_per_s": 50}
+    frames, turn = await reply_of("test-quick", **pace)
+    assert "".join(f["text"] for f in frames[:-1]) == frames[-1]["text"] == turn.text
+    assert turn.first_ms <= turn.latency_ms < 300 <= turn.shown_first_ms <= turn.shown_ms
+
+
+@pytest.mark.usefixtures("_test_bots")
+async def test_a_host_that_stops_keeps_a_paced_reply_that_the_bot_has_given() -> None:
+    slow = {"paces_alike": True, "first_words_s": 20, "first_words_spread": 1}
+    conversation = await in_database(due)("test-quick", **slow)
+    runtime = BotHostRuntime()
+    given = asyncio.Event()
+    take = runtime.host.stand_in_take
+    runtime.host.stand_in_take = lambda context: (given.set(), take(context))[1]  # type: ignore[method-assign]
+    runtime.request(conversation.pk)
+    await asyncio.wait_for(given.wait(), 10)
+    await asyncio.sleep(0.1)
+    await runtime.close()
+    history = await in_database(selectors.history)(conversation.pk)
+    assert [turn["text"] for turn in history.turns] == ["hello you", "Reply 1 to: hello you"]
+    assert history.pending is None
+
+
+@pytest.mark.usefixtures("_test_bots")
+async def test_two_paced_chatbots_side_by_side_begin_together() -> None:
+    def both_due() -> list[Conversation]:
+        study = make_study(
+            protocol="arena",
+            bots=["test-quick", "parrot"],
+            n_comparisons=1,
+            paces_alike=True,
+            first_words_s=0.2,
+            words_per_s=100,
+        )
+        task = task_start(participant=make_participant(study), version=study.version)
+        found = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
+        for one in found:
+            services.turn_add_human(
+                conversation_id=one.pk, client_id=uuid.uuid4(), text="hello you"
+            )
+        return found
+
+    first, second = await in_database(both_due)()
+    runtime = BotHostRuntime()
+    try:
+        runtime.request(first.pk)
+        await asyncio.sleep(0.6)  # the other one has not even been asked
+        early = await in_database(Conversation.objects.get)(pk=first.pk)
+        await ended(runtime, second)
+        await ended(runtime, first)
+    finally:
+        await runtime.close()
+    assert early.due_ready_at
+    assert early.n_exchanges == 0
+    shown = [
+        turn.shown_first_ms
+        for turn in await in_database(list)(
+            Turn.objects.filter(conversation__in=[first, second], speaker="bot")
+        )
+    ]
+    assert abs(shown[0] - shown[1]) < 2000
+    assert min(shown) >= 200

@@ -57,14 +57,15 @@ COLUMNS = {
     "participants": "participant study state outcome code bots n_chats entered_at consented_at ended_at "
     "consent_version is_synthetic",
     "consent_texts": "consent_version n_participants first_at title minutes payment "
-    "promises_pay_on_failure organisation contact consent_points consent_text instructions_text",
+    "promises_pay_on_failure organisation contact consent_points consent_text instructions_text "
+    "content_notice content_notice_ticked withdrawal_days ids_kept_days texts_kept_days",
     "conversations": "dialogue_id bot source turns ratings conversation bot_version state n_exchanges seed "
     "is_synthetic participant created_at ended_at",
     "ratings": "rating conversation bot bot_version rater n_exchanges study is_synthetic quality fluency "
     "diversity contingency empathy comment submitted_at "
     "target turn item first second first_bot second_bot task version",
     "messages": "conversation state bot study is_synthetic turn speaker text vote latency_ms tokens_in "
-    "tokens_out tokens_estimated cost answered_by created_at",
+    "tokens_out tokens_estimated cost answered_by created_at first_ms shown_first_ms shown_ms withheld",
     "metrics": "conversation bot study is_synthetic state n_human_turns_answered",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -15,9 +15,11 @@ from chatbots.base import REPLY_MAX_CHARS, StandIn
 from chatbots.endpoints.metering import ReplyCost
 from chatbots.storable import storable
 from webapp.bots.health import bot_answered, bot_failed
+from webapp.conversations.filtering import Mark, marks_store
 from webapp.conversations.models import Conversation, ReplyFailure, Turn
 from webapp.conversations.selectors import Failure, can_rate, failure_of
 from webapp.conversations.services.due import due_set
+from webapp.conversations.showing import Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,12 @@ def reply_lease_renew(*, leases: Collection[UUID], lease_s: float) -> int:
     return Conversation.objects.filter(due_lease__in=list(leases)).update(due_lease_until=until)
 
 
+def reply_ready(*, lease: UUID) -> None:
+    """Note that the due reply could be shown now: the one beside it may begin."""
+    held = Conversation.objects.filter(due_lease=lease, due_ready_at=None)
+    held.update(due_ready_at=timezone.now())
+
+
 def reply_release(*, lease: UUID) -> None:
     """Give a lease back unanswered (the host stops), so that another host need not wait."""
     Conversation.objects.filter(due_lease=lease).update(due_lease=None, due_lease_until=None)
@@ -69,12 +77,18 @@ def turn_add_bot(
     text: str,
     cost: ReplyCost | None = None,
     stand_in: StandIn | None = None,
+    times: Times | None = None,
+    marks: Sequence[Mark] = (),
+    withheld_text: str = "",
 ) -> BotTurn | None:
     """Store the whole reply, if the chat is open and the lease still holds; else None.
 
     Args:
         cost: what the reply took; None: a bot that costs nothing.
         stand_in: the bot that gave the reply in the place of the chat's; None: that one did.
+        times: when it came and was shown; None: it came just now.
+        marks: what filters found in it.
+        withheld_text: what the bot said, where `text` says that it was withheld.
     """
     with transaction.atomic():
         conversation = _locked(conversation_id)
@@ -90,7 +104,8 @@ def turn_add_bot(
             index=conversation.due_turn,
             speaker=Turn.Speaker.BOT,
             text=storable(text, REPLY_MAX_CHARS),
-            latency_ms=max(0, round(latency.total_seconds() * 1000)),
+            withheld_text=storable(withheld_text, REPLY_MAX_CHARS),
+            **(times or Times(whole_s=latency.total_seconds())).in_ms(),
         )
         turn.cost_set(cost)
         bot_id = conversation.bot.bot_id
@@ -106,6 +121,7 @@ def turn_add_bot(
                 else:
                     bot_answered(bot_id=one)
         turn.save(force_insert=True)
+        marks_store([turn], [marks])
         conversation.n_exchanges += 1
         due_set(conversation)
         conversation.save()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from django.db.models import BooleanField, ExpressionWrapper, Q
+
 from webapp.conversations.models import Turn
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
@@ -35,7 +37,7 @@ _COLUMNS = (
     ExportColumn(
         "latency_ms",
         "integer",
-        "Milliseconds from storing the message to storing this reply.",
+        "Milliseconds from storing the message until the bot had given this whole reply.",
         unit="ms",
         missing="What a person wrote, and what was imported, has none.",
     ),
@@ -59,6 +61,32 @@ _COLUMNS = (
         "Who gave the reply in the bot's place: the id of its fallback_bot, or its second address; empty if it did.",
     ),
     ExportColumn("created_at", "time", "When the utterance was stored."),
+    ExportColumn(
+        "first_ms",
+        "integer",
+        "Milliseconds from storing the message to the bot's first words.",
+        unit="ms",
+        missing="As for latency_ms; replies before this was kept have none.",
+    ),
+    ExportColumn(
+        "shown_first_ms",
+        "integer",
+        "Milliseconds until the first words were shown, where all bots are paced alike.",
+        unit="ms",
+        missing="The reply was not paced.",
+    ),
+    ExportColumn(
+        "shown_ms",
+        "integer",
+        "Milliseconds until the whole reply was shown, where all bots are paced alike.",
+        unit="ms",
+        missing="The reply was not paced.",
+    ),
+    ExportColumn(
+        "withheld",
+        "boolean",
+        "Whether a filter withheld the reply; its text is what people read then.",
+    ),
 )
 _TOKENS_IN = [column.name for column in _COLUMNS].index("tokens_in") - 5  # behind study and chat
 
@@ -79,7 +107,8 @@ class Messages:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         turns = Turn.objects.filter(shown(study, options, prefix="conversation__"))
         for conversation_id, state, bot, is_synthetic, *rest in (
-            turns.order_by("conversation_id", "index")
+            turns.annotate(is_withheld=ExpressionWrapper(~Q(withheld_text=""), BooleanField()))
+            .order_by("conversation_id", "index")
             .values_list(
                 "conversation_id",
                 "conversation__state",
@@ -96,6 +125,10 @@ class Messages:
                 "cost",
                 "answered_by",
                 "created_at",
+                "first_ms",
+                "shown_first_ms",
+                "shown_ms",
+                "is_withheld",
             )
             .iterator(chunk_size=CHUNK)
         ):

@@ -1,0 +1,132 @@
+"""Filters at work: what a study's filters find in a reply, and what becomes of it.
+
+They look at whole replies. A sentence by itself says less to a classifier than the reply does, and a reply whose last
+sentence is withheld has been read already. So where a study withholds, nothing is shown before the whole reply was
+looked at; where it only marks, replies come as ever. The event loop waits for none of it: one thread of the process
+does the looking, and a model is loaded there once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import translation
+from django.utils.translation import gettext as _
+
+from chatbots.base import BotError
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import ReplyMark, Turn
+from webapp.studies.languages import locale_of
+from webapp.studies.reply_filters.base import Asked, reply_filters
+from webapp.studies.values import StudyValues
+
+logger = logging.getLogger(__name__)
+_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reply-filters")
+_MOST_REASON = ReplyMark._meta.get_field("reason").max_length
+
+
+class NotChecked(BotError):
+    """A filter that withholds could not look at a reply, so nobody is shown it. It says nothing of the bot's health."""
+
+    is_trouble = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a filter found in a reply, as `ReplyMark` stores it."""
+
+    filter: str
+    identity: dict[str, Any]
+    reason: str
+    found: tuple[str, ...] = ()
+    is_withheld: bool = False
+
+
+def withholds(values: StudyValues) -> bool:
+    """Tell whether a filter of the study may withhold replies, so that they are looked at before they are shown."""
+    return "withhold" in values.filtering.reply_filters.values()
+
+
+def names_of(bot: BotVersion) -> tuple[str, ...]:
+    """Return what a bot is called: its id, its title, and the model that it is made of."""
+    model = bot.params.get("model")
+    return tuple(filter(None, (bot.bot_id, bot.title, model if isinstance(model, str) else "")))
+
+
+async def reply_check(text: str, asked: Asked, *, only_marks: bool = False) -> list[Mark]:
+    """Return what the study's filters find in a reply, without keeping the event loop.
+
+    Raises:
+        NotChecked: as `reply_marks`.
+    """
+    if not asked.values.filtering.reply_filters:
+        return []
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_thread, reply_marks, text, asked, only_marks)
+
+
+def reply_marks(text: str, asked: Asked, only_marks: bool = False) -> list[Mark]:
+    """Return what the study's filters find in a reply.
+
+    A filter that only marks and cannot look leaves a mark that says so.
+
+    Args:
+        only_marks: nothing is withheld, as in self-play, which nobody reads while it is made.
+
+    Raises:
+        NotChecked: a filter that withholds is not here, cannot be used or breaks.
+    """
+    marks = []
+    for name, action in asked.values.filtering.reply_filters.items():
+        is_withheld = action == "withhold" and not only_marks
+        try:
+            one = reply_filters.get(name)
+            identity = one.identity(asked.values).as_dict()
+            found = one.find(text, asked)
+        except Exception as error:  # a plug-in's filter may raise whatever it likes
+            why = f"the filter {name} could not look at it: {type(error).__name__}: {error}"
+            logger.warning("a reply was not checked: %s", why)
+            if is_withheld:
+                raise NotChecked(why) from error
+            marks.append(Mark(name, {"name": name}, _cut(_("Not checked: %s") % why)))
+            continue
+        if found is not None:
+            marks.append(Mark(name, identity, _cut(found.reason), found.words, is_withheld))
+    return marks
+
+
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= (_MOST_REASON or 0) else f"{reason[: (_MOST_REASON or 0) - 1]}…"
+
+
+def withheld_notice(values: StudyValues) -> str:
+    """Return what people read in place of a reply that was withheld, in the study's language."""
+    with translation.override(locale_of(values.texts.language)):
+        return _("This reply was withheld.")
+
+
+def marks_store(turns: Sequence[Turn], marks: Sequence[Sequence[Mark]]) -> int:
+    """Store what was found in some replies, each with its own marks; what is stored already stays.
+
+    Returns:
+        How many marks were given.
+    """
+    rows = [
+        ReplyMark(
+            turn=turn,
+            filter=one.filter,
+            identity=one.identity,
+            found=list(one.found),
+            reason=one.reason,
+            is_withheld=one.is_withheld,
+        )
+        for turn, found in zip(turns, marks, strict=True)
+        for one in found
+    ]
+    ReplyMark.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(rows)
