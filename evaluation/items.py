@@ -1,9 +1,10 @@
 """Items that people or metrics judge: a context, a reply to it and maybe a reference.
 
     {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…",
-     "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …], "emotion": "…", "topic": "…"}
+     "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …], "emotion": "…", "topic": "…",
+     "gold": {"coherence": [4, 5]}}
 
-What stands in the second line may be missing; a second reply is for comparisons. One JSON object per line (`.jsonl`, `.jsonl.gz`). Other keys, such as `ratings` and `scale`, are passed over.
+What stands in the second line and the third may be missing; a second reply is for comparisons. One JSON object per line (`.jsonl`, `.jsonl.gz`). Other keys, such as `ratings` and `scale`, are passed over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from chatbots.outside import Many, Number, Values, ValuesError, values_read
+from chatbots.outside_types import Wanted
 from evaluation.formats.base import MAX_BOT_CHARS, MAX_ID_CHARS, Skipped, text_problem
 from evaluation.formats.lines import text_lines
 
@@ -43,6 +45,27 @@ def _numbered(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+_SIDES = {"first": 1, "same": 0, "second": -1}
+
+
+def _right_answers(value: Any) -> Any:
+    """Read right answers: one, several, `{low, high}`, or a side of a comparison."""
+    if isinstance(value, dict) and value.keys() == {"low", "high"}:
+        low, high = value["low"], value["high"]
+        if not isinstance(low, int) or not isinstance(high, int) or not 0 <= high - low < 1000:
+            raise ValueError("low and high must be whole numbers, low not above high")
+        return list(range(low, high + 1))
+    found = value if isinstance(value, list | tuple) else [value]
+    return [_SIDES.get(one, one) if isinstance(one, str) else one for one in found]
+
+
+RightAnswers = Annotated[
+    Many[int],
+    BeforeValidator(_right_answers),
+    Field(min_length=1),
+    Wanted("a number, a list of numbers, {low: 2, high: 4}, or “first”, “same” or “second”"),
+]
+"""Answers to one question about an item that are right."""
 Text = Annotated[str, AfterValidator(_storable)]
 Said = Annotated[Text, AfterValidator(_not_blank)]
 
@@ -61,6 +84,7 @@ class Item(Values, extra="ignore"):
         reference_score: how the reference was rated before.
         task: what kind of talk it is from.
         persona, emotion, topic: what is shown beside it, where it is known.
+        gold: the right answers by the question's key, where they are known: the item checks people and is not rated.
     """
 
     id: Annotated[Said, BeforeValidator(_numbered), Field(max_length=MAX_ID_CHARS)]
@@ -76,6 +100,7 @@ class Item(Values, extra="ignore"):
     persona: Many[Text] = ()
     emotion: Annotated[Text, BeforeValidator(_nothing), Field(max_length=200)] = ""
     topic: Annotated[Text, BeforeValidator(_nothing), Field(max_length=200)] = ""
+    gold: dict[str, RightAnswers] = {}
 
     @property
     def key(self) -> str:

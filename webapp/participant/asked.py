@@ -9,7 +9,7 @@ from typing import Any
 from django.http import QueryDict
 
 from webapp.studies.models import Participant, StudyVersion
-from webapp.studies.questions import MOST_CHARS, Question, questions_ordered
+from webapp.studies.questions import BETWEEN_CHOICES, MOST_CHARS, Question, questions_ordered
 from webapp.studies.rubrics import asked_after
 
 Given = str | list[str]
@@ -102,6 +102,22 @@ def asked_after_of(participant: Participant, version: StudyVersion) -> list[Ques
     """Return what the version asks about what was looked at, in the order for this person."""
     order = version.values.asking.after_order
     return questions_ordered(asked_after(version), order, participant.pk, "after")
+
+
+def right_of(participant: Participant, asked: Sequence[QuestionShown]) -> list[tuple[str, str]]:
+    """Return what passes the attention checks among questions, by field, for scripted people; nobody else is told."""
+    if not participant.is_synthetic:
+        return []
+    checks = [one for one in asked if one.question.is_check]
+    return [
+        (
+            one.name,
+            BETWEEN_CHOICES.join(one.question.expected)
+            if one.question.kind == "choices"
+            else one.question.expected[0],
+        )
+        for one in checks
+    ]
 
 
 def asked_shown(asked: Sequence[QuestionShown]) -> dict[str, Any]:

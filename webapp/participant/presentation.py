@@ -255,6 +255,7 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
             _("The chatbot is still answering."),
             _("You can rate the chat as soon as its reply is there."),
         ),
+        "check_due": (_("One question first."), _("Answer it, then go on.")),
         "not_failed": (_("This chat is still running."), _("Go on writing.")),
         "no_bot": (failed, _("No other one is free now. Try again, or finish early.")),
         "all_rated": (failed, _("You have met all the others. Try again, or finish early.")),

@@ -26,6 +26,7 @@ urlpatterns = [
     path("s/<slug:study_key>/decline/", views.decline, name="decline"),
     path("chat/<uuid:conversation_id>/", chat.chat, name="chat"),
     path("chat/<uuid:conversation_id>/end/", chat.end, name="end"),
+    path("chat/<uuid:conversation_id>/answer/", chat.answer, name="answer"),
     path("chat/<uuid:conversation_id>/rate/", form.rate, name="rate"),
     path("chat/<uuid:conversation_id>/done/", done.done, name="done"),
     path("chat/<uuid:conversation_id>/swap/", views.swap, name="swap"),

@@ -1,33 +1,60 @@
-"""Answers to attention checks: which passed, and whose work is set apart for one that did not."""
+"""Checks that people went through: which passed, whether a task passes by them, and whose work is set apart.
+
+Checks of attention are replies and questions that say what to answer; gold items have a known right answer. The quiz
+about the instructions is told besides: who misses it does not come to the task.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
 
 from django.db.models import Count, QuerySet
 
+from webapp.conversations.models import ChatCheckAnswer
 from webapp.ratings.models import Rating
-from webapp.studies.models import Item, Outcome, Study, Task
+from webapp.studies.models import (
+    Item,
+    Outcome,
+    QuestionAnswers,
+    QuizAttempt,
+    Study,
+    StudyVersion,
+    Task,
+)
+from webapp.studies.questions import Question
+
+Kind = Literal["quiz", "before", "item", "gold", "after", "chat"]
+ATTENTION: tuple[Kind, ...] = ("before", "item", "after", "chat")
+_CHUNK = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One attention check that somebody answered.
+    """One check that somebody answered.
 
     Attributes:
-        expected: answers that pass, by question; the others may be answered in any way.
+        kind: where it stood: `quiz` about the instructions, a question `before` or `after` the task, an attention
+            check among items (`item`), a `gold` item, or a question in a `chat`.
+        name: the item's name, the question's key, or its words.
+        task: id of the task; None for what is answered once, before the first one.
+        expected: the answers that pass; of items by question.
+        given: what was answered; of items by question.
+        attempt: of the quiz; else 1.
     """
 
-    rating: Rating
-    expected: dict[str, list[float]]
-
-    @property
-    def passed(self) -> bool:
-        """Whether the answers are among those that pass."""
-        given: dict[str, Any] = self.rating.answers
-        return all(given.get(key) in passing for key, passing in self.expected.items())
+    kind: Kind
+    name: str
+    participant: UUID
+    task: int | None
+    expected: Any
+    given: Any
+    passed: bool
+    at: datetime
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +65,166 @@ class SetApart:
     n_ratings: int
 
 
-def checks_of(ratings: QuerySet[Rating]) -> Iterator[Checked]:
-    """Yield the answers to attention checks among these ratings, in one query."""
-    found = ratings.filter(item__purpose=Item.Purpose.CHECK).select_related("item", "task")
-    for rating in found.order_by("pk").iterator(chunk_size=1000):
+def checks_answered(
+    tasks: QuerySet[Task], versions: Iterable[StudyVersion] | None = None
+) -> Iterator[Checked]:
+    """Yield every check that was answered in these tasks or before them, kind after kind.
+
+    Only what the versions of the tasks check is read, in at most six queries.
+
+    Args:
+        versions: those that the tasks follow, where they are at hand.
+    """
+    if versions is None:
+        versions = StudyVersion.objects.filter(pk__in=tasks.order_by().values("version"))
+    known = {one.pk: one.values for one in versions}
+    people = tasks.order_by().values("participant")
+    if any(values.checking.quiz_questions for values in known.values()):
+        yield from _of_quiz(QuizAttempt.objects.filter(participant__in=people))
+    if any(one.is_check for values in known.values() for one in values.questions):
+        yield from _before(QuestionAnswers.objects.filter(participant__in=people))
+    yield from _of_items(Rating.objects.filter(task__in=tasks))
+    after = {pk: [one for one in values.after if one.is_check] for pk, values in known.items()}
+    if any(after.values()):
+        yield from _after(Rating.objects.filter(task__in=tasks), after)
+    if any(values.checking.chat_checks for values in known.values()):
+        yield from _in_chats(ChatCheckAnswer.objects.filter(conversation__slot__task__in=tasks))
+
+
+def _of_quiz(attempts: QuerySet[QuizAttempt]) -> Iterator[Checked]:
+    for attempt in attempts.order_by("pk").iterator(chunk_size=_CHUNK):
+        for one in attempt.answers:
+            yield Checked(
+                "quiz",
+                one["question"],
+                attempt.participant_id,
+                None,
+                None,
+                one["answer"],
+                one["is_right"],
+                attempt.created_at,
+                attempt.attempt,
+            )
+
+
+def _before(answers: QuerySet[QuestionAnswers]) -> Iterator[Checked]:
+    asked: dict[int, list[Question]] = {}
+    for row in answers.order_by("pk").iterator(chunk_size=_CHUNK):
+        if row.version_id not in asked:
+            values = StudyVersion.objects.get(pk=row.version_id).values
+            asked[row.version_id] = [one for one in values.questions if one.is_check]
+        for one in asked[row.version_id]:
+            if one.key in row.answers:  # who withdrew, or answered an earlier version, has none
+                yield _asked(
+                    "before", one, row.answers, row.participant_id, None, at=row.created_at
+                )
+
+
+def _of_items(ratings: QuerySet[Rating]) -> Iterator[Checked]:
+    purposes = (Item.Purpose.CHECK, Item.Purpose.GOLD)
+    found = ratings.filter(item__purpose__in=purposes).select_related("item").order_by("pk")
+    for rating in found.iterator(chunk_size=_CHUNK):
         assert rating.item is not None
-        yield Checked(rating, rating.item.expected)
+        assert rating.participant_id is not None
+        expected: dict[str, list[float]] = rating.item.expected
+        given: dict[str, Any] = rating.answers
+        yield Checked(
+            "gold" if rating.item.purpose == Item.Purpose.GOLD else "item",
+            rating.item.key,
+            rating.participant_id,
+            rating.task_id,
+            expected,
+            given,
+            all(given.get(key) in passing for key, passing in expected.items()),
+            rating.submitted_at,
+        )
+
+
+def _after(ratings: QuerySet[Rating], asked: Mapping[int, list[Question]]) -> Iterator[Checked]:
+    found = (
+        ratings.exclude(other_answers={})
+        .order_by("pk")
+        .values_list("task", "task__version", "participant", "other_answers", "submitted_at")
+    )
+    for task, version, participant, answers, at in found.iterator(chunk_size=_CHUNK):
+        for one in asked.get(version, ()):
+            if one.key in answers:  # of several things that are judged, one asks it
+                yield _asked("after", one, answers, participant, task, at=at)
+
+
+def _in_chats(answers: QuerySet[ChatCheckAnswer]) -> Iterator[Checked]:
+    found = answers.select_related("conversation__slot").order_by("pk")
+    for row in found.iterator(chunk_size=_CHUNK):
+        slot, person = row.conversation.slot, row.conversation.participant_id
+        if slot is None or person is None:
+            continue
+        yield Checked(
+            "chat",
+            row.question,
+            person,
+            slot.task_id,
+            row.expected,
+            row.answer,
+            row.is_right,
+            row.created_at,
+        )
+
+
+def _asked(
+    kind: Kind,
+    question: Question,
+    answers: Mapping[str, Any],
+    participant: UUID,
+    task: int | None,
+    *,
+    at: datetime,
+) -> Checked:
+    given = answers[question.key]
+    expected = list(question.expected)
+    return Checked(
+        kind, question.key, participant, task, expected, given, question.passes(given), at
+    )
+
+
+def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[Checked]]:
+    """Return the checks that were answered in each of these tasks, by its id; those without any are left out.
+
+    What is answered once before the first task stands in every task of the person.
+    """
+    found: dict[int, list[Checked]] = {}
+    of_people: dict[UUID, list[Checked]] = {}
+    for one in checks_answered(tasks):
+        if one.task is not None:
+            found.setdefault(one.task, []).append(one)
+        else:
+            of_people.setdefault(one.participant, []).append(one)
+    if of_people:
+        for task, person in tasks.order_by().values_list("pk", "participant"):
+            if person in of_people:
+                found[task] = of_people[person] + found.get(task, [])
+    return found
+
+
+def failed_checks(tasks: QuerySet[Task]) -> dict[int, list[Checked]]:
+    """Return what was missed in each of these tasks, by its id: attention checks and gold items, and the quiz."""
+    missed = {
+        task: [one for one in checks if not one.passed]
+        for task, checks in checks_by_task(tasks).items()
+    }
+    return {task: checks for task, checks in missed.items() if checks}
+
+
+def task_passes(task: Task) -> bool:
+    """Tell whether the task's person missed no more attention checks and gold items than its version allows."""
+    answered = checks_answered(Task.objects.filter(pk=task.pk), [task.version])
+    missed = [one for one in answered if not one.passed]
+    values = task.version.values
+    n_attention = sum(one.kind in ATTENTION for one in missed)
+    n_gold = sum(one.kind == "gold" for one in missed)
+    return (
+        n_attention <= values.checking.misses_allowed
+        and n_gold <= values.attention.gold_misses_allowed
+    )
 
 
 def set_apart(study: Study, *, include_synthetic: bool = False) -> SetApart:
@@ -51,6 +232,6 @@ def set_apart(study: Study, *, include_synthetic: bool = False) -> SetApart:
     tasks = Task.objects.filter(participant__study=study, outcome=Outcome.FAILED_CHECK)
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)
-    judged = Rating.objects.filter(task__in=tasks).exclude(item__purpose=Item.Purpose.CHECK)
+    judged = Rating.objects.filter(task__in=tasks).exclude(item__purpose__in=Item.UNCOUNTED)
     counted = judged.aggregate(n_tasks=Count("task", distinct=True), n_ratings=Count("pk"))
     return SetApart(counted["n_tasks"], counted["n_ratings"])

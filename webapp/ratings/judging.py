@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from chatbots import derive_seed
 from webapp.conversations.models import Turn
 from webapp.ratings.models import Rating
 from webapp.ratings.targets import Target
@@ -49,6 +50,29 @@ def judgements_of(task: Task) -> list[Judgement]:
         found = _by_turn(found, task.payload["turns"])
     ratings = list(Rating.objects.filter(task=task)) if found else []
     return [replace(one, rating=_rating_of(one, ratings)) for one in found]
+
+
+def checks_not_asked(task: Task, target: Target) -> frozenset[str]:
+    """Return the keys of the attention checks among the questions that are not asked about this one thing.
+
+    Each is asked once in a task, about a thing that is drawn; where there are none, nothing is read.
+    """
+    keys = check_keys(task)
+    if not keys:
+        return keys
+    judgements = judgements_of(task)
+    asked_of = judgements[check_place(task, len(judgements))].target if judgements else None
+    return frozenset() if asked_of == target else keys
+
+
+def check_keys(task: Task) -> frozenset[str]:
+    """Return the keys of the attention checks among the questions after the task."""
+    return frozenset(one.key for one in task.version.values.after if one.is_check)
+
+
+def check_place(task: Task, n_judgements: int) -> int:
+    """Return the place, from 0, of the judgement that asks the attention checks among the questions."""
+    return derive_seed(0, "check", str(task.public_id)) % n_judgements
 
 
 def _by_turn(whole: list[Judgement], chosen: Mapping[str, Sequence[int]]) -> list[Judgement]:

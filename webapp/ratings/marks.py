@@ -13,14 +13,13 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
-from webapp.ratings.services import chat_end_check, rating_add
+from webapp.ratings.services import chat_end_check, rating_add, task_judged
 from webapp.ratings.targets import task_progress
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import asked_after
 from webapp.studies.selectors import marks_own_chats
-from webapp.studies.services import task_complete
 
 NONE = "_none"
 """Ticked in place of labels: none of them is true."""
@@ -126,7 +125,7 @@ def chat_end_to_mark(*, conversation: Conversation, participant: Participant) ->
         conversation_complete(conversation=conversation)
         marking_begin(study=study, task=task, conversation=conversation)
         if protocols.get(study.protocol).is_complete(task_progress(task)):
-            return task_complete(task=task)
+            return task_judged(task)
     return task
 
 

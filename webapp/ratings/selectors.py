@@ -72,6 +72,7 @@ def ratings_counted(
         without: names of flags; whoever has one is left out.
     """
     kept = left_out(study, without)
+    set_apart = [Outcome.WITHDRAWN] if include_failed else [Outcome.WITHDRAWN, Outcome.FAILED_CHECK]
     if marks_turns(study):
         # Of a chat that goes on, or whose bot failed, nothing counts.
         found = Rating.objects.filter(
@@ -79,7 +80,7 @@ def ratings_counted(
             turn__conversation__state=Conversation.State.COMPLETED,
             task__participant__study=study,
         )
-        found = found.exclude(task__outcome=Outcome.WITHDRAWN)
+        found = found.exclude(task__outcome__in=set_apart)
         return found if include_synthetic else found.filter(participant__is_synthetic=False)
     if not judges_items(study):
         conversations = study_conversations(
@@ -90,8 +91,7 @@ def ratings_counted(
         )
         return Rating.objects.filter(kept, conversation__in=conversations)
     found = Rating.objects.filter(kept, item__study=study, item__responses__1__isnull=True)
-    found = found.exclude(item__purpose=Item.Purpose.CHECK)
-    set_apart = [Outcome.WITHDRAWN] if include_failed else [Outcome.WITHDRAWN, Outcome.FAILED_CHECK]
+    found = found.exclude(item__purpose__in=Item.UNCOUNTED)
     # Imported ratings belong to no task.
     found = found.filter(Q(task=None) | ~Q(task__outcome__in=set_apart))
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
@@ -104,10 +104,14 @@ def study_conversations(
     include_failed: bool = False,
     without: Sequence[str] = (),
 ) -> QuerySet[Conversation]:
-    """Return the conversations that count for the study's numbers; none of people with one of the flags `without`."""
+    """Return the conversations that count for the study's numbers; none of people with one of the flags `without`.
+
+    Args:
+        include_failed: also those whose bot failed, or that ended with a missed check.
+    """
     states = [Conversation.State.COMPLETED]
     if include_failed:
-        states.append(Conversation.State.FAILED)
+        states += [Conversation.State.FAILED, Conversation.State.ENDED]
     found = Conversation.objects.filter(
         left_out(study, without), study=study, state__in=states
     ).exclude(source=Conversation.Source.SELFPLAY)

@@ -14,12 +14,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from chatbots.storable import storable
+from webapp.conversations.chat_checks import chat_check_due
 from webapp.conversations.entering import task_goes_on
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import reply_is_coming
 from webapp.conversations.services import conversation_complete
 from webapp.core.errors import Refused
-from webapp.ratings.checks import checks_of
+from webapp.ratings.checks import task_passes
+from webapp.ratings.judging import checks_not_asked
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.targets import Target, slots_rated, target_fields, task_progress
 from webapp.studies.models import Item, Outcome, Participant, StudyVersion, Task
@@ -70,6 +72,9 @@ def answers_check(
             wrong[key] = _off_scale(answers[key], *more[key])
         else:
             found[key] = int(answers[key])
+    # Nothing is rated by an attention check, so its point is kept as a text, beside the ratings.
+    checks = {question.key for question in asked if question.is_check}
+    found |= {key: str(found[key]) for key in checks if isinstance(found.get(key), int)}
     return found, wrong
 
 
@@ -122,7 +127,7 @@ def rating_submit(
         rating = _rating_store(task, participant, found, comment, conversation)
         conversation_complete(conversation=conversation)
         if protocol.is_complete(task_progress(task)):
-            task = task_complete(task=task)
+            task = task_judged(task)
         elif not task_goes_on(task=task):
             # The next bot is gone: what was done earns the early end, which is our fault.
             task = task_complete(task=task, outcome=Outcome.BOT_FAILED)
@@ -133,7 +138,7 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
     """Check that a chat may be ended by its person now.
 
     Raises:
-        Refused: `closed`, `too_early` or `waiting_for_reply`.
+        Refused: `closed`, `too_early`, `check_due` or `waiting_for_reply`.
     """
     if conversation.state != Conversation.State.OPEN:
         raise Refused("closed", _("This chat is finished."))
@@ -143,6 +148,8 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
             _("Write a little more before you rate the chat."),
             n_missing=version.values.chat.min_exchanges - conversation.n_exchanges,
         )
+    if chat_check_due(conversation, version):
+        raise Refused("check_due", _("Answer the question of the researchers first."))
     if reply_is_coming(conversation):
         raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
 
@@ -184,7 +191,10 @@ def rating_add(
             version=task.version,
             answers=answers,
             more=protocol.more_answers(task.version),
-            without=protocol.not_asked(task.version, target) if isinstance(target, Item) else (),
+            without={
+                *(protocol.not_asked(task.version, target) if isinstance(target, Item) else ()),
+                *checks_not_asked(task, target),
+            },
         )
         errors = errors or protocol.answers_wrong(task.version, _numbers(found), comment)
         if errors:
@@ -197,14 +207,19 @@ def rating_add(
         # A reply that is marked while its chat goes on completes nothing: the end of the chat says what is left.
         goes_on = isinstance(target, Turn) and "turns" not in task.payload
         if not goes_on and protocol.is_complete(task_progress(task)):
-            task = _task_judged(task)
+            task = task_judged(task)
     return RatingOutcome(rating, task, created=True)
 
 
-def _task_judged(task: Task) -> Task:
-    """Complete a task in which everything is judged; or end it, where an attention check in it was missed."""
-    if all(checked.passed for checked in checks_of(Rating.objects.filter(task=task))):
+def task_judged(task: Task) -> Task:
+    """Complete a task in which everything is judged; or end it, where more checks were missed than may be.
+
+    Chats of such a task count as ended before they were done.
+    """
+    if task_passes(task):
         return task_complete(task=task)
+    chats = Conversation.objects.filter(slot__task=task, state=Conversation.State.COMPLETED)
+    chats.update(state=Conversation.State.ENDED)
     return task_end(task=task, outcome=Outcome.FAILED_CHECK)
 
 

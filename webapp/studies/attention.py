@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from django.utils.translation import gettext as _
@@ -27,16 +27,26 @@ class AttentionCheck(Values):
         title="The reply",
         description="It says which answer to choose, in the middle of an ordinary reply.",
     )
+    second_response: str = Field(
+        default="",
+        max_length=2000,
+        title="The second reply",
+        description="Where two replies are compared; else it stays empty.",
+    )
     expected: dict[Key, Annotated[Many[int], Field(min_length=1)]] = Field(
         min_length=1,
         title="Answers that pass",
-        description="By the key of a question. Other questions may be answered in any way.",
+        description="By the key of a question; of two replies 1 is the first, 0 the same and -1 the second. Other "
+        "questions may be answered in any way.",
     )
 
     @property
     def key(self) -> str:
         """The name of the item that stands for it: the same check has the same one in every version."""
-        said = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        told = self.model_dump(mode="json")
+        if not self.second_response:
+            del told["second_response"]  # as checks were known before there was one
+        said = json.dumps(told, sort_keys=True)
         return f"check/{hashlib.sha256(said.encode()).hexdigest()[:16]}"
 
 
@@ -46,7 +56,7 @@ class Attention(Values):
     attention_checks: Annotated[Many[AttentionCheck], Field(max_length=50)] = Field(
         default=(),
         title="Attention checks",
-        description="Whoever misses one is told so at the end, and their work is set apart.",
+        description="Whoever misses more than may be missed is told so at the end, and their work is set apart.",
     )
     n_checks: int = Field(
         default=1,
@@ -55,6 +65,28 @@ class Attention(Values):
         title="Checks a task",
         description="So many of them stand at drawn places among the items.",
     )
+    n_gold: int = Field(
+        default=0,
+        ge=0,
+        le=50,
+        title="Gold items a task",
+        description="So many items whose right answer is known stand among the others. No result counts them.",
+    )
+    gold_misses_allowed: int = Field(
+        default=0,
+        ge=0,
+        le=50,
+        title="Gold items that may be missed",
+        description="In one task. Whoever misses more is told so at the end, and their work is set apart.",
+    )
+    n_repeated: int = Field(
+        default=0,
+        ge=0,
+        le=50,
+        title="Items shown twice",
+        description="So many items of a task come again later in it: how far people agree with themselves. The second "
+        "answer counts in no result.",
+    )
 
     def errors(self, scales: Mapping[str, tuple[float, float]]) -> list[str]:
         """Return what cannot be of these checks in a study with such questions, in sentences.
@@ -62,29 +94,30 @@ class Attention(Values):
         Args:
             scales: lowest and highest answer by the question's key.
         """
-        told = []
-        for number, check in enumerate(self.attention_checks, start=1):
-            for key, passing in check.expected.items():
-                if key not in scales:
-                    words = _(
-                        "Check %(number)d expects an answer to “%(key)s”, which is none of %(known)s."
-                    )
-                    told.append(words % {"number": number, "key": key, "known": ", ".join(scales)})
-                    continue
-                low, high = scales[key]
-                beyond = [one for one in passing if not low <= one <= high]
-                if beyond:
-                    words = _(
-                        "Check %(number)d expects %(answer)g for “%(key)s”, whose scale is %(low)g to %(high)g."
-                    )
-                    told.append(
-                        words
-                        % {
-                            "number": number,
-                            "answer": beyond[0],
-                            "key": key,
-                            "low": low,
-                            "high": high,
-                        }
-                    )
-        return told
+        found = [
+            (number, answers_beyond(check.expected, scales))
+            for number, check in enumerate(self.attention_checks, start=1)
+        ]
+        words = _("Check %(number)d: %(wrong)s")
+        return [words % {"number": number, "wrong": wrong} for number, wrong in found if wrong]
+
+
+def answers_beyond(
+    expected: Mapping[str, Sequence[float]], scales: Mapping[str, tuple[float, float]]
+) -> str:
+    """Return what is wrong with answers that pass, in a study with such questions; empty where nothing is.
+
+    Args:
+        expected: the answers by the question's key.
+        scales: lowest and highest answer by the question's key.
+    """
+    for key, passing in expected.items():
+        if key not in scales:
+            words = _("an answer to “%(key)s” is expected, which is none of %(known)s.")
+            return words % {"key": key, "known": ", ".join(scales)}
+        low, high = scales[key]
+        beyond = [one for one in passing if not low <= one <= high]
+        if beyond:
+            words = _("%(answer)g is expected for “%(key)s”, whose scale is %(low)g to %(high)g.")
+            return words % {"answer": beyond[0], "key": key, "low": low, "high": high}
+    return ""

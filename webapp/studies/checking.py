@@ -161,11 +161,6 @@ class Checking(Values):
         description="Each is asked once in every chat.",
     )
 
-    def to_ask(self, n_exchanges: int) -> list[ChatCheck]:
-        """Return the checks that are due in a chat of so many exchanges, the earliest first."""
-        due = [one for one in self.chat_checks if one.after <= n_exchanges]
-        return sorted(due, key=lambda one: one.after)
-
 
 def quiz_told(questions: Sequence[QuizQuestion], answers: Sequence[str]) -> list[dict[str, Any]]:
     """Return what somebody answered to a quiz, as it is stored: question, answer, and whether it is right."""

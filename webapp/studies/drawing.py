@@ -15,8 +15,9 @@ from django.utils.translation import gettext_lazy
 
 from chatbots import derive_seed
 from webapp.core.errors import Refused
+from webapp.studies.attention import Attention
 from webapp.studies.dialogue_pairs import dialogue_history, pairs_begun
-from webapp.studies.items import checks_ensure
+from webapp.studies.items import checks_ensure, repeats_ensure
 from webapp.studies.models import Item, Participant, Slot, Study, Task
 from webapp.studies.pairs import pairs_compared
 from webapp.studies.places import (
@@ -28,7 +29,7 @@ from webapp.studies.places import (
     with_loads,
 )
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import conversations_unseen, items_unseen, replies_of
+from webapp.studies.selectors import conversations_unseen, gold_given, items_unseen, replies_of
 from webapp.studies.sequences import order_drawn
 from webapp.studies.values import StudyValues
 
@@ -212,11 +213,40 @@ class StudyDraw:
         return found
 
     def with_checks(self, items: Sequence[str]) -> list[str]:
-        """Return the items with attention checks of the version at drawn places among them.
+        """Return the items with checks at drawn places among them: attention checks, gold items, and items once more.
 
-        A person gets those first that they have not had.
+        A person gets those attention checks first that they have not had, and no gold item twice. An item comes again
+        at least half the task after its first time, where the task is long enough.
         """
         attention = self.values.attention
+        found = list(items)
+        if attention.n_gold:
+            self._put_gold(found, attention.n_gold)
+        self._put_checks(found, attention)
+        if attention.n_repeated:
+            self._put_repeats(found, items, attention.n_repeated)
+        return found
+
+    def _put_gold(self, found: list[str], n: int) -> None:
+        shown = Slot.objects.filter(task__participant=self.participant, item__isnull=False)
+        gold = gold_given(self.study).exclude(pk__in=shown.values("item"))
+        unseen = list(gold.order_by("pk").values_list("pk", flat=True))
+        rng = self._rng("gold", len(unseen))
+        for pk in rng.sample(unseen, min(n, len(unseen))):
+            found.insert(rng.randint(0, len(found)), str(pk))
+
+    def _put_repeats(self, found: list[str], items: Sequence[str], n: int) -> None:
+        early = sorted(items, key=found.index)[: max(n, len(items) // 2)]
+        rng = self._rng("repeats", *items)
+        chosen = rng.sample(early, min(n, len(early)))
+        originals = Item.objects.filter(pk__in=[int(item) for item in chosen])
+        again = repeats_ensure(study=self.study, items=list(originals))
+        apart = max(2, len(found) // 2)
+        for item in chosen:
+            least = min(found.index(item) + 1 + apart, len(found))
+            found.insert(rng.randint(least, len(found)), str(again[int(item)].pk))
+
+    def _put_checks(self, found: list[str], attention: Attention) -> None:
         checks = checks_ensure(study=self.study, checks=attention.attention_checks)
         had = set(
             Slot.objects.filter(
@@ -228,10 +258,8 @@ class StudyDraw:
         )
         rng.shuffle(checks)
         checks.sort(key=lambda check: check.pk in had)
-        found = list(items)
         for check in checks[: attention.n_checks]:
             found.insert(rng.randint(0, len(found)), str(check.pk))
-        return found
 
     def sides(self, items: Sequence[str]) -> dict[str, bool]:
         """Return for each item whether its replies are shown in the opposite order, to fewer people so far."""

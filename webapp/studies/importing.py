@@ -11,10 +11,11 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from chatbots.outside import Mistake, ValuesError
+from webapp.studies.attention import answers_beyond
 from webapp.studies.checks import study_errors
 from webapp.studies.differences import Change, names_diff, values_diff
 from webapp.studies.models import Item, Study
-from webapp.studies.rubrics import asked_after, rubric_create
+from webapp.studies.rubrics import asked_after, rubric_create, scales_of
 from webapp.studies.study_file import FileItem, StudyFile, items_name, items_of_file, study_file_of
 from webapp.studies.values import SECTION_OF, StudyValues
 from webapp.studies.versions import study_store
@@ -149,11 +150,15 @@ def items_bring(study: Study, items: Iterable[FileItem]) -> int:
         ValuesError: with each item that stands there with other texts, or twice.
     """
     n_new, number, wrong = 0, 0, []
+    scales = scales_of(study.values, study.rubric)
     for batch in _batches(iter(items)):
         rows: dict[str, Item] = {}
         stored = {one.key: one for one in study.items.filter(key__in=[item.id for item in batch])}
         for item in batch:
             known = stored.get(item.id)
+            if beyond := answers_beyond(item.gold, scales):
+                path = f"items[{number}].gold"
+                wrong.append(Mistake(path, f"{path}: {beyond}"))
             if item.id in rows or (known and FileItem.of(known) != item):
                 what = "twice" if item.id in rows else "in the study with other texts already"
                 path = f"items[{number}].id"

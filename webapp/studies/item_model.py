@@ -22,6 +22,9 @@ class Item(TimeStamped):
         REPEAT = "repeat", _("Another item once more")
         QUESTION = "question", _("Stands for the question itself")
 
+    UNCOUNTED = (Purpose.CHECK, Purpose.GOLD, Purpose.REPEAT)
+    """What people judge besides, for checks."""
+
     study = models.ForeignKey("studies.Study", on_delete=models.CASCADE, related_name="items")
     key = models.CharField(max_length=200, help_text=_("Its name in the study."))
     context = models.JSONField(default=list, help_text=_("Utterances, oldest first."))

@@ -16,8 +16,9 @@ from django.utils.translation import gettext as _
 
 from evaluation.formats.base import Skipped
 from evaluation.items import ItemLine
-from webapp.studies.attention import AttentionCheck
+from webapp.studies.attention import AttentionCheck, answers_beyond
 from webapp.studies.models import Item, Study
+from webapp.studies.rubrics import scales_of
 
 _BATCH = 500
 
@@ -175,6 +176,7 @@ def items_import(*, study: Study, lines: Iterable[ItemLine | Skipped]) -> ItemsR
     have judged it.
     """
     report = ItemsReport()
+    scales = scales_of(study.values, study.rubric)
     for batch in _batches(iter(lines)):
         report.skipped += [one for one in batch if isinstance(one, Skipped)]
         wanted: dict[str, Item] = {}
@@ -184,6 +186,9 @@ def items_import(*, study: Study, lines: Iterable[ItemLine | Skipped]) -> ItemsR
             keys = [one.item.key for one in found]
             stored = {item.key: item for item in study.items.filter(key__in=keys)}
             for one in found:
+                if wrong := answers_beyond(one.item.gold, scales):
+                    report.skipped.append(Skipped(one.line, f"gold: {wrong}"))
+                    continue
                 item, key = _item(study, one), one.item.key
                 known = stored.get(key) or wanted.get(key)
                 if known is None:
@@ -229,11 +234,22 @@ def _item(study: Study, line: ItemLine) -> Item:
         reference_score=read.reference_score,
         task=read.task,
         panel=read.panel,
+        **gold_fields(read.gold),
     )
 
 
+def gold_fields(gold: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """Return the fields of an item whose right answers are these; of one without any, none."""
+    if not gold:
+        return {}
+    return {
+        "purpose": Item.Purpose.GOLD,
+        "expected": {key: list(passing) for key, passing in gold.items()},
+    }
+
+
 def _content(item: Item) -> tuple[Any, ...]:
-    beside = (item.reference_score, item.task, item.panel)
+    beside = (item.reference_score, item.task, item.panel, item.purpose, item.expected)
     return item.context, item.responses, item.reference, *beside
 
 
@@ -255,9 +271,54 @@ def _of_check(study: Study, check: AttentionCheck) -> Item:
         key=check.key,
         purpose=Item.Purpose.CHECK,
         context=list(check.context),
-        responses=[{"text": check.response}],
+        responses=[{"text": text} for text in (check.response, check.second_response) if text],
         expected={key: list(passing) for key, passing in check.expected.items()},
     )
+
+
+def repeats_ensure(*, study: Study, items: Sequence[Item]) -> dict[int, Item]:
+    """Return for each item, by its id, the one that stands for it when it is shown again; missing ones are stored."""
+    of_study = Item.objects.filter(study=study, original__in=items)
+    there = {repeat.original_id: repeat for repeat in of_study}
+    missing = [_again(item) for item in items if item.pk not in there]
+    if missing:
+        Item.objects.bulk_create(missing, ignore_conflicts=True)
+        there = {repeat.original_id: repeat for repeat in of_study.all()}
+    return {item.pk: there[item.pk] for item in items}
+
+
+def _again(item: Item) -> Item:
+    return Item(
+        study_id=item.study_id,
+        key=f"repeat/{item.pk}",
+        purpose=Item.Purpose.REPEAT,
+        original=item,
+        context=item.context,
+        responses=item.responses,
+        reference=item.reference,
+        reference_score=item.reference_score,
+        task=item.task,
+        panel=item.panel,
+    )
+
+
+def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
+    """Say which answers to an item are right, so that it is a gold item; without any it is one like the others.
+
+    Raises:
+        ValidationError: where people have been given the item, whose ratings count or do not already.
+    """
+    is_gold = item.purpose == Item.Purpose.GOLD
+    if (
+        is_gold != bool(expected)
+        and item.slots.filter(task__participant__is_synthetic=False).exists()
+    ):
+        sentence = _("People have been given “%(key)s” already, so it stays as it is.")
+        raise ValidationError(sentence % {"key": item.key})
+    item.purpose = Item.Purpose.GOLD if expected else Item.Purpose.JUDGED
+    item.expected = {key: list(passing) for key, passing in expected.items()}
+    item.save(update_fields=["purpose", "expected", "updated_at"])
+    return item
 
 
 def question_item_ensure(*, study: Study) -> None:

@@ -260,9 +260,18 @@ def items_given(study: Study) -> QuerySet[Item]:
     protocol = protocols.get(study.protocol)
     if protocol.has_one_item:
         return study.items.filter(purpose=Item.Purpose.QUESTION)
-    if protocol.needs_reference:
-        found = found.exclude(reference=None).exclude(reference_score=None)
-    return found
+    return _with_reference(study, found)
+
+
+def gold_given(study: Study) -> QuerySet[Item]:
+    """Return the items with a known right answer that its protocol can give."""
+    return _with_reference(study, study.items.filter(purpose=Item.Purpose.GOLD))
+
+
+def _with_reference(study: Study, items: QuerySet[Item]) -> QuerySet[Item]:
+    if protocols.get(study.protocol).needs_reference:
+        return items.exclude(reference=None).exclude(reference_score=None)
+    return items
 
 
 def items_unseen(study: Study, participant: Participant) -> QuerySet[Item]:

@@ -22,6 +22,7 @@ from webapp.studies.drawing import StudyDraw
 from webapp.studies.items import items_copy
 from webapp.studies.models import (
     ConsentText,
+    Item,
     OrderState,
     Outcome,
     Participant,
@@ -95,7 +96,7 @@ def study_copy(*, study: Study, author: str = "") -> Study:
             author=author,
             **flat,
         )
-        items_copy(items=study.items.all(), study=made)
+        items_copy(items=study.items.exclude(purpose=Item.Purpose.REPEAT), study=made)
     return made
 
 

@@ -32,9 +32,12 @@ from chatbots.outside_types import Wanted
 from evaluation.formats.base import Skipped
 from evaluation.formats.lines import text_lines
 from evaluation.items import Item as ReadItem
+from evaluation.items import RightAnswers
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
+from webapp.studies.items import gold_fields
 from webapp.studies.models import Item, Study, StudyVersion
 from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import Key
 from webapp.studies.rubrics import asked_after
 from webapp.studies.rules.base import rules
 from webapp.studies.values import SECTION_OF, SECTIONS, StudyValues
@@ -85,6 +88,7 @@ class FileItem(Values):
     persona: Many[str] = ()
     emotion: str = Field(default="", max_length=200)
     topic: str = Field(default="", max_length=200)
+    gold: dict[Key, RightAnswers] = {}
 
     @model_validator(mode="after")
     def _has_replies(self) -> FileItem:
@@ -108,6 +112,7 @@ class FileItem(Values):
                 "reference_score": item.reference_score,
                 "task": item.task,
                 **item.panel,
+                "gold": item.expected,
             }
         )
 
@@ -124,11 +129,15 @@ class FileItem(Values):
             reference_score=self.reference_score,
             task=self.task,
             panel={name: value for name, value in panel.items() if value},
+            **gold_fields(self.gold),
         )
 
     def to_plain(self) -> dict[str, Any]:
         """Return what a file says of it."""
-        return self.model_dump(mode="json", exclude_defaults=True)
+        plain = self.model_dump(mode="json", exclude_defaults=True)
+        if self.gold:  # in one order on every database
+            plain["gold"] = dict(sorted(plain["gold"].items()))
+        return plain
 
 
 Slug = Annotated[
@@ -242,7 +251,11 @@ def study_file_of(study: Study, version: StudyVersion | None = None) -> StudyFil
 def _items_of(study: Study) -> QuerySet[Item]:
     """Return the items that were given to the study: not its attention checks, nor one that its protocol makes."""
     makes_its_own = study.protocol in protocols and protocols.get(study.protocol).has_one_item
-    given = study.items.none() if makes_its_own else study.items.filter(purpose="")
+    given = (
+        study.items.none()
+        if makes_its_own
+        else study.items.filter(purpose__in=("", Item.Purpose.GOLD))
+    )
     return given.order_by("pk")
 
 

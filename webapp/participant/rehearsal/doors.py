@@ -232,16 +232,22 @@ class OutsideDoors:
             proxy=None,
         )
 
-    async def rate(self, answer: Callable[[str, list[str]], str], comments: str = "") -> str:
+    async def rate(
+        self,
+        answer: Callable[[str, list[str]], str],
+        comments: str = "",
+        besides: Callable[[PageForm], Mapping[str, str | list[str]]] = lambda _asked: {},
+    ) -> str:
         """Fill in the rating form and return the page after it, with the completion code if this was the last chat.
 
         Args:
             answer: from a question's field name and its choices to the chosen one.
             comments: written in every box for text.
+            besides: from the form to answers in place of those.
         """
         await self.open(f"/chat/{self.conversation_id}/rate/")
         form = self.form("/rate/")
-        done = await self.send(form, form.filled(answer, comments))
+        done = await self.send(form, {**form.filled(answer, comments), **besides(form)})
         if self.step in ("", "form"):
             raise DoorClosed(f"the rating was not taken: {done.url.path} ({done.status_code})")
         return done.text

@@ -15,6 +15,7 @@ from websockets.asyncio.client import ClientConnection
 from webapp.participant.rehearsal.doors import DoorClosed, PageForm, PageTexts, frames_until, say
 from webapp.participant.rehearsal.opinions import Impression
 from webapp.participant.rehearsal.person import Person
+from webapp.studies.questions import BETWEEN_CHOICES
 
 _COMMENT = "Written by a scripted participant."
 _CHECK = re.compile(r"\bchoose (\d+)\b")
@@ -34,11 +35,22 @@ def _by_chance(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]
     return answers
 
 
+def _attentive(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
+    """Return what passes the attention checks of the page, as it tells scripted people; some do not look."""
+    right: dict[str, str | list[str]] = {}
+    for name, value in asked.hidden.items():
+        if name.startswith("_right_") and rng.random() < _ATTENTIVE:
+            field = name.removeprefix("_right_")
+            right[field] = value.split(BETWEEN_CHOICES) if field in asked.boxes else value
+    return right
+
+
 async def questions(person: Person) -> None:
     """Answer what is asked before the task, by chance."""
     asked, rng = person.doors.form("/questions/"), person.rng
     answers = _by_chance(asked, rng)
     answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
+    answers |= _attentive(asked, rng)
     after = await person.doors.send(asked, answers)
     if person.doors.step == "questions":
         raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")
@@ -68,10 +80,22 @@ async def chat(person: Person) -> None:
             await _vote(person, socket, last["turn"])
             await _mark(person, socket, last["turn"])
     doors = person.doors
+    await _aside(person)
     if PageForm(str(doors.page.url), "/end/").fed(doors.page.text).action:
         await doors.send(doors.form("/end/"), {})
     else:
         await doors.open(f"/chat/{doors.conversation_id}/rate/")
+
+
+async def _aside(person: Person) -> None:
+    """Answer what the researchers ask in the chat."""
+    doors = person.doors
+    await doors.open(f"/chat/{doors.conversation_id}/")
+    while (asked := PageForm(str(doors.page.url), "/answer/").fed(doors.page.text)).action:
+        right = asked.hidden.get("_right_answer", "")
+        is_attentive = person.rng.random() < _ATTENTIVE
+        options = asked.choices.get("answer", [_COMMENT])
+        await doors.send(asked, {"answer": right if is_attentive else person.rng.choice(options)})
 
 
 async def _mark(person: Person, socket: ClientConnection, turn: int) -> None:
@@ -129,7 +153,9 @@ async def arena(person: Person) -> None:
 
 async def form(person: Person) -> None:
     """Rate the chat."""
-    await person.doors.rate(person.answer, comments=_COMMENT)
+    await person.doors.rate(
+        person.answer, comments=_COMMENT, besides=lambda asked: _attentive(asked, person.rng)
+    )
 
 
 async def judge(person: Person) -> None:
@@ -154,6 +180,7 @@ async def judge(person: Person) -> None:
         answers["marks"] = ["_none"]
     if person.rng.random() < _CONTENT:
         answers.pop("reference_score", None)  # the known reply's score stays as it is
+    answers |= _attentive(asked, person.rng)
     told = _CHECK.search(" ".join(heard))
     if told and person.rng.random() < _ATTENTIVE:
         answers |= {n: told[1] for n, choices in asked.choices.items() if told[1] in choices}

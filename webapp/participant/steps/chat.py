@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from webapp.conversations.chat_checks import chat_check_answer, chat_checks_left
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import chat_turn
 from webapp.core.errors import Refused
@@ -22,6 +25,7 @@ from webapp.participant.steps.base import (
 )
 from webapp.participant.wording import chat_words, marked_words
 from webapp.ratings.marks import chat_end_to_mark, marks_asked
+from webapp.studies.models import StudyVersion
 from webapp.studies.selectors import marks_own_chats
 
 
@@ -64,11 +68,43 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "held_until": place_held_until(conversation),
         "n_segments": range(min(version.values.chat.min_exchanges, 20)),
         "turn": chat_turn(conversation),
+        **_aside(conversation, version),
         "way": way_at(study, "chat"),
         **report_shown(version, visit.link("chat-report", conversation.pk)),
         "reported": turns_reported(conversation),
     }
     return render(request, "participant/chat.html", context)
+
+
+def _aside(conversation: Conversation, version: StudyVersion) -> dict[str, Any]:
+    """Return the researchers' question that is due, and after how many messages the next ones are."""
+    left = chat_checks_left(conversation, version)
+    due = next((one for one in left if one.after <= conversation.n_exchanges), None)
+    return {
+        "aside": due,
+        # Scripted people know what passes; nobody else is told.
+        "aside_right": due.expected[0] if due and conversation.is_synthetic else "",
+        "asks_after": [one.after for one in left if one != due],
+    }
+
+
+@require_POST
+@conversation_page
+def answer(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpResponse:
+    """Take the answer to the researchers' question in the chat, and lead back to it."""
+    note = ""
+    try:
+        chat_check_answer(
+            conversation=conversation,
+            check=request.POST.get("_check", ""),
+            answer=request.POST.get("answer", ""),
+        )
+    except Refused as refused:
+        note = "check_due" if refused.code == "bad_answers" else ""
+    conversation.refresh_from_db()
+    if conversation.state != Conversation.State.OPEN:
+        return to_next_step(standing_in(conversation), visit)
+    return redirect(visit.link("chat", conversation.pk, note=note))
 
 
 @require_POST
@@ -82,7 +118,7 @@ def end(request: HttpRequest, conversation: Conversation, visit: Visit) -> HttpR
     try:
         chat_end_to_mark(conversation=conversation, participant=standing.participant)
     except Refused as refused:
-        if refused.code in ("too_early", "waiting_for_reply"):
+        if refused.code in ("too_early", "waiting_for_reply", "check_due"):
             return redirect(visit.link("chat", conversation.pk, note=refused.code))
     conversation.refresh_from_db()
     return to_next_step(standing_in(conversation), visit)

@@ -7,11 +7,12 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from webapp.conversations.chat_checks import chat_check_due
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import can_rate, chat_turn, history
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page
-from webapp.participant.asked import asked_after_of, asked_shown
+from webapp.participant.asked import asked_after_of, asked_shown, right_of
 from webapp.participant.forms import RatingForm
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.reporting import report_address, report_shown, turns_reported
@@ -62,6 +63,8 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
     asked = asked_after_of(standing.participant, version)
     is_early = conversation.n_exchanges < version.values.chat.min_exchanges
     is_waiting = not can_rate(conversation)
+    if chat_check_due(conversation, version):
+        return redirect(visit.link("chat", conversation.pk, note="check_due"))
     if is_early or (is_waiting and request.method != "POST" and not conversation.rating_draft):
         note = "too_early" if is_early else "waiting_for_reply"
         return redirect(visit.link("chat", conversation.pk, note=note))
@@ -91,6 +94,7 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "chat_url": visit.link("chat", conversation.pk),
         "form": form,
         **asked_shown(form.questions()),
+        "passing": right_of(standing.participant, form.questions()),
         "turn": chat_turn(conversation),
         "way": way_at(study, "form"),
     }

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
-from webapp.participant.asked import asked_after_of
+from webapp.participant.asked import asked_after_of, right_of
 from webapp.participant.forms import RatingForm
 from webapp.participant.judged import judged_shown
 from webapp.participant.presentation import study_texts, way_at
@@ -28,7 +28,7 @@ from webapp.participant.steps.base import (
     step_before,
     to_next_step,
 )
-from webapp.ratings.judging import Judgement, judgements_of
+from webapp.ratings.judging import Judgement, check_place, judgements_of
 from webapp.ratings.services import rating_add
 from webapp.studies.models import Task
 from webapp.studies.protocols.base import JudgePage, protocols
@@ -71,7 +71,7 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     n = numbers.get(asked, unrated[0])
     if judgements[n - 1].rating is None and n != unrated[0]:  # they come in their order
         return redirect(visit.link("judge", task.public_id))
-    form, beside = _forms(request, task, judgements[n - 1])
+    form, beside = _forms(request, task, judgements, n)
     if request.method != "POST":
         return _page(request, task, visit, judgements, n, form, beside)
     try:
@@ -89,10 +89,15 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
     return to_next_step(standing_of(task), visit)
 
 
-def _forms(request: HttpRequest, task: Task, judgement: Judgement) -> tuple[SheetForm, RatingForm]:
+def _forms(
+    request: HttpRequest, task: Task, judgements: list[Judgement], n: int
+) -> tuple[SheetForm, RatingForm]:
     """Return the sheet, and the form of what is asked beside scales, which stands below every sheet."""
     rubric = protocols.get(task.participant.study.protocol).form(task.version)
+    judgement = judgements[n - 1]
     questions = asked_after_of(task.participant, task.version)
+    if check_place(task, len(judgements)) != n - 1:
+        questions = [question for question in questions if not question.is_check]
     scales = [question for question in questions if question.is_rated]
     others = [question for question in questions if not question.is_rated]
     sent = request.POST if request.method == "POST" else None
@@ -158,6 +163,7 @@ def _page(
         "form": form,
         "questions": questions,
         "others": others,
+        "passing": right_of(task.participant, others),
         "wrong": [question for question in [*questions, *others] if question.errors],
         "some_refused": any(one.error and one.given for one in others),
         "back_url": visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",

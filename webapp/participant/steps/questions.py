@@ -8,7 +8,14 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
-from webapp.participant.asked import Given, QuestionShown, asked_before_of, asked_shown, given_in
+from webapp.participant.asked import (
+    Given,
+    QuestionShown,
+    asked_before_of,
+    asked_shown,
+    given_in,
+    right_of,
+)
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.steps.base import (
     Standing,
@@ -79,6 +86,7 @@ def questions(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
         "visit": visit,
         "task": task,
         **asked_shown(shown),
+        "passing": right_of(task.participant, shown),
         "way": way_at(standing.study, "questions"),
     }
     return render(request, "participant/questions.html", context)

@@ -118,7 +118,7 @@ def _page(
         "marked": {one.point for one in missed} if due.attempt > 1 else set(),
         "pay": version.values.checking.screened_out_pay,
         # A rehearsal goes on to what comes after; scripted people know nothing.
-        "right": [(_field(at), one.right) for at, one in enumerate(due.questions)]
+        "passing": [(_field(at), one.right) for at, one in enumerate(due.questions)]
         if task.participant.is_synthetic
         else [],
         "way": way_at(study, "quiz"),

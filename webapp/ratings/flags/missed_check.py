@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy
 
 from webapp.quality.flags.base import Figures, Found, register_flag
 from webapp.quality.work import Work
-from webapp.ratings.checks import checks_of
-from webapp.ratings.models import Rating
+from webapp.ratings.checks import ATTENTION, checks_by_task
+from webapp.studies.models import Task
 
 
 @register_flag
@@ -25,13 +25,14 @@ class MissedCheck:
 
     def find(self, work: Work) -> Found:
         known = {task.pk for task in work.done}
-        met: dict[int, int] = {}
-        missed: dict[int, int] = {}
-        for checked in checks_of(Rating.objects.filter(task__participant__study=work.study)):
-            task = checked.rating.task_id
-            if task is not None and task in known:
-                met[task] = met.get(task, 0) + 1
-                missed[task] = missed.get(task, 0) + (not checked.passed)
+        tasks = Task.objects.filter(participant__study=work.study)
+        checks = {
+            task: [one.passed for one in found if one.kind in ATTENTION]
+            for task, found in checks_by_task(tasks).items()
+            if task in known
+        }
+        met = {task: len(passed) for task, passed in checks.items() if passed}
+        missed = {task: passed.count(False) for task, passed in checks.items()}
         if not met:
             return Found(why_none="none")
         return Found(

@@ -219,7 +219,7 @@ class Draw(Protocol):
         ...
 
     def with_checks(self, items: Sequence[str]) -> Sequence[str]:
-        """Return these items with the study's attention checks at drawn places among them."""
+        """Return these items with attention checks, gold items and repeated items at drawn places among them."""
         ...
 
 

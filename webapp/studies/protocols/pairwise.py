@@ -57,7 +57,7 @@ class Pairwise(StudyProtocol):
             ("empathy", "Empathy", "Which shows more feeling for the other person?"),
         )
     )
-    settings = ("judging", "training")
+    settings = ("judging", "attention", "training")
     identity = Identity("pairwise", "1")
     steps = (
         Step("consent", _("About")),
@@ -78,7 +78,7 @@ class Pairwise(StudyProtocol):
     )
 
     def next_task(self, draw: Draw) -> TaskPlan:
-        items = draw.items(draw.values.judging.n_items, least=1)
+        items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))
         sides = draw.sides(items)
         slots = (SlotPlan(item=item, is_flipped=is_flipped) for item, is_flipped in sides.items())
         return TaskPlan("judge", tuple(slots))

@@ -32,7 +32,7 @@ class Reference(Annotate):
         "may be revised."
     )
     identity = Identity("reference", "1")
-    settings = ("judging", "referencing")
+    settings = ("judging", "attention", "referencing")
     page = JudgePage(
         gettext_lazy("Rate the reply beside a known one"),
         gettext_lazy("Reply %(n)s of %(of)s"),
@@ -70,7 +70,7 @@ class Reference(Annotate):
     results = ("reference",)
 
     def next_task(self, draw: Draw) -> TaskPlan:
-        items = draw.items(draw.values.judging.n_items, least=1)
+        items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))
         return TaskPlan("judge", tuple(SlotPlan(item=item) for item in items))
 
     def example(self) -> dict[str, Any]:

@@ -1,16 +1,13 @@
-"""One row per attention check that somebody answered."""
+"""One row per check that somebody answered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.db.models import QuerySet
-
 from webapp.quality.selectors import left_out
-from webapp.ratings.checks import checks_of
-from webapp.ratings.models import Rating
-from webapp.studies.models import Item, Outcome, Study
+from webapp.ratings.checks import Checked, checks_answered
+from webapp.studies.models import Outcome, Study, Task
 from webapp.transfer.exporters.base import (
     STUDY_COLUMNS,
     ExportColumn,
@@ -19,18 +16,26 @@ from webapp.transfer.exporters.base import (
 )
 
 _COLUMNS = (
-    ExportColumn("check", "text", "Name of the attention check."),
+    ExportColumn(
+        "kind",
+        "text",
+        "Where it stood: quiz (about the instructions), before (the task, among questions), item (attention check "
+        "among items), gold (item with a known right answer), after (the task, among questions), chat.",
+    ),
+    ExportColumn("check", "text", "Name of the item or key of the question; else its words."),
     ExportColumn(
         "rater", "text", "The participant's random id, as in the table ratings.", is_person=True
     ),
     *STUDY_COLUMNS,
-    ExportColumn("expected", "json", "Answers that pass, by question."),
-    ExportColumn("answers", "json", "Answers that were given, by question."),
-    ExportColumn("passed", "boolean", "Every answer was among those that pass."),
+    ExportColumn("attempt", "number", "Of the quiz 1 or 2; else 1."),
+    ExportColumn("expected", "json", "Answers that pass; of an item by question."),
+    ExportColumn("answers", "json", "What was answered; of an item by question."),
+    ExportColumn("passed", "boolean", "The answer was among those that pass."),
     ExportColumn(
         "outcome",
         "text",
-        "How the task ended; failed_check: its ratings are left out unless asked for.",
+        "How the task ended (of what comes before tasks the newest); failed_check: its ratings are left out unless "
+        "asked for.",
     ),
     ExportColumn("submitted_at", "time", "When it was answered."),
 )
@@ -39,33 +44,45 @@ _COLUMNS = (
 @register_exporter
 class Checks:
     name = packaged = "checks"
-    title = "Attention checks"
-    description = "One row per attention check that somebody answered, with whether it was passed."
+    title = "Checks"
+    description = "One row per attention check, gold item and quiz question that somebody answered, with whether it was passed."
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         return _COLUMNS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        for checked in checks_of(_included(study, options).select_related("participant")):
-            rating = checked.rating
-            assert rating.item is not None
-            assert rating.participant is not None
-            yield [
-                rating.item.key,
-                str(rating.participant_id),
-                study.key,
-                rating.participant.is_synthetic,
-                checked.expected,
-                rating.answers,
-                checked.passed,
-                rating.task.outcome if rating.task else "",
-                rating.submitted_at,
-            ]
+        tasks = (
+            Task.objects.filter(participant__study=study)
+            .filter(left_out(study, options.without))
+            .exclude(outcome=Outcome.WITHDRAWN)
+        )
+        if not options.include_synthetic:
+            tasks = tasks.filter(participant__is_synthetic=False)
+        outcomes: dict[Any, str] = {}
+        synthetic: dict[Any, bool] = {}
+        rows = tasks.order_by("pk").values_list(
+            "pk", "participant", "outcome", "participant__is_synthetic"
+        )
+        for task, person, outcome, is_synthetic in rows.iterator(chunk_size=2000):
+            outcomes[task] = outcomes[person] = outcome
+            synthetic[person] = is_synthetic
+        for one in checks_answered(tasks):
+            yield _row(study, one, outcomes, synthetic)
 
 
-def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
-    found = Rating.objects.filter(
-        left_out(study, options.without), item__study=study, item__purpose=Item.Purpose.CHECK
-    )
-    found = found.exclude(task__outcome=Outcome.WITHDRAWN)
-    return found if options.include_synthetic else found.filter(participant__is_synthetic=False)
+def _row(
+    study: Study, one: Checked, outcomes: dict[Any, str], synthetic: dict[Any, bool]
+) -> Sequence[Any]:
+    return [
+        one.kind,
+        one.name,
+        str(one.participant),
+        study.key,
+        synthetic[one.participant],
+        one.attempt,
+        one.expected,
+        one.given,
+        one.passed,
+        outcomes[one.participant if one.task is None else one.task],
+        one.at,
+    ]

@@ -231,7 +231,7 @@ def _included(study: Study, options: ExportOptions) -> QuerySet[Rating]:
     """Return the ratings of the table; of conversations and turns those whose conversation is included."""
     judged = Q(task__participant__study=study) & ~Q(task__outcome=Outcome.WITHDRAWN)
     judged &= (
-        (Q(item__isnull=False) & ~Q(item__purpose=Item.Purpose.CHECK))
+        (Q(item__isnull=False) & ~Q(item__purpose__in=Item.UNCOUNTED))
         | Q(turn__isnull=False)
         | Q(first__isnull=False)
     )

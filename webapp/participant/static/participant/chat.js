@@ -1,6 +1,7 @@
 // The chat page. The server's rows are the truth: after every connection `history` says how things
 // stand, frames may come twice or not at all, and everything is keyed by turn.
 
+import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Log } from "./log.js";
@@ -235,8 +236,10 @@ function update() {
   const n = log.nReplies;
   const isOver = state.loaded && n >= nMax && state.due === null;
   const isDue = state.due !== null || outbox.message !== null;
+  asideFollow(n, { isQuiet: state.loaded && !isDue, onShown: update });
+  const isAsked = asideDue();
   composer.openFor(!isDue && !state.failed && !state.ended);
-  byId("composer").hidden = isOver;
+  byId("composer").hidden = isOver || isAsked;
   byId("finished").hidden = !isOver;
   hintShow(isDue);
 
@@ -245,7 +248,7 @@ function update() {
     segments[i].classList.toggle("on", n * segments.length >= (i + 1) * nMin);
   }
   // The server refuses a rating while a reply is under way; one that failed holds nobody back.
-  const canRate = state.canRate && (!isDue || state.failed);
+  const canRate = state.canRate && !isAsked && (!isDue || state.failed);
   const hasEnough = canRate || (state.loaded && n >= nMin);
   // The button keeps its place while a reply is under way: nothing jumps with every message.
   document.body.classList.toggle("can-rate", hasEnough);

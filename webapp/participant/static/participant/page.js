@@ -74,8 +74,8 @@ function timesLocalise() {
 }
 
 // A button that was pressed says so and does not send twice; its width stays.
-function busyWire() {
-  for (const form of document.querySelectorAll("form[method=post]")) {
+export function busyWire(within = document) {
+  for (const form of within.querySelectorAll("form[method=post]")) {
     form.addEventListener("submit", (event) => {
       if (event.defaultPrevented) return;
       if (form.dataset.sent) {
