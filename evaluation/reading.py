@@ -1,7 +1,8 @@
 """`read`: conversations and ratings from the files that Confab and others write.
 
 Any file of `evaluation.formats` (JSON Lines, the 2019 CSV files), the exported tables `conversations`, or `messages` or
-`items` with `ratings`, as CSV, Parquet or JSON Lines, and a folder or zip that holds one of these (a data package).
+`items` with `ratings`, as CSV, Parquet or JSON Lines, a folder or zip that holds one of these, and a data package with all
+of its tables.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from evaluation.formats.jsonl import record_of
 from evaluation.formats.lines import head_of, text_lines
 from evaluation.formats.recognition import format_for
 from evaluation.formats.spreadsheet import unescaped
+from evaluation.package import DESCRIPTOR, Package, PackageError, package_open
 from evaluation.study import Dialogue, Study
 
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ def read(
     """Read a study.
 
     Args:
-        path: a file of conversations, an exported table `messages`, or a folder or zip that holds one of them.
+        path: a file of conversations, an exported table `messages`, a folder or zip that holds one of them, or a data
+            package, which knows its reversed questions and has all its tables in `tables`.
         ratings: the exported table `ratings` that belongs to it, where it is a file of its own. In a folder or zip it
             is found by its name.
         scale: lowest and highest possible answer; None: the smallest and largest there are.
@@ -76,16 +79,20 @@ def read(
         raise ValueError(
             f"reversed names {unknown[0]!r}; the study is rated on {', '.join(found.dimensions) or 'nothing'}"
         )
-    return replace(found, scale=scale, reversed=tuple(reversed), device=device)
+    turned = tuple(reversed) or found.reversed
+    return replace(found, scale=scale, reversed=turned, device=device)
 
 
 def _read(file: Path, ratings: Path | None) -> Study:
     if file.is_dir():
         return _of_folder(file, file.name)
     if zipfile.is_zipfile(file):
-        with tempfile.TemporaryDirectory(prefix="confab-") as folder:
-            zipfile.ZipFile(file).extractall(folder)
-            return _of_folder(Path(folder), file.name)
+        with package_open(file) as package:
+            if DESCRIPTOR in package.paths:
+                return study_of_package(package)
+            with tempfile.TemporaryDirectory(prefix="confab-") as folder:
+                package.unpack(Path(folder))
+                return _of_folder(Path(folder), file.name)
     if _may_be_table(file):
         table = _table(file)
         if set(table.columns) >= _MESSAGE_COLUMNS:
@@ -136,6 +143,71 @@ def _of_folder(folder: Path, name: str) -> Study:
             f"{name} holds neither conversations nor messages as .jsonl, .csv or .parquet; it holds {held}"
         )
     return Study(name, _of_tables(_table(messages), answers))
+
+
+def study_of_package(package: Package) -> Study:
+    """Return the study of a data package, with all its tables.
+
+    Raises:
+        PackageError: it lacks a table or what says of it how to read it.
+    """
+    import pandas as pd
+
+    try:
+        fields = {
+            one["name"]: {field["name"]: field["type"] for field in one["schema"]["fields"]}
+            for one in package.json(DESCRIPTOR)["resources"]
+        }
+        asked = [
+            (entry["column"], entry["low"], entry["direction"])
+            for entry in package.json("codebook.json")["columns"]
+            if entry["table"] == "ratings" and entry["asked"] == "after"
+        ]
+    except (KeyError, TypeError) as error:
+        raise PackageError(f"{package.name} does not say what its tables hold: {error}") from None
+    cells = {name: pd.DataFrame(package.rows(name), columns=list(fields[name])) for name in fields}
+    scales = [column for column, low, _direction in asked if low is not None]
+    answers = cells.get("ratings")
+    if answers is not None:
+        answers = answers[[name for name in answers if name in _NO_DIMENSIONS or name in scales]]
+    items = cells.get("items")
+    if items is not None and len(items):
+        dialogues = _of_items(items, answers)
+    else:
+        if "turns" not in cells:
+            raise PackageError(f"{package.name} holds no table of turns")
+        dialogues = _of_tables(cells["turns"], answers)
+    turned = [column for column, _low, direction in asked if direction.startswith("lower")]
+    keys = {key for one in dialogues for rating in one.ratings for key in rating.answers}
+    return Study(
+        package.name,
+        dialogues,
+        reversed=tuple(key for column in turned if (key := column.removeprefix("answer_")) in keys),
+        tables={
+            name: table.apply(lambda one, kinds=fields[name]: _typed(one, kinds[one.name]))
+            if len(table.columns)
+            else table
+            for name, table in cells.items()
+        },
+    )
+
+
+def _typed(cells: pd.Series, kind: str) -> pd.Series:
+    """Return a column of texts as its type in Table Schema has it; an empty cell is missing."""
+    import pandas as pd
+
+    given = cells.mask(cells == "")
+    if kind == "integer":
+        return pd.to_numeric(given).astype("Int64")
+    if kind == "number":
+        return pd.to_numeric(given).astype("float64")
+    if kind == "boolean":
+        return given.map({"true": True, "false": False}).astype("boolean")
+    if kind == "datetime":
+        return pd.to_datetime(given, utc=True, format="ISO8601")
+    if kind == "any":
+        return given.map(json.loads, na_action="ignore")
+    return given.astype("string")
 
 
 def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:

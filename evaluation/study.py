@@ -70,6 +70,7 @@ class Study:
         device: where metrics compute that use torch ("cpu", "cuda").
         scale: lowest and highest possible answer; None: the smallest and largest there are.
         reversed: questions of which a high answer is a bad one.
+        tables: of a data package all its tables, as they were exported, by name.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Study:
     device: str = "cpu"
     scale: tuple[float, float] | None = None
     reversed: tuple[str, ...] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     _computed: dict[str, MetricTable] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.compare import Comparison, holm
+from evaluation.stats.compare import NO_SPREAD, Comparison, holm
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
 
@@ -269,7 +269,10 @@ def _bot_means(
 def wald_comparisons(
     labels: Sequence[str], estimates: np.ndarray, covariance: np.ndarray, df: float, level: float
 ) -> tuple[Comparison, ...]:
-    """Test all pairs of estimates by Wald's test, against Student's t with df (or the normal, inf)."""
+    """Test all pairs of estimates by Wald's test, against Student's t with df (or the normal, inf).
+
+    Of two whose difference has no error, as where nobody's answers vary, there is no p-value.
+    """
     from scipy import stats
 
     quantile = float(stats.t.ppf(0.5 + level / 2, df))
@@ -277,7 +280,8 @@ def wald_comparisons(
     for i, j in combinations(range(len(labels)), 2):
         gap = float(estimates[i] - estimates[j])
         error = float(np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]))
-        rows.append((labels[i], labels[j], gap, error, float(2 * stats.t.sf(abs(gap) / error, df))))
+        p = float(2 * stats.t.sf(abs(gap) / error, df)) if error > 0 else None
+        rows.append((labels[i], labels[j], gap, error, p))
     adjusted = holm([row[-1] for row in rows])
     return tuple(
         Comparison(
@@ -289,6 +293,7 @@ def wald_comparisons(
             p,
             p_holm,
             p_holm is not None and p_holm < 1 - level,
+            NO_SPREAD if p is None else None,
         )
         for (a, b, gap, error, p), p_holm in zip(rows, adjusted, strict=True)
     )

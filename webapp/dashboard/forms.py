@@ -166,7 +166,7 @@ class ImportForm(forms.Form):
 
     file = forms.FileField(
         label=_("File"),
-        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv", "class": "input"}),
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv,.zip", "class": "input"}),
     )
     study = forms.SlugField(
         label=_("Study key"),
@@ -185,9 +185,9 @@ class ImportForm(forms.Form):
     def clean_file(self) -> Any:
         """Refuse what is too large or has another ending."""
         file = self.cleaned_data["file"]
-        if not file.name.lower().endswith((".jsonl", ".jsonl.gz", ".csv")):
+        if not file.name.lower().endswith((".jsonl", ".jsonl.gz", ".csv", ".zip")):
             raise forms.ValidationError(
-                __("“{name}” is no .jsonl, .jsonl.gz or .csv file.").format(name=file.name)
+                __("“{name}” is no .jsonl, .jsonl.gz, .csv or .zip file.").format(name=file.name)
             )
         if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
             raise forms.ValidationError(

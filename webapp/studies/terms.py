@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from webapp.studies.rights import Rights
@@ -35,7 +36,12 @@ def consent_texts(values: StudyValues) -> dict[str, Any]:
 
 def consent_version(values: StudyValues) -> str:
     """Return a digest of all that a participant agrees to."""
-    text = json.dumps(consent_texts(values), sort_keys=True, ensure_ascii=False)
+    return digest_of(consent_texts(values))
+
+
+def digest_of(texts: Mapping[str, Any]) -> str:
+    """Return the digest of texts that somebody agreed to."""
+    text = json.dumps(texts, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

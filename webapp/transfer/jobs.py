@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -11,41 +12,11 @@ from evaluation.formats.base import FileFormat, Record, Skipped
 from evaluation.formats.recognition import format_for
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
+from webapp.transfer.package.reading import package_import
+from webapp.transfer.report import ImportReport, Progress
 from webapp.transfer.services import Scale, records_store, study_for_import
 
 BATCH = 500
-MAX_REPORTED = 10_000
-
-Progress = Callable[[str, int], None]
-
-
-@dataclass
-class ImportReport:
-    """What an import did: new conversations and ratings, and what was left out."""
-
-    conversations: int = 0
-    ratings: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    n_skipped: int = 0
-    n_read: int = 0
-
-    def skip(self, skipped: Skipped) -> None:
-        """Note a record left out; beyond `MAX_REPORTED` they are counted only."""
-        self.n_skipped += 1
-        if self.n_skipped <= MAX_REPORTED:
-            self.skipped.append(skipped)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the JSON of `import_conversations`."""
-        listed = sorted(self.skipped, key=lambda item: item.line)
-        rest = self.n_skipped - len(listed)
-        if rest:
-            listed.append(Skipped(listed[-1].line, f"and {rest} more after this line"))
-        return {
-            "conversations": self.conversations,
-            "ratings": self.ratings,
-            "skipped": [{"line": item.line, "reason": item.reason} for item in listed],
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +34,7 @@ def import_conversations(
     """Load a file into the study, made if there is none. Done again, it adds nothing.
 
     Args:
-        path: in one of the formats of `formats/`.
+        path: in one of the formats of `formats/`, or a data package, which makes its study again.
         scale: of all dimensions; without it the smallest and largest values seen make each one's.
         progress: called with ("reading" or "storing", records so far).
 
@@ -73,6 +44,10 @@ def import_conversations(
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    if zipfile.is_zipfile(path):
+        if scale is not None:
+            raise ValueError("a data package knows its scales; leave out the scale")
+        return package_import(path, study_key=study_key, progress=progress)
     file_format = format_for(path)
     contents = _look(_records(file_format, path, scale), progress)
     report = ImportReport()

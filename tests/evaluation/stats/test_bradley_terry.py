@@ -5,6 +5,7 @@ import pytest
 import statsmodels.api as sm
 
 from evaluation.stats.bradley_terry import bradley_terry
+from evaluation.stats.mixed import wald_comparisons
 from tests.reference import ratings as published
 
 rng = np.random.default_rng(6)
@@ -215,3 +216,10 @@ def test_rank_ranges_hold_what_comparisons_leave_open():
         assert 1 <= low <= high <= 4
     ordered = [c for c in bradley_terry(first, second, outcomes).comparisons if c.ordered]
     assert sum(low - 1 for low, _high in ranges.values()) == len(ordered)
+
+
+def test_two_whose_difference_has_no_error_have_no_p_value() -> None:
+    [pair] = wald_comparisons(["a", "b"], np.array([1.0, 0.0]), np.zeros((2, 2)), np.inf, 0.9)
+    assert (pair.p, pair.p_holm, pair.ordered) == (None, None, False)
+    assert pair.reason is not None
+    assert pair.reason.code == "no_spread"

@@ -105,7 +105,7 @@ def test_a_package_has_everything_and_its_digests_and_names_nobody(study: Study)
         *("study/study.yaml", "study/version-1.yaml", "study/version-2.yaml"),
     }
     assert others <= files.keys()
-    assert len([name for name in files if name.startswith("texts/")]) == 2
+    assert len([name for name in files if name.startswith("texts/")]) == 4
     sums = dict(reversed(line.split("  ")) for line in files["SHA256SUMS"].decode().splitlines())
     assert sums.keys() == files.keys() - {"SHA256SUMS"}
     assert all(hashlib.sha256(files[name]).hexdigest() == sums[name] for name in sums)

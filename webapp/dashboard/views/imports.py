@@ -22,9 +22,10 @@ from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
 from webapp.dashboard.selectors import imported_studies
 from webapp.runs.models import Job
 from webapp.runs.services.jobs import job_create
-from webapp.transfer.jobs import ImportReport, import_conversations
+from webapp.transfer.jobs import import_conversations
+from webapp.transfer.report import ImportReport
 
-_ENDINGS = (".jsonl.gz", ".jsonl", ".csv")
+_ENDINGS = (".jsonl.gz", ".jsonl", ".csv", ".zip")
 _SHOWN = 200
 WAITED_FOR_BYTES = 5_000_000
 """A larger file is imported by a worker: some tens of seconds are more than a browser should wait."""

@@ -7,7 +7,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-SUMS = "SHA256SUMS"
+from evaluation.package import SUMS
+
 _NEVER = (1980, 1, 1, 0, 0, 0)
 """The time of every file, the earliest that a zip can hold: when a package was made is no part of it."""
 _PIECE_BYTES = 256 * 1024

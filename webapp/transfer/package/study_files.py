@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from typing import IO, cast
@@ -22,6 +23,8 @@ from webapp.transfer.exporters.participants import participants_included
 from webapp.transfer.package.archive import File
 
 NEWEST = "study/study.yaml"
+BOT_COLUMNS = "study/bot_columns.json"
+"""What the researchers' own table says of the bots."""
 
 
 def version_path(number: int) -> str:
@@ -41,12 +44,17 @@ def study_files(study: Study, options: ExportOptions) -> Iterator[File]:
     yield File.of(NEWEST, _text(study_file_of(study), options))
     for version in versions_run(study):
         yield File.of(version_path(version.number), _text(study_file_of(study, version), options))
+    if study.bot_columns:
+        table = json.dumps(study.bot_columns, ensure_ascii=False, indent=1, sort_keys=True)
+        yield File.of(BOT_COLUMNS, table + "\n")
     file = study_file_of(study)
     if isinstance(file.items, str):
         yield _items(study)
     agreed = participants_included(study, options).exclude(consent=None).values("consent")
     for consent in ConsentText.objects.filter(pk__in=agreed).order_by("pk"):
         yield File.of(f"texts/{consent.digest}.md", _consent(consent))
+        exact = json.dumps(consent.texts, ensure_ascii=False, indent=1, sort_keys=True)
+        yield File.of(f"texts/{consent.digest}.json", exact + "\n")
 
 
 def _text(file: StudyFile, options: ExportOptions) -> str:

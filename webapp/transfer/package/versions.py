@@ -80,3 +80,24 @@ def _version(library: str) -> str:
 
 def _database_version() -> str:
     return ".".join(map(str, connection.get_database_version()))
+
+
+def versions_differ(found: Any) -> list[dict[str, str]]:
+    """Return what a package was made with that is not the same here: `what`, in the `package` and `here`."""
+    if not isinstance(found, dict):
+        return []
+    made: dict[str, Any] = {"Python": found.get("python")}
+    here: dict[str, Any] = {"Python": platform.python_version()}
+    confab = found.get("confab")
+    if isinstance(confab, dict):
+        made |= {"Confab": confab.get("version"), "Confab's commit": confab.get("commit")}
+        here |= {"Confab": VERSION, "Confab's commit": commit()}
+    libraries = found.get("libraries")
+    if isinstance(libraries, dict):
+        made |= libraries
+        here |= {str(name): _version(str(name)) for name in libraries}
+    return [
+        {"what": str(name), "package": str(value), "here": str(here[name] or "")}
+        for name, value in made.items()
+        if value and value != here[name]
+    ]

@@ -15,10 +15,16 @@ from webapp.transfer.jobs import import_conversations
 
 
 class Command(ConfabCommand):
-    help = "Load conversations and ratings from a file into a study."
+    help = (
+        "Load conversations and ratings from a file into a study, or a study from its data package."
+    )
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help=".jsonl, .jsonl.gz or a CSV of the 2019 server")
+        parser.add_argument(
+            "file",
+            type=Path,
+            help=".jsonl, .jsonl.gz, a CSV of the 2019 server, or a data package (.zip)",
+        )
         parser.add_argument("--study", required=True, metavar="KEY", help="made if there is none")
         parser.add_argument(
             "--scale",

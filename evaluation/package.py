@@ -1,0 +1,225 @@
+"""A data package as a zip: opened with care, its tables read, its digests checked.
+
+`webapp/transfer/package` writes such zips. What comes from outside may be damaged or made to do harm: paths that lead out of
+the zip, names that stand there twice, and sizes beyond all measure are refused before anything is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from evaluation.formats.spreadsheet import unescaped
+
+SUMS = "SHA256SUMS"
+DESCRIPTOR = "datapackage.json"
+MOST_FILES = 10_000
+MOST_BYTES = 50 * 10**9
+"""Unpacked, of all files together."""
+MOST_TEXT_BYTES = 50 * 10**6
+"""Of a file that is read whole, such as the codebook."""
+_LONGEST_CELL = 10_000_000
+_PIECE_BYTES = 1024 * 1024
+
+
+class PackageError(ValueError):
+    """The file is no data package, or a damaged one; the message names what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What became of the files of a package since it was made.
+
+    Attributes:
+        n_files: that its digests are of.
+        changed: files with other bytes.
+        missing: files that are gone.
+        extra: files that it has no digest of.
+    """
+
+    n_files: int
+    changed: tuple[str, ...]
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every file is as it was."""
+        return not (self.changed or self.missing or self.extra)
+
+
+@contextmanager
+def package_open(path: Path) -> Iterator[Package]:
+    """Open a data package.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        PackageError: it is no zip, or one that must not be unpacked.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile:
+        raise PackageError(f"{path.name} is no zip, or a damaged one") from None
+    with archive:
+        _look(archive, path.name)
+        yield Package(path.name, archive)
+
+
+def _look(archive: zipfile.ZipFile, name: str) -> None:
+    """Refuse what must not be unpacked."""
+    entries = archive.infolist()
+    if len(entries) > MOST_FILES:
+        raise PackageError(f"{name} holds {len(entries)} files; at most {MOST_FILES} are read")
+    seen: set[str] = set()
+    for entry in entries:
+        path = PurePosixPath(entry.filename)
+        is_plain = not (path.is_absolute() or ".." in path.parts or "\\" in entry.filename)
+        if not is_plain or ":" in entry.filename:
+            raise PackageError(f"{name} holds {entry.filename!r}, a path that leads out of it")
+        if entry.filename in seen:
+            raise PackageError(f"{name} holds {entry.filename!r} twice")
+        if entry.flag_bits & 1:
+            raise PackageError(f"{name} is encrypted: {entry.filename!r} cannot be read")
+        seen.add(entry.filename)
+    n_bytes = sum(entry.file_size for entry in entries)
+    if n_bytes > MOST_BYTES:
+        raise PackageError(
+            f"{name} would unpack to {n_bytes:,} bytes; at most {MOST_BYTES:,} are read"
+        )
+
+
+class Package:
+    """An open data package."""
+
+    def __init__(self, name: str, archive: zipfile.ZipFile) -> None:
+        self.name = name
+        self._archive = archive
+
+    @property
+    def paths(self) -> list[str]:
+        """Its files, in their order."""
+        return [entry.filename for entry in self._archive.infolist() if not entry.is_dir()]
+
+    def text(self, path: str) -> str:
+        """Return a file that is read whole.
+
+        Raises:
+            PackageError: it is not there, is too large, is damaged, or is no text.
+        """
+        if path not in self._archive.namelist():
+            raise PackageError(f"{self.name} holds no {path}")
+        n_bytes = self._archive.getinfo(path).file_size
+        if n_bytes > MOST_TEXT_BYTES:
+            raise PackageError(
+                f"{path} has {n_bytes:,} bytes; at most {MOST_TEXT_BYTES:,} are read"
+            )
+        try:
+            return self._archive.read(path).decode("utf-8")
+        except UnicodeDecodeError:
+            raise PackageError(f"{path} is no text in UTF-8") from None
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError) as error:
+            raise PackageError(f"{path} is damaged: {error}") from None
+
+    def json(self, path: str) -> Any:
+        """Return what a file of JSON holds.
+
+        Raises:
+            PackageError: as `text`, or it is no JSON.
+        """
+        try:
+            return json.loads(self.text(path))
+        except PackageError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise PackageError(f"{path} is no JSON: {error}") from None
+
+    def tables(self) -> list[str]:
+        """Return the names of its tables, by the alphabet."""
+        parts = [PurePosixPath(path) for path in self.paths]
+        return sorted(
+            p.stem for p in parts if p.parent == PurePosixPath("data") and p.suffix == ".csv"
+        )
+
+    def rows(self, table: str) -> Iterator[dict[str, str]]:
+        """Yield the rows of a table, texts as they were before they were made safe for spreadsheets.
+
+        Raises:
+            PackageError: there is no such table, or a row of it has too few or too many cells.
+        """
+        path = f"data/{table}.csv"
+        if path not in self._archive.namelist():
+            raise PackageError(f"{self.name} holds no {path}")
+        csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+        try:
+            with self._archive.open(path) as file:
+                reader = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
+                header = next(reader, [])
+                for cells in reader:
+                    if len(cells) != len(header):
+                        raise PackageError(
+                            f"{path}, line {reader.line_num}: {len(cells)} cells for {len(header)} columns"
+                        )
+                    yield dict(zip(header, map(unescaped, cells), strict=True))
+        except UnicodeDecodeError:
+            raise PackageError(f"{path} is no text in UTF-8") from None
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, csv.Error, OSError) as error:
+            raise PackageError(f"{path} is damaged: {error}") from None
+
+    def unpack(self, folder: Path) -> None:
+        """Write all files into a folder.
+
+        Raises:
+            PackageError: one of them is damaged.
+        """
+        try:
+            self._archive.extractall(folder)
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError) as error:
+            raise PackageError(f"{self.name} is damaged: {error}") from None
+
+    def check(self) -> Checked:
+        """Compare every file with its digest.
+
+        Raises:
+            PackageError: the package has no digests, or lines in place of them that are none.
+        """
+        known = self._sums()
+        there = set(self.paths) - {SUMS}
+        changed = [
+            path for path in sorted(there & known.keys()) if self._digest(path) != known[path]
+        ]
+        return Checked(
+            len(known),
+            tuple(changed),
+            tuple(sorted(known.keys() - there)),
+            tuple(sorted(there - known.keys())),
+        )
+
+    def _sums(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for number, line in enumerate(self.text(SUMS).splitlines(), start=1):
+            digest, _, path = line.partition("  ")
+            if len(digest) != 64 or not path:
+                raise PackageError(f"{SUMS}, line {number} is no digest with a path: {line[:80]!r}")
+            found[path] = digest.lower()
+        return found
+
+    def _digest(self, path: str) -> str:
+        """Return a file's digest; of a damaged one an empty text, which none has."""
+        digest = hashlib.sha256()
+        try:
+            with self._archive.open(path) as file:
+                while piece := file.read(_PIECE_BYTES):
+                    digest.update(piece)
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError):
+            return ""
+        return digest.hexdigest()

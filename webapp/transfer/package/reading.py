@@ -1,0 +1,245 @@
+"""Reads a data package back: the study with its people, bots, conversations, turns and ratings, in constant memory."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from django.utils import timezone
+
+from evaluation.formats.base import Skipped
+from evaluation.package import Package, PackageError, package_open
+from webapp.conversations.models import Conversation
+from webapp.studies.models import Study, StudyVersion
+from webapp.studies.questions import BETWEEN_CHOICES, Question
+from webapp.studies.rubrics import asked_after
+from webapp.transfer.package.storing import (
+    ReadConversation,
+    ReadPerson,
+    ReadRating,
+    ReadTurn,
+    conversations_store,
+    people_store,
+    ratings_store,
+    turns_store,
+)
+from webapp.transfer.package.study_reading import (
+    Codebook,
+    bots_make,
+    codebook_read,
+    consents_make,
+    package_check,
+    study_make,
+)
+from webapp.transfer.report import ImportReport, Progress
+
+BATCH = 500
+_BESIDE = ("direction", "reference_score", "kept_both")
+_STATES = {"completed", "failed", "ended"}
+T = TypeVar("T")
+
+
+def package_import(path: Path, *, study_key: str, progress: Progress | None = None) -> ImportReport:
+    """Make the study of a data package, under a key of its own. Done again, it adds nothing.
+
+    Metrics are not read: they are computed anew from the conversations.
+
+    Args:
+        progress: called with "storing" and how many rows are in.
+
+    Raises:
+        PackageError: the file is no package, is damaged, or a row of it cannot be read; with the table and the line.
+        Refused: a study of that key is there already, and was not made of this package.
+    """
+    with package_open(path) as package:
+        package_check(package)
+        reading = _Reading(package, study_key, progress or (lambda what, n: None))
+        return reading.read()
+
+
+class _Reading:
+    """One reading of a package."""
+
+    def __init__(self, package: Package, key: str, progress: Progress) -> None:
+        self.package = package
+        self.progress = progress
+        self.report = ImportReport()
+        self.codebook: Codebook = codebook_read(package)
+        self.versions: Mapping[int, StudyVersion] = study_make(
+            package=package, key=key, codebook=self.codebook
+        )
+        self.study = Study.objects.get(key=key)
+        made = self.versions.values()
+        self.asked_before = {one.key: one for version in made for one in version.values.questions}
+        self.asked_after = {one.key: one for version in made for one in asked_after(version)}
+
+    def read(self) -> ImportReport:
+        """Store everything, what others point to first."""
+        package, study = self.package, self.study
+        consents = consents_make(package=package)
+        bots = bots_make(rows=package.rows("bots"))
+        for people in self._batches("participants", self._person):
+            people_store(study=study, people=people, consents=consents, versions=self.versions)
+        for chats in self._batches("conversations", _conversation):
+            unknown = next((one for one in chats if one.bot_version not in bots), None)
+            if unknown is not None:
+                raise PackageError(
+                    f"data/conversations.csv: bot_version {unknown.bot_version!r} is not in data/bots.csv"
+                )
+            self.report.conversations += conversations_store(study=study, batch=chats, bots=bots)
+        for turns in self._batches("turns", _turn):
+            self._tell("turns", turns_store(study=study, batch=turns).left_out)
+        apart = self._set_apart()
+        for ratings in self._batches("ratings", lambda row: self._rating(row, apart)):
+            stored = ratings_store(study=study, batch=ratings, versions=self.versions)
+            self.report.ratings += stored.n_new
+            self._tell("ratings", stored.left_out)
+        return self.report
+
+    def _batches(self, table: str, made: Callable[[Mapping[str, str]], T]) -> Iterator[list[T]]:
+        """Yield the rows of a table as what is made of them, so many at once."""
+        rows = self._made(table, made)
+        while batch := list(itertools.islice(rows, BATCH)):
+            self.report.n_read += len(batch)
+            yield batch
+            self.progress("storing", self.report.n_read)
+
+    def _made(self, table: str, made: Callable[[Mapping[str, str]], T]) -> Iterator[T]:
+        for number, row in enumerate(self.package.rows(table), start=1):
+            try:
+                one = made(row)
+            except PackageError:
+                raise
+            except KeyError as error:
+                raise PackageError(f"data/{table}.csv has no column {error.args[0]!r}") from None
+            except (ValueError, TypeError) as error:
+                raise PackageError(f"data/{table}.csv, row {number}: {error}") from None
+            yield one
+
+    def _tell(self, table: str, left_out: Iterable[tuple[str, str]]) -> None:
+        for name, why in left_out:
+            self.report.skip(Skipped(self.report.n_read, f"data/{table}.csv, {name}: {why}"))
+
+    def _set_apart(self) -> frozenset[str]:
+        """Return who missed an attention check: few, for a package has their work only where it was asked for."""
+        return frozenset(
+            row["participant"]
+            for row in self.package.rows("participants")
+            if "failed_check" in row.get("outcome", "").split()
+        )
+
+    def _person(self, row: Mapping[str, str]) -> ReadPerson:
+        answers = {
+            key: _answer(self.asked_before[key], row[column])
+            for column, key in self.codebook.before.items()
+            if row[column] and key in self.asked_before
+        }
+        return ReadPerson(
+            name=row["participant"],
+            is_synthetic=row["is_synthetic"] == "true",
+            entered_at=_time(row["entered_at"]),
+            consented_at=_time(row["consented_at"]),
+            consent=row["consent_version"],
+            answers=answers,
+        )
+
+    def _rating(self, row: Mapping[str, str], apart: frozenset[str]) -> ReadRating:
+        target = row["target"]
+        about = {
+            "conversation": (row["conversation"],),
+            "turn": (row["conversation"],),
+            "item": (row["item"],),
+            "pair": (row["first"], row["second"]),
+        }.get(target)
+        if about is None:
+            raise PackageError(f"data/ratings.csv: target {target!r} is none that Confab knows")
+        answers = {
+            key: _number(row[column])
+            for column, key in self.codebook.after.items()
+            if column in self.codebook.scales and row[column]
+        }
+        answers |= {name: _number(row[name]) for name in _BESIDE if row.get(name)}
+        others = {
+            key: _answer(self.asked_after[key], row[column])
+            for column, key in self.codebook.after.items()
+            if column not in self.codebook.scales and row[column] and key in self.asked_after
+        }
+        return ReadRating(
+            number=row["rating"],
+            target=target,
+            about=about,
+            turn=int(row["turn"]) if row["turn"] else None,
+            rater=row["rater"],
+            task=row["task"],
+            version=int(row["version"]) if row["version"] else None,
+            answers=answers,
+            other_answers=others,
+            comment=row["comment"],
+            submitted_at=_time(row["submitted_at"]) or timezone.now(),
+            is_set_apart=row["rater"] in apart,
+        )
+
+
+def _conversation(row: Mapping[str, str]) -> ReadConversation:
+    state = row["state"]
+    return ReadConversation(
+        name=row["conversation"],
+        bot_version=row["bot_version"],
+        person=row["participant"],
+        # One that was under way is over here: nobody goes on with it.
+        state=state if state in _STATES else Conversation.State.ENDED,
+        seed=int(row["seed"]),
+        n_exchanges=int(row["n_exchanges"]),
+        is_synthetic=row["is_synthetic"] == "true",
+        created_at=_time(row["created_at"]),
+        ended_at=_time(row["ended_at"]),
+    )
+
+
+def _turn(row: Mapping[str, str]) -> ReadTurn:
+    if row["speaker"] not in ("human", "bot"):
+        raise ValueError(f"speaker is {row['speaker']!r}; it must be human or bot")
+    return ReadTurn(
+        conversation=row["conversation"],
+        index=int(row["turn"]),
+        created_at=_time(row["created_at"]),
+        values={
+            "speaker": row["speaker"],
+            "text": row["text"],
+            "vote": int(row["vote"] or 0),
+            "latency_ms": _whole(row["latency_ms"]),
+            "tokens_in": _whole(row["tokens_in"]),
+            "tokens_out": _whole(row["tokens_out"]),
+            "tokens_estimated": row["tokens_estimated"] == "true",
+            "cost": float(row["cost"]) if row["cost"] else None,
+            "answered_by": row["answered_by"],
+        },
+    )
+
+
+def _answer(question: Question, cell: str) -> Any:
+    if question.kind == "scale":
+        return int(float(cell))
+    return cell.split(BETWEEN_CHOICES) if question.kind == "choices" else cell
+
+
+def _number(cell: str) -> float:
+    value = json.loads(cell)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{cell!r} is no number")
+    return value
+
+
+def _whole(cell: str) -> int | None:
+    return int(cell) if cell else None
+
+
+def _time(cell: str) -> datetime | None:
+    if not cell:
+        return None
+    at = datetime.fromisoformat(cell)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

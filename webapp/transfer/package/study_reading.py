@@ -1,0 +1,215 @@
+"""The study of a data package, made again: its versions in their order, its bots, and what people agreed to."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from django.db import transaction
+
+from chatbots import Identity
+from chatbots.outside import ValuesError
+from evaluation.package import Package, PackageError
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.studies.bot_columns import BotColumns
+from webapp.studies.importing import study_import
+from webapp.studies.models import ConsentText, Dimension, Study, StudyVersion
+from webapp.studies.study_file import StudyFile, study_file_of, study_file_read
+from webapp.studies.terms import digest_of
+from webapp.studies.versions import version_freeze
+from webapp.transfer.package.study_files import BOT_COLUMNS, NEWEST
+from webapp.transfer.package.versions import FORMAT
+
+_TEXTS = re.compile(r"texts/([0-9a-f]{1,32})\.json")
+_VERSION = re.compile(r"study/version-(\d{1,9})\.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Codebook:
+    """What reading a package back needs of its codebook.
+
+    Attributes:
+        before, after: by the name of a column the key of the question asked before or after the task.
+        scales: ends of the scale by the name of a column of ratings.
+    """
+
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    scales: Mapping[str, tuple[float, float]]
+
+
+def codebook_read(package: Package) -> Codebook:
+    """Return the package's codebook.
+
+    Raises:
+        PackageError: it has none, or one that cannot be read.
+    """
+    before: dict[str, str] = {}
+    after: dict[str, str] = {}
+    scales: dict[str, tuple[float, float]] = {}
+    try:
+        for entry in package.json("codebook.json")["columns"]:
+            if entry["table"] == "participants" and entry["asked"] == "before":
+                before[entry["column"]] = str(entry["question_key"])
+            elif entry["table"] == "ratings" and entry["asked"] == "after":
+                after[entry["column"]] = str(entry["question_key"])
+                if entry["low"] is not None:
+                    scales[entry["column"]] = (float(entry["low"]), float(entry["high"]))
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, PackageError):
+            raise
+        raise PackageError(f"codebook.json lacks what it must say: {error}") from None
+    return Codebook(before, after, scales)
+
+
+def package_check(package: Package) -> None:
+    """Refuse a package that is damaged, or that a later Confab made in another way.
+
+    Raises:
+        PackageError: with the first files that are not as they were.
+    """
+    made_as = package.json("versions.json")
+    number = made_as.get("package") if isinstance(made_as, dict) else None
+    if number != FORMAT:
+        raise PackageError(
+            f"versions.json names package format {number!r}; this Confab reads {FORMAT}"
+        )
+    checked = package.check()
+    if not checked.is_whole:
+        wrong = [
+            *(f"{name} has changed" for name in checked.changed),
+            *(f"{name} is missing" for name in checked.missing),
+            *(f"{name} does not belong to it" for name in checked.extra),
+        ]
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise PackageError(f"the package is not as it was made: {', '.join(wrong[:5])}{more}")
+
+
+def study_make(*, package: Package, key: str, codebook: Codebook) -> dict[int, StudyVersion]:
+    """Make the package's study, or find the one that was made of it before. Returns its versions by their old numbers.
+
+    Raises:
+        Refused: `not_from_package`, the key is that of another study.
+        ValuesError: with all that is wrong in a file of the study.
+    """
+    numbers = sorted(int(m[1]) for path in package.paths if (m := _VERSION.fullmatch(path)))
+    if not numbers:
+        raise PackageError(f"{package.name} holds no version of its study")
+    with transaction.atomic(), tempfile.TemporaryDirectory(prefix="confab-") as folder:
+        _items_beside(package, Path(folder))
+        files = [_file(package, f"study/version-{number}.yaml", key) for number in numbers]
+        known = Study.objects.select_for_update(of=("self",)).filter(key=key).first()
+        if known is not None:
+            _check_own(known, _file(package, NEWEST, key))
+            made = list(known.versions.order_by("number").select_related("rubric"))
+            return dict(zip(numbers, made[-len(numbers) :], strict=False))
+        versions: dict[int, StudyVersion] = {}
+        for number, file in zip(numbers, files, strict=True):
+            study = study_import(file=file, folder=Path(folder)).study
+            versions[number] = version_freeze(version=study.version)
+        _finish(study, package, codebook)
+        return versions
+
+
+def _finish(study: Study, package: Package, codebook: Codebook) -> None:
+    """Give the study what its file does not say: where it stands, its table of bots, scales between whole numbers."""
+    said = package.json("versions.json").get("study")
+    columns = package.json(BOT_COLUMNS) if BOT_COLUMNS in package.paths else {}
+    try:
+        table = BotColumns.from_json(columns).to_json() if columns else {}
+    except (AttributeError, TypeError, ValueError):
+        raise PackageError(f"{BOT_COLUMNS} is no table of bots") from None
+    Study.objects.filter(pk=study.pk).update(
+        state=Study.State.ENDED,
+        is_imported=isinstance(said, dict) and bool(said.get("is_imported")),
+        bot_columns=table,
+    )
+    for column, (low, high) in codebook.scales.items():
+        if not (low.is_integer() and high.is_integer()):
+            rows = Dimension.objects.filter(
+                rubric__study_versions__study=study, key=codebook.after[column]
+            )
+            rows.update(low=low, high=high)
+
+
+def _file(package: Package, path: str, key: str) -> StudyFile:
+    try:
+        return study_file_read(package.text(path), key=key)
+    except ValuesError as error:
+        told = "; ".join(str(mistake) for mistake in error.mistakes)
+        raise PackageError(f"{path}: {told}") from None
+
+
+def _items_beside(package: Package, folder: Path) -> None:
+    for path in map(PurePosixPath, package.paths):
+        if path.parent == PurePosixPath("study") and path.name.endswith(".items.jsonl"):
+            (folder / path.name).write_text(package.text(str(path)), encoding="utf-8")
+
+
+def _check_own(study: Study, file: StudyFile) -> None:
+    """Refuse a study that was not made of this package."""
+    chats = study.conversations.exclude(source=Conversation.Source.IMPORT)
+    people = study.participants.exclude(platform="import")
+    same = study_file_of(study).values == file.values and study.protocol == file.protocol
+    if not same or chats.exists() or people.exists():
+        raise Refused(
+            "not_from_package",
+            f"study {study.key!r} is there already and was not made of this package; import it under another key",
+        )
+
+
+def bots_make(*, rows: Iterable[Mapping[str, str]]) -> dict[str, BotVersion]:
+    """Store the bots' identities that are not here yet. Returns all of them by their keys.
+
+    Raises:
+        PackageError: a row's key is not that of its identity.
+    """
+    found: dict[str, BotVersion] = {}
+    for row in rows:
+        key, bot_id = row["bot_version"], row["bot"]
+        try:
+            settings = json.loads(row["settings"])
+            is_it = Identity(bot_id, row["version"], settings).key == key
+        except (ValueError, TypeError):
+            is_it = False
+        if not is_it:
+            raise PackageError(
+                f"data/bots.csv: {key!r} is not the key of bot {bot_id!r} with these settings"
+            )
+        found[key], _ = BotVersion.objects.get_or_create(
+            key=key,
+            defaults={
+                "bot_id": bot_id,
+                "title": row["title"],
+                "kind": row["kind"],
+                "version": row["version"],
+                "params": settings,
+                "is_control": row["is_control"] == "true",
+            },
+        )
+    return found
+
+
+def consents_make(*, package: Package) -> dict[str, ConsentText]:
+    """Store the texts that people agreed to. Returns them by their digests.
+
+    Raises:
+        PackageError: texts are not those of the digest that is their name.
+    """
+    found: dict[str, ConsentText] = {}
+    for path in package.paths:
+        if (match := _TEXTS.fullmatch(path)) is None:
+            continue
+        texts = package.json(path)
+        if not isinstance(texts, dict) or digest_of(texts) != match[1]:
+            raise PackageError(f"{path} does not hold the texts of that digest")
+        found[match[1]], _ = ConsentText.objects.get_or_create(
+            digest=match[1], defaults={"texts": texts}
+        )
+    return found

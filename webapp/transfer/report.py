@@ -1,0 +1,41 @@
+"""What an import tells of itself: how much is new, what was left out, how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from evaluation.formats.base import Skipped
+
+MAX_REPORTED = 10_000
+
+Progress = Callable[[str, int], None]
+
+
+@dataclass
+class ImportReport:
+    """What an import did: new conversations and ratings, and what was left out."""
+
+    conversations: int = 0
+    ratings: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    n_skipped: int = 0
+    n_read: int = 0
+
+    def skip(self, skipped: Skipped) -> None:
+        """Note a record left out; beyond `MAX_REPORTED` they are counted only."""
+        self.n_skipped += 1
+        if self.n_skipped <= MAX_REPORTED:
+            self.skipped.append(skipped)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the JSON of `import_conversations`."""
+        listed = sorted(self.skipped, key=lambda item: item.line)
+        rest = self.n_skipped - len(listed)
+        if rest:
+            listed.append(Skipped(listed[-1].line, f"and {rest} more after this line"))
+        return {
+            "conversations": self.conversations,
+            "ratings": self.ratings,
+            "skipped": [{"line": item.line, "reason": item.reason} for item in listed],
+        }
