@@ -85,6 +85,11 @@ class Visit:
         """Where a link to another device is made; empty where there is nothing to go on with."""
         return self.link("elsewhere", self.task) if self.task else ""
 
+    @property
+    def withdrawal(self) -> str:
+        """Where the person withdraws in the middle of a task."""
+        return self.link("withdraw-here", self.task) if self.task else ""
+
 
 def visit_of(request: HttpRequest) -> Visit:
     """Return the visit with the token it came with, if that is one of ours; a preview brings its own."""

@@ -112,6 +112,10 @@ REFUSAL_TEXTS = {
         gettext_lazy("Your part in this study is over"),
         gettext_lazy("One person can take part once."),
     ),
+    "withdrew": RefusalText(
+        gettext_lazy("You withdrew from this study"),
+        gettext_lazy("What you gave is deleted, so you cannot take part again."),
+    ),
     "full": RefusalText(gettext_lazy("This study has all the people it needs"), _KEPT),
     "bots_full": RefusalText(
         gettext_lazy("The chatbots you have not met have all the chats they need"), _KEPT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webapp.participant import elsewhere, reporting, views
+from webapp.participant import elsewhere, reporting, views, withdrawing
 from webapp.participant.preview.views import preview
 from webapp.participant.steps import (
     arena,
@@ -34,6 +34,7 @@ urlpatterns = [
     path("chat/<uuid:conversation_id>/withdraw/", views.withdraw, name="withdraw"),
     path("chat/<uuid:conversation_id>/report/", reporting.chat_report, name="chat-report"),
     path("task/<uuid:task_id>/report/", reporting.task_report, name="task-report"),
+    path("withdraw/<str:token>/", withdrawing.withdraw_all, name="withdraw-all"),
     path("go-on/<str:token>/", elsewhere.go_on, name="go-on"),
     path("preview/<slug:study_key>/<slug:step>/", preview, name="preview"),
     path("task/<uuid:task_id>/quiz/", quiz.quiz, name="quiz"),
@@ -42,6 +43,7 @@ urlpatterns = [
     path("task/<uuid:task_id>/arena/", arena.arena, name="arena"),
     path("task/<uuid:task_id>/judge/", judge.judge, name="judge"),
     path("task/<uuid:task_id>/elsewhere/", elsewhere.elsewhere, name="elsewhere"),
+    path("task/<uuid:task_id>/withdraw/", withdrawing.withdraw_here, name="withdraw-here"),
     path("task/<uuid:task_id>/on/", elsewhere.elsewhere_back, name="elsewhere-back"),
     path("task/<uuid:task_id>/done/", done.task_done, name="task-done"),
 ]

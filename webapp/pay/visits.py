@@ -242,6 +242,20 @@ def codes_shown(visits: Iterable[Visit]) -> dict[VisitKey, str]:
     return found
 
 
+def codes_told(study: Study) -> dict[tuple[VisitKey, str], str]:
+    """Return the codes that people were told, by their visit and its outcome, in one query."""
+    rows = (
+        Task.objects.filter(participant__study=study, participant__is_synthetic=False)
+        .exclude(told={})
+        .order_by("pk")
+        .values_list("participant", "submission", "outcome", "told")
+    )
+    return {
+        (VisitKey(person, submission), outcome): told["code"]
+        for person, submission, outcome, told in rows.iterator(chunk_size=2000)
+    }
+
+
 def visits_searched(visits: Visits, words: str, *, by_id: bool = True) -> list[Visit]:
     """Return the visits whose ids or codes contain these words, upper and lower case alike.
 
@@ -253,10 +267,11 @@ def visits_searched(visits: Visits, words: str, *, by_id: bool = True) -> list[V
         return visits.all
     recruitment = visits.study.values.recruitment
     outcomes = {one.value for one in Outcome if sought in recruitment.code(one).lower()}
+    had = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
     by_own_code = {
         VisitKey(participant, submission)
         for participant, submission in Task.objects.filter(
-            participant__study=visits.study, completion_code__icontains=sought
+            had, participant__study=visits.study
         ).values_list("participant", "submission")
     }
     return [

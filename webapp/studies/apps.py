@@ -13,11 +13,13 @@ class StudiesConfig(AppConfig):
     def ready(self) -> None:
         from webapp.studies.erasure import erasure_kind
         from webapp.studies.models import (
+            Breakage,
             PlatformIds,
             QuestionAnswers,
             QuizAttempt,
             Task,
             TrainingAnswer,
+            Whereabouts,
         )
 
         erasure_kind(
@@ -25,16 +27,30 @@ class StudiesConfig(AppConfig):
             _("participants"),
             lambda people: people,
             lock=True,
+            for_pay=True,
         )
         erasure_kind(
             "platform_ids",
             _("ids on recruitment platforms"),
             lambda people: PlatformIds.objects.filter(participant__in=people),
+            for_pay=True,
         )
         erasure_kind(
             "tasks",
             _("tasks, with their completion codes"),
             lambda people: Task.objects.filter(participant__in=people),
+            for_pay=True,
+        )
+        erasure_kind(
+            "breakages",
+            _("pages that our server could not make for them"),
+            lambda people: Breakage.objects.filter(participant__in=people),
+            for_pay=True,
+        )
+        erasure_kind(
+            "whereabouts",
+            _("which step they had come to"),
+            lambda people: Whereabouts.objects.filter(task__participant__in=people),
         )
         erasure_kind(
             "question_answers",

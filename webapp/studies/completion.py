@@ -1,7 +1,8 @@
 """What a person is given to be paid: a platform's own code and its link, or a code of ours.
 
 A recruitment platform pays by codes that the researcher agreed with it, one for each way in which a
-visit can end. Where the study has such a code it is shown, and a code of ours is not.
+visit can end. Where the study has such a code it is shown, and a code of ours is not. What somebody was told is kept
+with their task: a code that is corrected later is for those who come later.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ class Completion:
     link: str = ""
 
 
-def completion_shown(
-    *, study: Study, participant: Participant, outcome: str, own_code: str, submission: str
+def completion_now(
+    *, study: Study, participant: Participant, outcome: str, own_code: str
 ) -> Completion:
-    """Return the code and link that the participant is shown after this outcome.
+    """Return the code and link that the study gives for this outcome as it is now.
+
+    The link's places stay unfilled, so that no platform's id is stored with it.
 
     Args:
         own_code: the code of Confab's own that they earned; empty if none.
-        submission: the platform's id of the visit that ended so; empty if it gave none.
     """
     settings = study.values.recruitment
     platform = participant.platform
@@ -42,14 +44,25 @@ def completion_shown(
     link = settings.link(outcome) if platform != "mturk" else ""
     if not code and (not link or "{code}" in link):
         code = own_code
+    return Completion(code, link)
+
+
+def link_filled(
+    completion: Completion, *, participant: Participant, outcome: str, submission: str
+) -> str:
+    """Return the link with the participant's own values in its places.
+
+    Args:
+        submission: the platform's id of the visit that ended so; empty if it gave none.
+    """
     known = {
         **participant.recruitment,
-        "code": code,
+        "code": completion.code,
         "id": participant.external_id,
         "session": submission,
         "outcome": outcome,
     }
-    return Completion(code, PLACEHOLDER.sub(lambda found: _filled(known, found[1]), link))
+    return PLACEHOLDER.sub(lambda found: _filled(known, found[1]), completion.link)
 
 
 def _is_for(settings: RecruitmentValues, platform: str) -> bool:

@@ -6,6 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.studies.models import Outcome, Participant, StudyVersion, Task
+from webapp.studies.outcomes import told_keep
 
 KIND = "consent"
 """Of a task in which nothing but the question whether to take part was answered."""
@@ -27,7 +28,7 @@ def task_decline(*, participant: Participant, version: StudyVersion) -> Task:
         newest = of_visit.first()
         if newest is not None and (newest.outcome or newest.state == Task.State.OPEN):
             return newest
-        return Task.objects.create(
+        task = Task.objects.create(
             participant=participant,
             version=version,
             kind=KIND,
@@ -36,3 +37,5 @@ def task_decline(*, participant: Participant, version: StudyVersion) -> Task:
             submission=submission,
             ended_at=timezone.now(),
         )
+        told_keep(task=task)
+        return task

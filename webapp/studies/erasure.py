@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from webapp.studies.counting import study_count_anew
-from webapp.studies.models import Participant
+from webapp.studies.models import Erasure, Participant
 
 Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
 
@@ -28,20 +28,24 @@ class Kind:
         title: for the page that lists what will go.
         rows: all rows of this kind that belong to these people.
         lock: whether other writes wait at these rows, and so must be held off while all is removed.
+        for_pay: whether it stays when somebody withdraws after the end, so that they are paid.
     """
 
     title: Any
     rows: Rows
     lock: bool = False
+    for_pay: bool = False
 
 
 _kinds: dict[str, Kind] = {}
 _follow: list[Callable[[Collection[int]], None]] = []
 
 
-def erasure_kind(table: str, title: Any, rows: Rows, *, lock: bool = False) -> None:
+def erasure_kind(
+    table: str, title: Any, rows: Rows, *, lock: bool = False, for_pay: bool = False
+) -> None:
     """Add a kind, counted under `table`; one that hangs on another is added after it."""
-    _kinds[table] = Kind(title, rows, lock)
+    _kinds[table] = Kind(title, rows, lock, for_pay)
 
 
 def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
@@ -65,26 +69,48 @@ def erasure_counts(participants: QuerySet[Participant]) -> dict[str, int]:
     return {table: kind.rows(participants).count() for table, kind in _kinds.items()}
 
 
-def participants_erase(*, participants: QuerySet[Participant]) -> dict[str, int]:
+def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
+    """Return the people, with all rows locked at which writes of theirs wait; call it inside a transaction.
+
+    Conversations before participants, as the services that write do: nobody waits for ever.
+    """
+    people = Participant.objects.filter(pk__in=list(participants.values_list("pk", flat=True)))
+    for kind in reversed(_kinds.values()):
+        if kind.lock:
+            rows = kind.rows(people).order_by("pk").select_for_update(of=("self",))
+            list(rows.values_list("pk", flat=True))
+    return people
+
+
+def erased_follow_up(study_ids: Collection[int]) -> None:
+    """Count the studies' work anew, and with the transaction remove files and results that hold what is erased."""
+    for act in _follow:
+        transaction.on_commit(partial(act, set(study_ids)))
+    for study_id in study_ids:
+        study_count_anew(study_id=study_id)
+
+
+def participants_erase(
+    *, participants: QuerySet[Participant], notes: bool = False
+) -> dict[str, int]:
     """Remove all that is kept of these people, in one transaction. Returns how much it was, by kind.
 
     What encoders made of their words goes, too (`webapp/conversations/forgetting.py`), as with every deletion.
     The figures that were made of it (fits, reports already written) stay: nobody stands in them.
+
+    Args:
+        notes: whether their studies keep that somebody was erased.
     """
     with transaction.atomic():
-        people = Participant.objects.filter(pk__in=list(participants.values_list("pk", flat=True)))
-        # Conversations before participants, as the services that write do: nobody waits for ever.
-        kinds = list(reversed(_kinds.values()))
-        for kind in kinds:
-            if kind.lock:
-                rows = kind.rows(people).order_by("pk").select_for_update(of=("self",))
-                list(rows.values_list("pk", flat=True))
+        people = people_locked(participants)
         removed = erasure_counts(people)
-        studies = set(people.values_list("study_id", flat=True))
-        for act in _follow:
-            transaction.on_commit(partial(act, studies))
-        for kind in kinds:
+        n_people = dict(people.order_by().values_list("study").annotate(n=Count("pk")))
+        for kind in reversed(_kinds.values()):
             kind.rows(people).delete()
-        for study_id in studies:
-            study_count_anew(study_id=study_id)
+        erased_follow_up(n_people)
+        if notes:
+            for study_id, n in n_people.items():
+                Erasure.objects.create(
+                    study_id=study_id, kind=Erasure.Kind.ASKED, n_people=n, removed=removed
+                )
     return removed

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from webapp.studies.completion import completion_shown
+from webapp.studies.completion import Completion, completion_now, link_filled
 from webapp.studies.models import Outcome, Participant, Task
 
 
@@ -45,15 +45,30 @@ def ending_of(task: Task) -> Ending | None:
     """Return how the task ended; None while it is open, and where it ended in nothing (swapped, left)."""
     if not task.outcome:
         return None
-    participant = task.participant
-    shown = completion_shown(
-        study=participant.study,
-        participant=participant,
+    told = told_of(task)
+    link = link_filled(
+        told, participant=task.participant, outcome=task.outcome, submission=task.submission
+    )
+    return Ending(task, task.outcome, told.code, link, task.ended_at)
+
+
+def told_of(task: Task) -> Completion:
+    """Return what the person of an ended task was told; where that was not kept yet, what the study says now."""
+    if task.told:
+        return Completion(task.told["code"], task.told["link"])
+    return completion_now(
+        study=task.participant.study,
+        participant=task.participant,
         outcome=task.outcome,
         own_code=task.completion_code or "",
-        submission=task.submission,
     )
-    return Ending(task, task.outcome, shown.code, shown.link, task.ended_at)
+
+
+def told_keep(*, task: Task) -> None:
+    """Keep what the person of a task that has just ended is told; what was kept before stays."""
+    told = told_of(task)
+    Task.objects.filter(pk=task.pk, told={}).update(told={"code": told.code, "link": told.link})
+    task.refresh_from_db()
 
 
 def has_earned(participant: Participant) -> bool:

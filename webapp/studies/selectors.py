@@ -152,6 +152,8 @@ def entry_refusal(
     refusal = None if synthetic else state_refusal(study)
     if refusal is not None:
         return refusal
+    if participant is not None and participant.withdrawn_at is not None:
+        return Refused("withdrew", _("You withdrew from this study."))
     if participant is not None:
         had = list(participant.tasks.values_list("state", "outcome"))
         if any(outcome in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK) for _state, outcome in had):

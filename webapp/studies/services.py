@@ -35,6 +35,7 @@ from webapp.studies.models import (
     Task,
 )
 from webapp.studies.one_time_links import PLATFORM, link_use
+from webapp.studies.outcomes import told_keep
 from webapp.studies.pairs import slots_grouped
 from webapp.studies.places import study_group
 from webapp.studies.protocols.base import TaskPlan, protocols
@@ -379,6 +380,7 @@ def task_complete(*, task: Task, outcome: str = Outcome.RATED) -> Task:
                 )
                 if is_new:
                     task_counted(task=task)
+                    _told(task)
             break
         except IntegrityError:
             continue  # the code is taken
@@ -400,12 +402,14 @@ def task_end(*, task: Task, outcome: str) -> Task:
     for _attempt in range(10):
         try:
             with transaction.atomic():
-                Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(
+                is_new = Task.objects.filter(pk=task.pk, state=Task.State.OPEN).update(
                     state=Task.State.ENDED,
                     outcome=outcome,
                     completion_code=_completion_code(),
                     ended_at=timezone.now(),
                 )
+                if is_new:
+                    _told(task)
             break
         except IntegrityError:
             continue  # the code is taken
@@ -432,11 +436,17 @@ def task_withdraw(*, task: Task) -> Task:
         Task.objects.filter(pk=task.pk, outcome="").update(
             outcome=Outcome.WITHDRAWN, ended_at=timezone.now()
         )
+        _told(task)
         # Answers that are being stored are waited for, and go too.
         Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=task.participant_id)
         QuestionAnswers.objects.filter(participant=task.participant_id).delete()
     task.refresh_from_db()
     return task
+
+
+def _told(task: Task) -> None:
+    task.refresh_from_db()
+    told_keep(task=task)
 
 
 def _completion_code() -> str:

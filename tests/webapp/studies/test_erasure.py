@@ -95,6 +95,8 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "platform_visits": 1,
         "hook_events": 1,
         "tasks": 1,
+        "breakages": 0,
+        "whereabouts": 0,
         "question_answers": 1,
         "quiz_attempts": 0,
         "training_answers": 0,

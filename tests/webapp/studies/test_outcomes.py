@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.builders import BY_PROLIFIC, fail_reply, make_conversation, make_rating, make_study
 from webapp.conversations import services
 from webapp.conversations.models import Conversation
-from webapp.studies.models import Study, Task
+from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.outcomes import (
     Ending,
     ending_of,
@@ -19,6 +19,7 @@ from webapp.studies.outcomes import (
     tasks_with_endings,
 )
 from webapp.studies.services import task_end
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 PROLIFIC = {"platform": "prolific", "external_id": "p1", "recruitment": {"SESSION_ID": "s1"}}
@@ -158,3 +159,24 @@ def test_endings_of_many_people_take_one_query() -> None:
         found = [ending_of(a) for a in tasks_with_endings(Task.objects.order_by("pk"))]
     assert len(found) == 6
     assert len(queries) == 1
+
+
+def test_a_code_that_is_corrected_is_for_those_who_come_later() -> None:
+    study = make_study(**BY_PROLIFIC)
+    first = rated(study, **PROLIFIC)
+    study = study_edit(study=Study.objects.get(pk=study.pk), code_rated="MENDED1")
+    later = rated(study, **{**PROLIFIC, "external_id": "p2"})
+    assert (later.code, later.link) == ("MENDED1", f"{LINK}MENDED1")
+    assert (ended(first.task.slots.get().chat).code, first.link) == ("RATED1", f"{LINK}RATED1")
+    # Of an earlier release, which kept nothing: what the study says now.
+    Task.objects.filter(pk=first.task.pk).update(told={})
+    assert ended(first.task.slots.get().chat).code == "MENDED1"
+
+
+def test_no_id_of_a_platform_is_kept_with_what_somebody_was_told() -> None:
+    panel = {"platform": "panel", "id_parameter": "pid"}
+    back = "https://panel.example/end?who={id}&code={code}"
+    study = make_study(**panel, **{f"link_{outcome}": back for outcome in Outcome.values})
+    ending = rated(study, platform="panel", external_id="x 7", recruitment={"pid": "x 7"})
+    assert ending.link == f"https://panel.example/end?who=x%207&code={ending.code}"
+    assert ending.task.told["link"] == back

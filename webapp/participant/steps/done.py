@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.conversations.models import Conversation
@@ -31,6 +33,7 @@ from webapp.participant.steps.base import (
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.outcomes import Ending, ending_of, has_earned
 from webapp.studies.selectors import study_refusal
+from webapp.studies.withdrawing import may_withdraw, withdrawal_token, withdrawal_until
 
 
 @register_step
@@ -102,6 +105,8 @@ def done_page(
         "may_return": ending.outcome != Outcome.FAILED_CHECK and not has_earned(participant),
         "consent_url": _consent_link(visit, study, recruitment),
         "thanks": own_thanks(task.version),
+        "withdrawn_at": participant.withdrawn_at,
+        **_withdrawal(request, ending),
         "platform": platform,
         # Of whom Mechanical Turk shows no frame: its task asks for the code.
         "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
@@ -121,6 +126,22 @@ def done_page(
     if not submit_url:
         return response
     return with_policy(request, response, form_action(submit_url))
+
+
+def _withdrawal(request: HttpRequest, ending: Ending) -> dict[str, Any]:
+    """Return the person's link to withdraw, and until when it can be used; nothing where it cannot."""
+    participant = ending.task.participant
+    is_theirs = ending.outcome not in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)
+    if not is_theirs or not may_withdraw(participant):
+        return {}
+    address = reverse("participant:withdraw-all", args=[withdrawal_token(participant)])
+    link = request.build_absolute_uri(address)
+    title = ending.task.version.values.texts.title
+    return {
+        "withdraw_url": link,
+        "withdraw_until": withdrawal_until(participant),
+        "withdraw_mail": f"mailto:?subject={quote(title)}&body={quote(link)}",
+    }
 
 
 def _consent_link(visit: Visit, study: Study, recruitment: Recruitment | None) -> str:

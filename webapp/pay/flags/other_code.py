@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from webapp.pay.flags.base import register_flag
-from webapp.pay.visits import AWAITING, VisitKey, Visits
+from webapp.pay.visits import AWAITING, VisitKey, Visits, codes_told
 from webapp.quality.flags.base import percent
 from webapp.studies.models import Outcome
 
@@ -19,15 +19,18 @@ class OtherCode:
     title = gettext_lazy("Other code")
 
     def find(self, visits: Visits) -> dict[VisitKey, str]:
-        code_of = visits.study.values.recruitment.code
         asked = [
             visit
             for visit in visits.all
             if visit.status == AWAITING and visit.entered_code not in ("", "NOCODE")
         ]
+        # Of those who came before a code was corrected, the one they were told.
+        told = codes_told(visits.study) if asked else {}
+        code_of = visits.study.values.recruitment.code
         other = {}
         for visit in asked:
-            own = code_of(visit.outcome) if visit.outcome in Outcome.values else ""
+            now = code_of(visit.outcome) if visit.outcome in Outcome.values else ""
+            own = told.get((visit.key, visit.outcome), now)
             if visit.entered_code.upper() != own.upper():
                 other[visit.key] = (visit.entered_code, own)
         return {

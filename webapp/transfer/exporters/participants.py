@@ -120,8 +120,14 @@ class Participants:
 
 
 def participants_included(study: Study, options: ExportOptions) -> Any:
-    """Return everybody who agreed, whatever became of their chats; scripts only where asked for."""
+    """Return everybody who agreed, whatever became of their chats; scripts only where asked for.
+
+    Who withdrew after the end is in none of the tables but that of pay.
+    """
     people = Participant.objects.filter(
-        left_out(study, options.without, way="pk"), study=study, consented_at__isnull=False
+        left_out(study, options.without, way="pk"),
+        study=study,
+        consented_at__isnull=False,
+        withdrawn_at__isnull=True,
     )
     return people if options.include_synthetic else people.filter(is_synthetic=False)

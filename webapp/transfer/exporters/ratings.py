@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from webapp.conversations.models import Conversation
 from webapp.quality.selectors import left_out
 from webapp.ratings.models import Rating
-from webapp.studies.completion import completion_shown
+from webapp.studies.completion import completion_now
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
@@ -255,12 +255,13 @@ def _private_cells(study: Study, rating: Rating) -> tuple[str | None, str | None
         return None, None, None
     if task is None or not task.completion_code:
         return person.platform, person.external_id, None
-    shown = completion_shown(
+    if task.told:
+        return person.platform, person.external_id, task.told["code"]
+    shown = completion_now(
         study=study,
         participant=person,
         outcome=Outcome.RATED,
         own_code=task.completion_code,
-        submission=task.submission,
     )
     return person.platform, person.external_id, shown.code
 

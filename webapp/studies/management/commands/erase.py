@@ -40,7 +40,7 @@ class Command(ConfabCommand):
             )
         if not found.exists():
             raise LookupError(f"study {study.key!r} has no participant {asked}")
-        return {"removed": participants_erase(participants=found)}
+        return {"removed": participants_erase(participants=found, notes=True)}
 
     def present(self, result: dict[str, Any]) -> None:
         for table, n in result["removed"].items():

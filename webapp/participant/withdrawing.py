@@ -1,0 +1,81 @@
+"""Withdrawing by a link of one's own: what goes, what stays and until when, asked once more, and done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods, require_safe
+
+from webapp.core.errors import Refused
+from webapp.core.speaking import speaking
+from webapp.participant.access import Visit, checked, has_cookies, task_page
+from webapp.participant.presentation import study_texts
+from webapp.participant.recruitment import platform_name
+from webapp.studies.erasure import erasure_kinds
+from webapp.studies.models import Participant, Task
+from webapp.studies.outcomes import endings_of
+from webapp.studies.withdrawing import (
+    may_withdraw,
+    participant_withdraw,
+    withdrawal_loss,
+    withdrawal_of,
+    withdrawal_token,
+    withdrawal_until,
+)
+
+
+@require_safe
+@task_page
+def withdraw_here(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
+    """Lead from a page of a task to the person's own page of withdrawing."""
+    return redirect(visit.link("withdraw-all", withdrawal_token(task.participant)))
+
+
+@csrf_exempt
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def withdraw_all(request: HttpRequest, token: str) -> HttpResponse:
+    """Say what would be deleted and what stays, and delete it when that is confirmed."""
+    participant = withdrawal_of(token)
+    if participant is None:
+        return render(request, "participant/withdraw_unknown.html", status=410)
+    with speaking(request, Visit().locale(participant.study.version)):
+        # Without cookies of ours there is nothing to borrow, and the link itself is signed.
+        view = checked(_withdraw_all, request, not has_cookies(request))
+        return view(request, participant, token)
+
+
+def _withdraw_all(request: HttpRequest, participant: Participant, token: str) -> HttpResponse:
+    if request.method != "POST":
+        return _page(request, participant)
+    if request.POST.get("confirm") != "on":
+        return _page(request, participant, error=_("Tick the box if you want all of it deleted."))
+    try:
+        participant_withdraw(participant=participant)
+    except Refused:  # the time is over, as the page says
+        return _page(request, participant)
+    return redirect(Visit().link("withdraw-all", token))
+
+
+def _page(request: HttpRequest, participant: Participant, error: str = "") -> HttpResponse:
+    study = participant.study
+    loss = withdrawal_loss(participant) if participant.withdrawn_at is None else {}
+    titles = {name: kind.title for name, kind in erasure_kinds().items()}
+    context: dict[str, Any] = {
+        **study_texts(study, study.version),
+        "visit": Visit(),
+        "withdrawn_at": participant.withdrawn_at,
+        "may_withdraw": may_withdraw(participant),
+        "until": withdrawal_until(participant),
+        "loss": [(titles[name], n) for name, n in loss.items()],
+        "platform": platform_name(participant, study) or participant.platform,
+        "has_ids": bool(participant.external_id or participant.submission),
+        "endings": [ending for ending in endings_of(participant) if ending.code],
+        "error": error,
+    }
+    return render(request, "participant/withdraw.html", context)
