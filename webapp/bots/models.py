@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -146,6 +148,48 @@ class BotAside(models.Model):
 
     def __str__(self) -> str:
         return f"{self.bot_id} since {self.began_at:%Y-%m-%d %H:%M}"
+
+
+class Alert(models.Model):
+    """A message, away from the pages, that a bot was set aside or came back; one for each way of telling."""
+
+    class Event(models.TextChoices):
+        SET_ASIDE = "bot_set_aside", _("Set aside")
+        CAME_BACK = "bot_came_back", _("Came back")
+
+    class Channel(models.TextChoices):
+        WEBHOOK = "webhook", _("Webhook")
+        EMAIL = "email", _("E-mail")
+
+    id = models.UUIDField(
+        primary_key=True,
+        default=uuid.uuid4,
+        editable=False,
+        help_text=_("Told with it, so that a receiver knows what it has heard before."),
+    )
+    aside = models.ForeignKey(BotAside, on_delete=models.CASCADE, related_name="alerts")
+    event = models.CharField(max_length=20, choices=Event)
+    channel = models.CharField(max_length=10, choices=Channel)
+    created_at = models.DateTimeField(auto_now_add=True)
+    tried_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("When sending it was begun last.")
+    )
+    n_tries = models.PositiveIntegerField(default=0)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    error = models.CharField(max_length=500, blank=True, help_text=_("Why it could not be sent."))
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["aside", "event", "channel"], name="alert_once_each")
+        ]
+        indexes = [
+            models.Index(
+                fields=["created_at"], condition=Q(sent_at=None), name="alert_not_sent_yet"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event} of {self.aside.bot_id} by {self.channel}"
 
 
 NANO = 1_000_000_000

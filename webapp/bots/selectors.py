@@ -21,7 +21,7 @@ from chatbots.endpoints.metering import PaidBot
 from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName, bot_get, bot_list
 from chatbots.storable import storable
-from webapp.bots.models import BotAside, BotHealth, Spending
+from webapp.bots.models import Alert, BotAside, BotHealth, Spending
 
 MOST_PAID_TRIES = 10
 """A bot that was set aside and may cost money is tried so often by itself (five hours); then a person must."""
@@ -62,8 +62,13 @@ class BotEntry:
     def trouble(self) -> str:
         """How often it failed, since when and why, in a sentence without its subject; empty if it is well."""
         health = self.health
-        if health is None or not health.n_failed or health.failed_since is None:
+        if health is None:
             return ""
+        if not health.n_failed or health.failed_since is None:
+            if health.set_aside_at is None:
+                return ""
+            # Its latest reply worked, and too many before it did not.
+            return _("kept failing, the last time with: {reason}").format(reason=health.reason)
         said = ngettext(
             "failed at its latest reply, {since}: {reason}",
             "failed at its latest {n} replies, the first {since}, the last with: {reason}",
@@ -178,6 +183,15 @@ def bots_aside(bot_ids: Collection[str] | None = None) -> dict[str, BotAside]:
     if bot_ids is not None:
         rows = rows.filter(bot_id__in=list(bot_ids))
     return {aside.bot_id: aside for aside in rows}
+
+
+def alerts_of(asides: Collection[BotAside]) -> dict[int, list[Alert]]:
+    """Return what was told, or is to be, of these bots being set aside; by the key of each time."""
+    found: dict[int, list[Alert]] = {}
+    event = Alert.Event.SET_ASIDE
+    for alert in Alert.objects.filter(aside__in=asides, event=event).order_by("channel"):
+        found.setdefault(alert.aside_id, []).append(alert)
+    return found
 
 
 def _cap_reason(bot: Bot) -> str | None:

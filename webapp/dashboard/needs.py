@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import Count
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from webapp.bots.models import Alert
 from webapp.bots.selectors import BotEntry, bot_entry_list, bots_aside
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
+from webapp.pay.models import Decision, PlatformVisit
+from webapp.pay.visits import SETTLED
 from webapp.runs.kinds.base import job_models
 from webapp.runs.models import State
 from webapp.runs.selectors.jobs import job_title
-from webapp.studies.models import Participant, Slot, Study, Task
+from webapp.studies.models import Outcome, Participant, Slot, Study, Task
 from webapp.studies.places import bots_beyond_cap
 from webapp.studies.selectors import judges_items
 
+PAYING = ("prolific", "mturk", "panel")
+"""Platforms whose visits somebody decides about."""
 _BEHIND = 3
 """A bot is behind with so many conversations fewer than the leading one."""
 
@@ -36,10 +42,15 @@ class Need:
     href: tuple[str, dict[str, str], str]
 
 
-def needs() -> list[Need]:
-    """Return what needs a person, over all studies that collect."""
+def needs(*, may_pay: bool = True) -> list[Need]:
+    """Return what needs a person, over all studies that collect.
+
+    Args:
+        may_pay: as `pay_needs`.
+    """
     found: list[Need] = []
-    found += _unpaid()
+    found += pay_needs(may_pay=may_pay)
+    found += alert_needs()
     collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
     entries = {entry.id: entry for entry in bot_entry_list()}
     found += _unavailable(collecting, entries)
@@ -84,31 +95,83 @@ def needs() -> list[Need]:
     return found
 
 
-def _unpaid() -> list[Need]:
-    """Return needs of people who lost a chat to a bot and have no code, neither from it nor from a later chat."""
+def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
+    """Return needs of people whose work broke, and about whose pay nobody has decided: one for each study.
+
+    They lost a chat to a bot and have no code, neither from it nor from a later chat; or a platform waits for what is
+    decided about a visit that ended early.
+
+    Args:
+        may_pay: whether the page Pay is open to whoever reads this; else they see the chats.
+        study: of this study alone; None: of all.
+    """
+    people = Participant.objects.filter(is_synthetic=False)
+    if study is not None:
+        people = people.filter(study=study)
     lost = (
-        Participant.objects.filter(
-            is_synthetic=False,
+        people.filter(
             tasks__state=Task.State.FAILED,
             tasks__version__values__texts__promises_pay_on_failure=True,
         )
         .exclude(tasks__completion_code__isnull=False)
         .exclude(tasks__state=Task.State.OPEN)
-        .values("study__key", "study__name")
-        .annotate(n=Count("pk", distinct=True))
-        .order_by("-n")
     )
+    verdicts = Decision.objects.filter(
+        participant=OuterRef("participant"), submission=OuterRef("submission")
+    ).exclude(Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS))
+    settled = PlatformVisit.objects.filter(
+        study=OuterRef("participant__study"), submission=OuterRef("submission"), status__in=SETTLED
+    )
+    early = Task.objects.filter(
+        ~Exists(verdicts),
+        ~Exists(settled),
+        outcome=Outcome.BOT_FAILED,
+        participant__platform__in=PAYING,
+        participant__in=people,
+    )
+    counted = Counter[int]()
+    for pk, n in lost.order_by().values_list("study").annotate(n=Count("pk", distinct=True)):
+        counted[pk] = n
+    undecided = early.order_by().values_list("participant__study")
+    for pk, n in undecided.annotate(n=Count("participant", distinct=True)):
+        counted[pk] += n
+    names = Study.objects.in_bulk(list(counted))
+    found = []
+    for pk, n in counted.most_common():
+        href = (
+            ("dashboard:study_pay", {"key": names[pk].key}, "show=ours")
+            if may_pay
+            else ("dashboard:study_conversations", {"key": names[pk].key}, "state=failed")
+        )
+        found.append(
+            Need(
+                "warn",
+                ngettext("%(n)d person", "%(n)d people", n) % {"n": n},
+                _("lost a chat to a bot failure in {study} and should be paid.").format(
+                    study=names[pk].name
+                ),
+                _("Decide about pay") if may_pay else _("Review"),
+                href,
+            )
+        )
+    return found
+
+
+def alert_needs() -> list[Need]:
+    """Return needs about alerts of the last two days that could not be sent."""
+    since = timezone.now() - timedelta(days=2)
+    failed = Alert.objects.filter(sent_at=None, created_at__gte=since).exclude(error="")
     return [
         Need(
             "warn",
-            ngettext("%(n)d person", "%(n)d people", row["n"]) % {"n": row["n"]},
-            _("lost a chat to a bot failure in {study} and should be paid.").format(
-                study=row["study__name"]
+            alert.aside.bot_id,
+            _("was set aside or came back, and the {way} could not be sent: {why}.").format(
+                way=str(alert.get_channel_display()).lower(), why=alert.error
             ),
-            _("Review"),
-            ("dashboard:study_conversations", {"key": row["study__key"]}, "state=failed"),
+            _("See the bot"),
+            ("dashboard:bot", {"bot_id": alert.aside.bot_id}, ""),
         )
-        for row in lost
+        for alert in failed.select_related("aside").order_by("-created_at")[:3]
     ]
 
 

@@ -1,9 +1,14 @@
-"""App configuration: says what is kept of a person here."""
+"""App configuration: says what is kept of a person here, and tells of bots that are set aside."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
+
+if TYPE_CHECKING:
+    from webapp.bots.models import BotAside
 
 
 class RunsConfig(AppConfig):
@@ -11,6 +16,7 @@ class RunsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from webapp.bots.health import bot_came_back, bot_set_aside
         from webapp.runs.models import MetricResult
         from webapp.studies.erasure import erasure_kind
 
@@ -19,3 +25,21 @@ class RunsConfig(AppConfig):
             _("results of metrics"),
             lambda people: MetricResult.objects.filter(conversation__participant__in=people),
         )
+        bot_set_aside.connect(_tell_set_aside)
+        bot_came_back.connect(_tell_came_back)
+
+
+def _tell_set_aside(aside: BotAside, **_kwargs: Any) -> None:
+    from webapp.bots.models import Alert
+    from webapp.runs.alerts import alerts_make
+
+    alerts_make(aside=aside, event=Alert.Event.SET_ASIDE)
+
+
+def _tell_came_back(aside: BotAside, **_kwargs: Any) -> None:
+    """Tell of a bot that came back by itself; who put one back knows."""
+    from webapp.bots.models import Alert
+    from webapp.runs.alerts import alerts_make
+
+    if aside.ended_by == aside.EndedBy.REPLY:
+        alerts_make(aside=aside, event=Alert.Event.CAME_BACK)

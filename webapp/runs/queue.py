@@ -19,6 +19,7 @@ from webapp.runs.models import JobBase
 log = logging.getLogger(__name__)
 
 TASK = "webapp.runs.tasks.work"
+ALERTS_TASK = "webapp.runs.tasks.alerts"
 
 
 def send(job: JobBase, *, countdown_s: float = 0) -> bool:
@@ -34,6 +35,16 @@ def send_on_commit(job: JobBase) -> None:
     """Wake a worker when the job is in the database, unless a command does it itself."""
     if not job.inline:
         transaction.on_commit(partial(send, job))
+
+
+def alerts_later(*, countdown_s: float) -> None:
+    """Have alerts that could not be sent tried again after so long."""
+    try:
+        app.send_task(ALERTS_TASK, countdown=countdown_s, queue="default")
+    except (OperationalError, OSError):
+        log.warning(
+            "the broker is away; alerts wait for the next worker that starts", exc_info=True
+        )
 
 
 def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:

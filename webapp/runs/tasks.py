@@ -17,6 +17,7 @@ from chatbots.devices import batches_made_exact
 from chatbots.registry import UnknownName
 from webapp.celery import app
 from webapp.runs import queue
+from webapp.runs.alerts import alerts_ask
 from webapp.runs.engine import job_slice
 from webapp.runs.holders import STALE_AFTER
 from webapp.runs.kinds.base import kind_of
@@ -53,6 +54,12 @@ def work(queue_name: str, watches: bool = False) -> None:
         queue.wake(queue_name, countdown_s=WATCH_IN_S, watches=True)
 
 
+@app.task(ignore_result=True)
+def alerts() -> None:
+    """Ask for the job that sends the alerts that wait."""
+    alerts_ask()
+
+
 @worker_ready.connect
 def unfinished_pick_up(**_: Any) -> None:
     """Wake this worker, or another, for every job that is not over, and until it is.
@@ -61,6 +68,7 @@ def unfinished_pick_up(**_: Any) -> None:
     """
     try:
         jobs_settle()
+        alerts_ask()
         for job in jobs_unfinished():
             with contextlib.suppress(UnknownName):  # of a plug-in that is not installed here
                 queue.wake(kind_of(job).queue_of(job), watches=True)

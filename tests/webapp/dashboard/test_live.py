@@ -6,11 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from tests.builders import (
+    BY_PROLIFIC,
     fail_reply,
     make_arena,
     make_conversation,
@@ -134,6 +137,25 @@ def test_a_bot_is_put_back_from_the_room(staff: Client) -> None:
     assert "was not set aside any more" in staff.get("/dashboard/bots/eliza/").content.decode()
 
 
+def test_several_things_that_need_somebody_are_one_list(staff: Client) -> None:
+    study = make_study("s", bots=["eliza"], **BY_PROLIFIC)
+    link = {"platform": "prolific", "external_id": "p1", "recruitment": {"SESSION_ID": "s1"}}
+    lost = make_conversation(study, **link)
+    for chat in (lost, make_conversation(study), make_conversation(study)):
+        fail_reply(chat)
+    conversation_services.conversation_finish_failed(conversation=lost)
+    html = " ".join(staff.get(address(study)).content.decode().split())
+    assert "2 things need you" in html
+    assert "lost a chat to a bot failure and should be paid." in html
+    assert f"{reverse('dashboard:study_pay', args=['s'])}?show=ours" in html
+    front = " ".join(staff.get("/dashboard/").content.decode().split())
+    assert "things need you" in front
+    assert "Decide about pay" in front
+    reader = Client()
+    reader.force_login(make_staff(Right.READ, username="reader"))
+    assert "state=failed" in reader.get(address(study)).content.decode()
+
+
 def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     study = make_study("s", max_per_bot=40)
     rate_some(study, 2)
@@ -199,11 +221,14 @@ def test_asking_again_costs_little_and_says_when_nothing_changed(
     make_conversation(rated)
     changed = staff.get(address(rated, "study_live_now"), headers={"if-none-match": digest})
     assert changed.status_code == 200
-    rate_some(rated, 6)
-    for _ in range(4):
-        fail_reply(make_conversation(rated))
-    with django_assert_max_num_queries(38):
+    with CaptureQueriesContext(connection) as before:
         staff.get(address(rated, "study_live_now"))
+    rate_some(rated, 6)
+    for _ in range(2):
+        make_conversation(rated, n_exchanges=2)
+    with django_assert_max_num_queries(len(before)):
+        staff.get(address(rated, "study_live_now"))
+    assert len(before) < 40
 
 
 def test_pause_resume_and_close_with_what_people_read_then(

@@ -10,12 +10,13 @@ from uuid import UUID
 from django.db.models import Count
 from django.utils.translation import gettext as _
 
-from webapp.bots.models import BotAside
-from webapp.bots.selectors import bot_entry_list, bots_aside
+from webapp.bots.models import Alert, BotAside
+from webapp.bots.selectors import alerts_of, bot_entry_list, bots_aside
 from webapp.conversations.models import Conversation, ReplyFailure, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.live.people import QUIET
+from webapp.dashboard.wording.sections import listed
 from webapp.ratings.bots import BotInfo, study_bots
 from webapp.studies.models import Study, TaskCount
 from webapp.studies.places import bots_beyond_cap
@@ -42,7 +43,7 @@ class LiveBot:
         n_replies, n_failed: of the window.
         words, tone, reason: its state.
         aside: what set it aside.
-        title: of the registered bot.
+        told: whom Confab told of that, in a sentence; empty where nobody is told.
     """
 
     info: BotInfo
@@ -56,6 +57,7 @@ class LiveBot:
     tone: str
     reason: str
     aside: BotAside | None
+    told: str = ""
 
     @property
     def n_asked(self) -> int:
@@ -105,6 +107,7 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
     entries = {entry.id: entry for entry in bot_entry_list()}
     reports, asides, beyond = heartbeat_bots(), bots_aside(study.bots), bots_beyond_cap(study)
     infos = study_bots(study)
+    told = alerts_of(asides.values()) if asides else {}
     found = []
     for bot_id in study.bots:
         own = sorted(times.get(bot_id, []))
@@ -132,9 +135,25 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
                 tone,
                 reason,
                 asides.get(bot_id),
+                _told(told.get(asides[bot_id].pk, [])) if bot_id in asides else "",
             )
         )
     return found
+
+
+def _told(alerts: list[Alert]) -> str:
+    """Say by which ways people were told, and which could not be told."""
+    said = []
+    if sent := [str(alert.get_channel_display()).lower() for alert in alerts if alert.sent_at]:
+        said.append(_("You were told by {ways}.").format(ways=listed(sent)))
+    said += [
+        _("The {way} could not be sent: {why}").format(
+            way=str(alert.get_channel_display()).lower(), why=alert.error
+        )
+        for alert in alerts
+        if alert.error
+    ]
+    return " ".join(said)
 
 
 def waiting_of(

@@ -24,7 +24,7 @@ from webapp.ratings.bots import BotInfo
 from webapp.studies.models import OrderState, Study
 from webapp.studies.places import is_collecting
 
-_SENTENCES = 8
+_SENTENCES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Order:
         title, low, high: of the question that bots are ranked by.
         level: of the intervals, in per cent.
         rows: best first.
-        sentences: at most eight; `n_more` pairs are not among them.
+        sentences: at most six, what is settled first; `n_more` pairs are not among them.
         n_told_apart, n_pairs: of the pairs that could be tested.
     """
 
@@ -105,7 +105,7 @@ def order_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) ->
         high=high,
         level=round(level * 100),
         rows=rows,
-        sentences=tuple(said_of[:_SENTENCES]),
+        sentences=tuple(sorted(said_of[:_SENTENCES], key=lambda one: one.icon != "check")),
         n_more=max(0, len(said_of) - _SENTENCES),
         n_told_apart=found["n_told_apart"],
         n_pairs=found["n_pairs"],
@@ -146,29 +146,30 @@ def _sentences(
     live: Mapping[str, LiveBot],
     ranked: Sequence[str],
 ) -> list[Sentence]:
-    """Return a sentence for each pair, what is not settled first, neighbours in the order before others."""
+    """Return a sentence for each pair, neighbours in the order before others."""
     by_names = {frozenset((pair["a"], pair["b"])): pair for pair in pairs}
-    settled, open_, undefined = [], [], []
     of_distance = sorted(
         combinations(range(len(ranked)), 2), key=lambda two: (two[1] - two[0], two[0])
     )
+    found = []
     for i, j in of_distance:
         a, b = live[ranked[i]], live[ranked[j]]
         pair = by_names.get(frozenset((a.info.bot_id, b.info.bot_id)))
-        if pair is None:
-            continue
-        if pair["verdict"] in ("higher", "lower"):
-            lead = _("{a} above {b}").format(a=a.info.title, b=b.info.title)
-            settled.append(Sentence("check", lead, _("is settled.")))
-        elif pair["verdict"] == "undefined":
-            lead = _("{a} and {b}").format(a=a.info.title, b=b.info.title)
-            why = said(pair.get("reason")) or _("no test")
-            undefined.append(
-                Sentence("info", lead, _("cannot be compared: {why}.").format(why=why))
-            )
-        else:
-            open_.append(_too_close(study, a, b, pair.get("raters_more")))
-    return [*open_, *settled, *undefined]
+        if pair is not None:
+            found.append(_sentence(study, a, b, pair))
+    return found
+
+
+def _sentence(study: Study, a: LiveBot, b: LiveBot, pair: Mapping[str, Any]) -> Sentence:
+    """Return what is known of two bots, the better one first."""
+    if pair["verdict"] in ("higher", "lower"):
+        lead = _("{a} above {b}").format(a=a.info.title, b=b.info.title)
+        return Sentence("check", lead, _("is settled."))
+    if pair["verdict"] == "undefined":
+        lead = _("{a} and {b}").format(a=a.info.title, b=b.info.title)
+        why = said(pair.get("reason")) or _("no test")
+        return Sentence("info", lead, _("cannot be compared: {why}.").format(why=why))
+    return _too_close(study, a, b, pair.get("raters_more"))
 
 
 def _too_close(study: Study, a: LiveBot, b: LiveBot, n_more: int | None) -> Sentence:

@@ -10,6 +10,7 @@ from webapp.dashboard.live.bots import LiveBot, Waiting, bots_of, waiting_of
 from webapp.dashboard.live.order import Order, order_of
 from webapp.dashboard.live.pace import Money, Pace, money_of, pace_of
 from webapp.dashboard.live.people import People, people_of
+from webapp.dashboard.live.things import Thing, things_of
 from webapp.results.order import order_refresh
 from webapp.studies.models import OrderState, Study
 from webapp.studies.places import is_collecting
@@ -23,6 +24,7 @@ class Room:
     Attributes:
         waiting: those who wait for a reply, the longest first; `n_waiting` in all.
         order: None where nothing is known yet, or nothing can be.
+        things: what needs a person.
     """
 
     state: str
@@ -33,6 +35,7 @@ class Room:
     pace: Pace
     money: Money
     order: Order | None
+    things: list[Thing]
 
     @property
     def aside(self) -> list[LiveBot]:
@@ -50,8 +53,12 @@ class Room:
         return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
 
 
-def room_of(study: Study, *, include_synthetic: bool, now: datetime) -> Room:
-    """Read the live room, and ask a worker to look at the order again where ratings have come since."""
+def room_of(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bool = True) -> Room:
+    """Read the live room, and ask a worker to look at the order again where ratings have come since.
+
+    Args:
+        may_pay: as `webapp.dashboard.needs.pay_needs`.
+    """
     bots = bots_of(study, include_synthetic=include_synthetic, now=now)
     waiting, n_waiting = waiting_of(study, bots, include_synthetic=include_synthetic, now=now)
     pace = pace_of(study, include_synthetic=include_synthetic, now=now)
@@ -71,6 +78,7 @@ def room_of(study: Study, *, include_synthetic: bool, now: datetime) -> Room:
         pace,
         money_of(study),
         order,
+        things_of(study, bots, may_pay=may_pay),
     )
 
 

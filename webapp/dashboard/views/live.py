@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from webapp.core.rights import Right
+from webapp.core.rights import Right, may
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.build.cost import amount
 from webapp.dashboard.live.bots import SLOW_S
@@ -95,10 +95,16 @@ def _buttons() -> list[dict[str, Any]]:
 
 def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
     now = now_rounded()
-    room = room_of(study, include_synthetic=synthetic_asked(request), now=now)
+    room = room_of(
+        study,
+        include_synthetic=synthetic_asked(request),
+        now=now,
+        may_pay=may(request.user, Right.PAY),
+    )
     wide, narrow = order_drawings(room.order) if room.order is not None else ("", "")
     return {
         "room": room,
+        "things": room.things,
         "now": now,
         "synthetic": synthetic_asked(request),
         "participant_link": participant_link(request, study),

@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
+from webapp.core.rights import Right, may
 from webapp.dashboard import selectors
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
@@ -39,7 +40,7 @@ def studies(request: HttpRequest) -> HttpResponse:
                 need,
                 reverse(need.href[0], kwargs=need.href[1]) + (need.href[2] and f"?{need.href[2]}"),
             )
-            for need in needs()
+            for need in needs(may_pay=may(request.user, Right.PAY))
         ],
         running=[(found, reverse(found.route[0], args=found.route[1])) for found in jobs_running()],
     )

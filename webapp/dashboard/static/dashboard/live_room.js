@@ -20,17 +20,15 @@ function room() {
   return box.firstElementChild;
 }
 
-function clock(ms) {
-  return new Date(ms).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+function clock(ms, more = {}) {
+  return new Date(ms).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...more });
 }
 
 function tell(is_fresh) {
   if (is_fresh) askedAt = Date.now();
   const is_stale = Date.now() - askedAt > PATIENCE_MS;
   updated.classList.toggle("is-stale", is_stale);
-  const time = is_stale
-    ? clock(askedAt)
-    : new Date(askedAt).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const time = clock(askedAt, is_stale ? {} : { second: "2-digit" });
   updated.textContent = updated.dataset[is_stale ? "stale" : "updated"].replace("{time}", time);
 }
 

@@ -1,0 +1,193 @@
+"""Telling people away from the pages that a bot was set aside or came back: by webhook, by e-mail.
+
+What is to be told is a row, made in the transaction that sets the bot aside, and sent by a job. A row is claimed
+before it is sent, so that it goes out once however many workers there are; one whose process died while it was sent
+goes out again under the same id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db.models import F, Min, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from chatbots.storable import error_text, storable
+from webapp.bots.models import Alert, BotAside
+from webapp.runs import queue
+from webapp.runs.models import Job
+from webapp.runs.services.jobs import job_create
+from webapp.studies.models import Slot, Study, Task
+
+KIND = "alert"
+CLAIM_HELD_FOR = timedelta(minutes=2)
+"""Whoever claimed an alert and has not told how it went for so long was killed."""
+MOST_TRIES = 8
+FIRST_AGAIN_S = 30.0
+"""After the first failure it is tried again in half a minute, after each further one in twice the time."""
+_TIMEOUT_S = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class AlertError(Exception):
+    """An alert could not be sent; the message says why."""
+
+
+def alerts_make(*, aside: BotAside, event: str) -> None:
+    """Make what is to be told, one for each way that is set up, and ask a worker to send it."""
+    channels = []
+    if settings.CONFAB_ALERT_WEBHOOK:
+        channels.append(Alert.Channel.WEBHOOK)
+    if settings.CONFAB_ALERT_EMAILS:
+        channels.append(Alert.Channel.EMAIL)
+    rows = [Alert(aside=aside, event=event, channel=channel) for channel in channels]
+    Alert.objects.bulk_create(rows, ignore_conflicts=True)
+    if rows:
+        job_create(kind=KIND)
+
+
+def alerts_waiting() -> QuerySet[Alert]:
+    """Return what is to be sent and is not being sent, the oldest first."""
+    is_free = Q(tried_at=None) | Q(tried_at__lt=timezone.now() - CLAIM_HELD_FOR) | ~Q(error="")
+    return Alert.objects.filter(is_free, sent_at=None, n_tries__lt=MOST_TRIES).order_by(
+        "created_at", "pk"
+    )
+
+
+def alerts_ask() -> Job | None:
+    """Ask for the job that sends what waits; None where nothing does."""
+    return job_create(kind=KIND) if alerts_waiting().exists() else None
+
+
+def alerts_again() -> None:
+    """Have what could not be sent tried again later, and what a killed process was at."""
+    left = Alert.objects.filter(sent_at=None, n_tries__lt=MOST_TRIES)
+    n_tries = left.aggregate(n=Min("n_tries"))["n"]
+    if n_tries is not None:
+        queue.alerts_later(countdown_s=FIRST_AGAIN_S * 2 ** max(0, n_tries - 1))
+
+
+def alert_send(*, alert: Alert) -> bool:
+    """Send it, unless somebody else is at it; whether it went out. What went wrong is kept, and tried again later."""
+    claimed = alerts_waiting().filter(pk=alert.pk, n_tries=alert.n_tries)
+    if not claimed.update(tried_at=timezone.now(), n_tries=F("n_tries") + 1, error=""):
+        return False
+    found = _content(alert)
+    try:
+        if alert.channel == Alert.Channel.WEBHOOK:
+            _post(found)
+        else:
+            _mail(alert, found)
+    except Exception as error:  # whatever a mail server raises: it is kept, told and tried again
+        reason = error_text(error) or type(error).__name__
+        log.warning("%s could not be sent: %s", alert, reason)
+        Alert.objects.filter(pk=alert.pk).update(error=storable(reason, 500))
+        return False
+    Alert.objects.filter(pk=alert.pk).update(sent_at=timezone.now(), error="")
+    return True
+
+
+def _content(alert: Alert) -> dict[str, Any]:
+    """Return what is told, as JSON values. Nobody who takes part stands in it."""
+    aside = alert.aside
+    at = aside.began_at if alert.event == Alert.Event.SET_ASIDE else aside.ended_at
+    collecting = Study.objects.filter(state=Study.State.COLLECTING)
+    studies = [study for study in collecting if aside.bot_id in study.bots]
+    link = reverse("dashboard:bot", args=[aside.bot_id])
+    return {
+        "id": str(alert.pk),
+        "event": alert.event,
+        "at": at.isoformat() if at else None,
+        "bot": aside.bot_id,
+        "reason": aside.reason,
+        "n_failed": aside.n_failed,
+        "of_latest": aside.of_n or None,
+        "needs_person": aside.needs_person,
+        "studies": [
+            {"key": study.key, "name": study.name, "n_holding_a_place": _n_inside(study, aside)}
+            for study in studies
+        ],
+        "link": f"{settings.CONFAB_PUBLIC_URL}{link}" if settings.CONFAB_PUBLIC_URL else None,
+    }
+
+
+def _n_inside(study: Study, aside: BotAside) -> int:
+    """Count the people who have the bot in a task that holds a place."""
+    since = timezone.now() - study.values.assignment.place_held_for
+    tasks = Slot.objects.filter(
+        bot_id=aside.bot_id,
+        task__state=Task.State.OPEN,
+        task__created_at__gte=since,
+        task__participant__study=study,
+        task__participant__is_synthetic=False,
+    )
+    return tasks.values("task").distinct().count()
+
+
+def signature(body: bytes, sent_at: str, secret: str) -> str:
+    """Return what the header `X-Confab-Signature` says: HMAC-SHA256 of the time, a dot and the body, in hex."""
+    signed = sent_at.encode() + b"." + body
+    return f"sha256={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+def _post(found: dict[str, Any]) -> None:
+    address = settings.CONFAB_ALERT_WEBHOOK
+    if urlsplit(address).scheme not in ("http", "https"):
+        raise AlertError(
+            f"CONFAB_ALERT_WEBHOOK is {address!r}; it must begin with http:// or https://"
+        )
+    body = json.dumps(found, ensure_ascii=False).encode()
+    sent_at = str(int(timezone.now().timestamp()))
+    headers = {"Content-Type": "application/json", "X-Confab-Timestamp": sent_at}
+    if settings.CONFAB_ALERT_SECRET:
+        headers["X-Confab-Signature"] = signature(body, sent_at, settings.CONFAB_ALERT_SECRET)
+    try:
+        answer = httpx.post(address, content=body, headers=headers, timeout=_TIMEOUT_S)
+    except httpx.HTTPError as error:
+        why = str(error) or type(error).__name__
+        raise AlertError(f"the webhook could not be reached: {why}") from None
+    if not answer.is_success:
+        raise AlertError(f"the webhook answered {answer.status_code}, and not 2xx")
+
+
+def _mail(alert: Alert, found: dict[str, Any]) -> None:
+    aside = alert.aside
+    if alert.event == Alert.Event.SET_ASIDE:
+        subject = _("Confab: {bot} is set aside").format(bot=aside.bot_id)
+        lines = [
+            _("{bot} failed {n} of its latest {of} replies, so nobody new is given it.").format(
+                bot=aside.bot_id, n=aside.n_failed, of=aside.of_n
+            )
+            if aside.of_n
+            else _("{bot} failed {n} times in a row, so nobody new is given it.").format(
+                bot=aside.bot_id, n=aside.n_failed
+            ),
+            _("The latest error: {reason}").format(reason=aside.reason),
+            _("It comes back when somebody puts it back.")
+            if aside.needs_person
+            else _("It is tried again by itself, and comes back once a reply works."),
+        ]
+    else:
+        subject = _("Confab: {bot} is back").format(bot=aside.bot_id)
+        lines = [_("{bot} is given to people again.").format(bot=aside.bot_id)]
+    lines += [
+        _("{study}: {n} people hold a place with it.").format(
+            study=study["name"], n=study["n_holding_a_place"]
+        )
+        for study in found["studies"]
+    ]
+    if found["link"]:
+        lines.append(found["link"])
+    send_mail(" ".join(subject.split()), "\n\n".join(lines), None, settings.CONFAB_ALERT_EMAILS)
