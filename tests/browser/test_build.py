@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.test_dashboard import no_sideways_scroll
 from tests.browser.test_participant import choose, replies, say
 from tests.conftest import ConfabServer, start_confab
+from webapp.studies.protocols.base import protocols
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -30,6 +31,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterato
             "for name in ('new', 'r.lee')]"
         )
         yield server
+
+
+@pytest.fixture(scope="module")
+def signed_in(lab: ConfabServer, chromium: Any) -> Any:
+    """Sign in once; return what a browser knows of it."""
+    context = chromium.new_context()
+    sign_in(context.new_page(), lab)
+    state = context.storage_state()
+    context.close()
+    return state
 
 
 class Newcomer:
@@ -138,6 +149,175 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(
     expect(page.get_by_text("The study is open. Send people its link.")).to_be_visible()
     assert not [url for url in person.seen if "/admin/" in url]
     assert person.n_clicks <= MOST_CLICKS, person.n_clicks
+
+
+CLICKS = {
+    "annotate": 7,
+    "arena": 8,
+    "aspects": 7,
+    "chat": 8,
+    "choose": 6,
+    "dialogues": 7,
+    "majority": 7,
+    "marked_chat": 8,
+    "pairwise": 7,
+    "reference": 7,
+    "survey": 8,
+    "turns": 7,
+}
+"""From the list of studies to an open study, by protocol; the way through it as a participant goes by keys."""
+LEAST = {
+    "Messages at least": "1",
+    "Items a person": "1",
+    "Pairs each": "1",
+    "Comparisons each": "1",
+    "Replies of each": "1",
+}
+"""Settings that make the way through a study short."""
+FOCUSED = """() => {
+  const at = document.activeElement;
+  const words = (one) => (one?.textContent ?? "").replace(/\\s+/g, " ").trim();
+  const named = (at.getAttribute("aria-labelledby") ?? "").split(" ").map((id) => words(document.getElementById(id)));
+  const labels = [...(at.labels ?? [])].map(words);
+  return {
+    tag: at.tagName, type: at.type ?? "", role: at.getAttribute("role") ?? "", id: at.id, field: at.name ?? "",
+    value: at.value ?? "", checked: Boolean(at.checked), primary: at.classList.contains("button-primary"),
+    form: at.form?.id ?? "",
+    name: [at.getAttribute("aria-label"), ...named, ...labels, at.innerText].filter(Boolean).join(" ").trim(),
+  };
+}"""
+
+
+class ByKeys:
+    """Goes the whole way of a study with nothing but keys, as somebody does who uses no pointer.
+
+    Attributes:
+        seen: steps of the pages, in order.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.seen = page, [""]
+
+    def go(self) -> None:
+        """Go from the first page to the code."""
+        for _page in range(25):
+            self.page.wait_for_load_state()
+            step = self.page.url.split("?")[0].rstrip("/").rpartition("/")[2]
+            self.seen.append(step)
+            if step == "done":
+                return
+            no_sideways_scroll(self.page)
+            talk = self.page.locator("#text")
+            if talk.count():
+                self._talk()
+            else:
+                self._answer()
+        raise AssertionError(f"no end after {self.seen}")
+
+    def _talk(self) -> None:
+        """Write one message, wait for the answers, and go on."""
+        text = self.page.locator("#text")
+        expect(self.page.locator("[role=log], .rounds").first).to_be_visible()
+        text.focus()
+        self.page.keyboard.type("Hello there")
+        self.page.keyboard.press("Enter")
+        if "/arena/" in self.page.url:
+            expect(self.page.get_by_text("Choose, or write on.")).to_be_visible()
+            self._answer()
+            return
+        expect(replies(self.page)).to_have_count(1)
+        expect(self.page.locator("#rate")).not_to_have_attribute("aria-disabled", "true")
+        self._tab(lambda at: at["id"] == "rate")
+        self._leave()
+
+    def _tab(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Tab to such an element; everything on the way to it has a name."""
+        for _tab in range(80):
+            self.page.keyboard.press("Tab")
+            at = self.page.evaluate(FOCUSED)
+            assert at["tag"] == "BODY" or at["name"], at
+            if is_it(at):
+                return at
+        raise AssertionError(f"the keys do not lead there on {self.page.url}")
+
+    def _answer(self) -> None:
+        """Answer what the keys come to and press the page's own button."""
+        n_boxes = 0
+        while True:
+            at = self._tab(lambda at: at["tag"] != "BODY")
+            if at["type"] == "radio" and not at["checked"]:
+                self.page.keyboard.press("Space")
+            elif at["role"] == "tab":
+                self.page.keyboard.press("ArrowRight")
+            elif at["field"] == "chosen" and n_boxes < 4:
+                n_boxes += 1
+                self.page.keyboard.press("Space")
+            elif at["value"] == "_none" or at["field"] == "consent":
+                self.page.keyboard.press("Space")
+            elif at["tag"] == "TEXTAREA" and at["form"] != "composer":
+                self.page.keyboard.type("It asks good questions.")
+            elif at["primary"] and at["tag"] == "BUTTON" and at["form"] != "composer":
+                break
+        if at["id"] == "continue":
+            self.page.keyboard.press("Enter")
+            expect(self.page.get_by_role("heading", name="How it works")).to_be_focused()
+            self._tab(lambda at: at["id"] == "start")
+        self._leave()
+
+    def _leave(self) -> None:
+        """Press the focused control and wait for the page that it leads to."""
+        with self.page.expect_navigation():
+            self.page.keyboard.press("Enter")
+
+
+@pytest.mark.parametrize("protocol", list(CLICKS))
+def test_a_newcomer_builds_and_opens_every_protocol(
+    lab: ConfabServer, signed_in: Any, new_page: Callable[..., Any], protocol: str
+) -> None:
+    """With what Confab ships; the survey is gone through by a rehearsal, the others by keys at phone width."""
+    page = new_page(storage_state=signed_in)
+    page.goto(f"{lab.url}/dashboard/")
+    person = Newcomer(page)
+    person.click("link", "New study")
+    page.get_by_label("Name").fill(f"All of {protocol} {uuid4().hex[:6]}")
+    page.locator(f"[name=protocol][value={protocol}]").check()
+    person.click("button", "Make the draft")
+    person.n_clicks += 1  # the protocol
+    if protocols.get(protocol).gives == "bots":
+        person.click("checkbox", "Eliza (rules)")
+        person.click("checkbox", "Parrot (control)")
+        expect(page.locator("[data-step=bots]")).to_contain_text("2 chosen")
+    elif protocol != "choose":
+        person.click("button", re.compile("Take the sample"))
+        expect(page.get_by_text("to judge").first).to_be_visible()
+    for label, value in LEAST.items():
+        if (field := page.get_by_label(label, exact=True)).count():
+            field.fill(value)
+            field.blur()
+            saved(page)
+    person.click("link", re.compile("Check and open"))
+    if protocol == "survey":
+        lab.start_worker()
+        page.locator("summary", has_text="Rehearse").click()
+        person.n_clicks += 1
+        page.get_by_label("How many").fill("1")
+        person.click("button", "Start")
+        expect(page.locator("[data-over='1']")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text('"done": 1')).to_be_visible()
+        page.go_back()
+    else:
+        with page.context.expect_page() as opened:
+            person.click("link", "Go through it")
+        tried = opened.value
+        tried.set_viewport_size({"width": 360, "height": 740})
+        ByKeys(tried).go()
+        expect(tried.locator("#code")).to_be_visible()
+        tried.close()
+    page.reload()
+    person.click("button", "Open study")
+    expect(page.get_by_text("The study is open. Send people its link.")).to_be_visible()
+    assert not [url for url in person.seen if "/admin/" in url]
+    assert person.n_clicks <= CLICKS[protocol], person.n_clicks
 
 
 def test_two_people_edit_one_study(lab: ConfabServer, new_page: Callable[..., Any]) -> None:

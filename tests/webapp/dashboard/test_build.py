@@ -49,6 +49,11 @@ def form_of(client: Client, where: str) -> dict[str, Any]:
         value = form[name].value()
         if value is None or value is False:
             continue
+        widget = form.fields[name].widget
+        if isinstance(widget, MultiWidget):  # a browser sends each of its parts
+            parts = zip(widget.widgets_names, widget.decompress(value), strict=True)
+            data |= {f"{name}{part}": given for part, given in parts if given not in (None, False)}
+            continue
         data[name] = "on" if value is True else value
     return data
 
@@ -575,6 +580,22 @@ def test_conversations_come_from_a_file_and_what_is_none_is_told(staff: Client) 
     assert Study.objects.get(key="read").conversations.get().turns.count() == 2
     wrong = SimpleUploadedFile("some.pdf", b"x")
     assert "no .jsonl" in staff.post(where, {"file": wrong}, follow=True).content.decode()
+
+
+def test_every_step_of_every_new_study_can_be_saved_as_it_is(staff: Client) -> None:
+    for name in protocols.names():
+        staff.post(reverse("dashboard:study_new"), {"protocol": name, "name": name})
+        before = Study.objects.get(key=name).values.flat()
+        for step in ("bots", "texts", "pay"):
+            form = form_of(staff, address(name, step))
+            told = staff.post(address(name, step), form, **JSON).json()
+            assert not told.get("errors"), (name, step, told)
+        after = Study.objects.get(key=name).values.flat()
+        assert {key: after[key] for key in before if after[key] != before[key]} == {}, name
+    where = address("reference", "bots")
+    form = form_of(staff, where) | {"asked_only_of": "fluency"}
+    told = staff.post(where, form, **JSON).json()
+    assert "must be a name" in str(told["errors"]["asked_only_of"])
 
 
 def test_the_overview_says_how_much_each_person_does(staff: Client) -> None:

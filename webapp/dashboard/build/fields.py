@@ -54,7 +54,8 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
     if name == "reply_filters":
         return FiltersField(**told)
     if get_origin(kind) is dict:
-        return ByNameField(**told)
+        value, _extra = _unwrapped(get_args(kind)[1])
+        return ListsByNameField(**told) if get_origin(value) is tuple else ByNameField(**told)
     if get_origin(kind) is tuple and get_args(kind)[0] is str:
         return LinesField(**told)
     if get_origin(kind) is tuple and isinstance(get_args(kind)[0], type):
@@ -153,6 +154,29 @@ class FiltersField(forms.MultiValueField):
         """Return the filters that are used, each with what becomes of its finds."""
         names = [one.name for one in self.widget.filters]
         return {name: action for name, action in zip(names, data_list, strict=False) if action}
+
+
+class ListsByNameField(forms.CharField):
+    """Several texts by name, one name a line: “name: text, text”."""
+
+    widget = forms.Textarea(attrs={"rows": 3})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the lists as lines."""
+        if isinstance(value, str):
+            return value
+        return "\n".join(f"{name}: {', '.join(texts)}" for name, texts in (value or {}).items())
+
+    def clean(self, value: Any) -> Any:
+        """Return the lists by name; a line without a colon, or a name twice, is refused."""
+        found: dict[str, list[str]] = {}
+        for line in filter(None, map(str.strip, super().clean(value).splitlines())):
+            name, colon, texts = (part.strip() for part in line.partition(":"))
+            if not name or not colon or name in found:
+                words = _("“%(line)s” must be a name that stands there once, a colon and texts.")
+                raise forms.ValidationError(words % {"line": line})
+            found[name] = [text.strip() for text in texts.split(",") if text.strip()]
+        return found
 
 
 class _Bounds:

@@ -17,6 +17,7 @@ from webapp.participant.arrivals import Arrival
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.recruitment import PLATFORM_NAMES, recruitment_read, recruitment_sign
 from webapp.participant.steps.base import Standing, next_step, register_step, standing_open
+from webapp.participant.work import work_of
 from webapp.studies.choices import choices_of, lets_choose
 from webapp.studies.models import Outcome, Study
 
@@ -75,6 +76,7 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
     step = next_step(going_on) if going_on else None
     context = {
         **study_texts(arrival.study, arrival.study.version),
+        "work": work_of(arrival.study, arrival.study.version),
         "visit": visit,
         "recruitment": recruitment,
         "entry_field": recruitment_sign(arrival.study, arrival.study.version, recruitment),

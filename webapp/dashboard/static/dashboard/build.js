@@ -7,6 +7,7 @@ const SOON_MS = 900;
 const AGAIN_MS = 5000;
 
 const form = document.querySelector("form[data-build]");
+stepShow();
 clockShow();
 askStart();
 codesStart();
@@ -16,6 +17,13 @@ for (const button of document.querySelectorAll('[aria-disabled="true"]')) {
     event.preventDefault();
     announce(document.querySelector(`#${button.getAttribute("aria-describedby")}`)?.textContent ?? "");
   });
+}
+
+// Where the row of steps is wider than the window, the present one is in sight.
+function stepShow() {
+  const now = document.querySelector(".build-steps [aria-current]");
+  const row = now?.closest("ol");
+  if (row) row.scrollLeft = now.offsetLeft - row.offsetLeft - (row.clientWidth - now.clientWidth) / 2;
 }
 
 // The time in the reader's own zone.

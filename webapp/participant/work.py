@@ -1,0 +1,97 @@
+"""What a study's first page says of the work: what people do, and how much of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from webapp.studies.models import Study, StudyVersion
+from webapp.studies.protocols.base import protocols
+from webapp.studies.rubrics import asked_after
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What people do.
+
+    Attributes:
+        lead: a sentence or two.
+        amount: how much of it, with its unit; unit: what that is, in small print.
+        field: name of the value that says how much.
+    """
+
+    lead: str
+    amount: str
+    unit: str
+    field: str
+
+
+def work_of(study: Study, version: StudyVersion) -> Work:
+    """Return what people do in a study of this protocol, by the settings that it reads."""
+    settings = protocols.get(study.protocol).settings
+    values = version.values
+    if "arena" in settings:
+        n = values.arena.n_comparisons
+        return Work(
+            _("You write to two computer programs at once and say which of them is better."),
+            ngettext("%(n)s comparison", "%(n)s comparisons", n) % {"n": n},
+            _("of two chatbots"),
+            "n_comparisons",
+        )
+    if "chat" in settings:
+        n = values.chat.min_exchanges
+        return Work(
+            _chat_lead("own_marking" in settings, len(asked_after(version))),
+            ngettext("%(n)s message", "%(n)s messages", n) % {"n": n},
+            _("or more, by you"),
+            "min_exchanges",
+        )
+    if "dialogues" in settings:
+        n = values.dialogues.n_dialogues
+        return Work(
+            _("You read two conversations side by side and choose one of them."),
+            ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
+            _("of conversations to read"),
+            "n_dialogues",
+        )
+    if "marking" in settings:
+        n = values.marking.n_conversations
+        return Work(
+            _("You read what was said in a conversation and tick what is true of the replies."),
+            ngettext("%(n)s conversation", "%(n)s conversations", n) % {"n": n},
+            _("to read"),
+            "n_conversations",
+        )
+    if "choosing" in settings:
+        n = values.choosing.n_choose
+        return Work(
+            _("You choose from a list. There are no right or wrong answers."),
+            ngettext("%(n)s thing", "%(n)s things", n) % {"n": n},
+            _("to choose"),
+            "n_choose",
+        )
+    n, n_asked = values.judging.n_items, len(asked_after(version))
+    lead = ngettext(
+        "You read and answer %(n)s question about each text. There are no right or wrong answers.",
+        "You read and answer %(n)s questions about each text. There are no right or wrong answers.",
+        n_asked,
+    )
+    amount = ngettext("%(n)s text", "%(n)s texts", n) % {"n": n}
+    return Work(lead % {"n": n_asked}, amount, _("to judge"), "n_items")
+
+
+def _chat_lead(is_marked: bool, n_asked: int) -> str:
+    if is_marked:
+        return _(
+            "One short conversation with a computer program, whose replies you mark. There are no right or wrong answers."
+        )
+    lead = ngettext(
+        "One short conversation with a computer program, then %(n)s question about it. "
+        "There are no right or wrong answers.",
+        "One short conversation with a computer program, then %(n)s questions about it. "
+        "There are no right or wrong answers.",
+        n_asked,
+    )
+    return lead % {"n": n_asked}
