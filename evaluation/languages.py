@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from evaluation.reasons import Reason
+
 MIN_LETTERS = 60
 """In less text than this languages are not told apart."""
 MAX_CHARACTERS = 1000
@@ -24,6 +26,28 @@ def language_of(texts: Sequence[str]) -> str | None:
         return None
     code, probability = _identifier().classify(text)
     return str(code) if probability >= MIN_PROBABILITY else None
+
+
+def holds_for(languages: Sequence[str] | None, language: str) -> bool:
+    """Tell whether a metric holds for a language.
+
+    Args:
+        languages: as the metric says them (`MetricDefaults.languages`): none of them, or None, stands for any.
+        language: a code of ISO 639-1, or of BCP 47 with more behind it.
+    """
+    return not languages or language.partition("-")[0] in languages
+
+
+def other_language(language: str, languages: Sequence[str]) -> Reason:
+    """Return why a metric was left out of a conversation.
+
+    Args:
+        language: of the conversation.
+        languages: that the metric holds for.
+    """
+    holds = list(languages)
+    text = f"the conversation is in {language}; the metric holds for {', '.join(holds)} only"
+    return Reason("other_language", text, language=language, holds=holds)
 
 
 @lru_cache(maxsize=1)

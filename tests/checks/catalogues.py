@@ -36,8 +36,8 @@ OF_RESEARCHERS = (
     "*/admin.py",
     "*/apps.py",
     "*/models.py",
-    "*_model.py",
-    "*_models.py",
+    "studies/*_model.py",
+    "studies/*_models.py",
     "*/management/*",
     "*/flags/*",
     "*/migrations/*",
@@ -70,6 +70,7 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("_", "__", "gettext", "gettext_lazy", "gettext_noop"), None),
     **dict.fromkeys(("ngettext", "ngettext_lazy", "plural_forms"), (1, 2)),
 }
+_CHOICE = re.compile(r"\s+[A-Z_]+ = ")
 PLURALS = {
     "de": (2, "(n != 1)"),
     # In the order of CLDR: zero, one, two, few, many, other. Django's own catalogue has the same.
@@ -100,11 +101,12 @@ def extracted() -> Catalog:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".html":
             text = _python_of(text)
-        name = path.relative_to(ROOT).as_posix()
+        name, lines = path.relative_to(ROOT).as_posix(), text.splitlines()
         for line, message, comments, _context in extract(
             "python", BytesIO(text.encode()), KEYWORDS, ["Translators:"]
         ):
-            found.add(message, locations=[(name, line)], auto_comments=comments)
+            if not _is_of_model(path) or _CHOICE.match(lines[line - 1]):
+                found.add(message, locations=[(name, line)], auto_comments=comments)
     for text in first_texts():
         found.add(text, locations=[("webapp/studies/default_texts.py", 1)])
     return found
@@ -118,6 +120,11 @@ def first_texts() -> list[str]:
 
     ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
     return sorted(default_lines() | set(texts_said(ready)))
+
+
+def _is_of_model(path: Path) -> bool:
+    """Tell whether a file is of tables: what its columns are is for researchers, what can be chosen may be shown."""
+    return path.stem.endswith(("_model", "_models"))
 
 
 def _python_of(template: str) -> str:

@@ -36,6 +36,7 @@ from webapp.results.pairs import PairPage
 from webapp.results.study_data import StudyFrame
 from webapp.runs.selectors.bot_facts import bot_versions
 from webapp.runs.selectors.fits import fit_by_id, fits_newest
+from webapp.runs.selectors.languages import left_out_told, metrics_left_out
 from webapp.runs.selectors.metrics import versions_used
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
@@ -106,6 +107,7 @@ def correlations_part(frame: StudyFrame, found: StudyCorrelations) -> Section:
             bot in frame.bots and frame.bots[bot].is_control and of_bot["human_mean"] is not None
             for bot, of_bot in (result or {"bots": {}})["bots"].items()
         ),
+        left_out=left_out_told(metrics_left_out(study=frame.study)),
     )
 
 

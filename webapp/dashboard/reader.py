@@ -15,6 +15,7 @@ from evaluation.printing import figure
 from webapp.conversations.models import Conversation, Turn
 from webapp.dashboard.column_titles import Series, series_of
 from webapp.dashboard.plots.tracks import TrackCell, printed, track
+from webapp.dashboard.wording.reasons import said
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
 from webapp.runs.models import MetricResult
@@ -112,7 +113,7 @@ def read_conversation(
     for result in results.values():
         values.update(result.turns)
         totals.update(result.values)
-        reasons.update(result.reasons)
+        reasons.update({name: said(found) for name, found in result.reasons.items()})
     declared = {
         (column.level, column.name): column for metric in metric_list() for column in metric.columns
     }

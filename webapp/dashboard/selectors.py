@@ -339,6 +339,8 @@ class MetricProgress:
     reason: str
     columns: int
     on_request: bool
+    n_left_out: int
+    """How many of those done are in a language that the metric does not hold for."""
 
 
 def metrics_progress(study: Study) -> list[MetricProgress]:
@@ -348,15 +350,16 @@ def metrics_progress(study: Study) -> list[MetricProgress]:
     n_total = finished.count()
     counts: dict[str, int] = {}
     old: dict[str, int] = {}
+    left_out: dict[str, int] = {}
     keys = {metric.name: metric.identity.key for metric in metrics}
     for row in (
         MetricResult.objects.filter(conversation__in=finished)
         .values("metric__name", "metric__key")
-        .annotate(n=Count("pk"))
+        .annotate(n=Count("pk"), n_left_out=Count("pk", filter=~Q(language="")))
     ):
         name = row["metric__name"]
         if keys.get(name) == row["metric__key"]:
-            counts[name] = row["n"]
+            counts[name], left_out[name] = row["n"], row["n_left_out"]
         else:
             old[name] = old.get(name, 0) + row["n"]
     return [
@@ -369,6 +372,7 @@ def metrics_progress(study: Study) -> list[MetricProgress]:
             metric.unavailable_reason() or "",
             len(metric.columns),
             not getattr(metric, "default", True),
+            left_out.get(metric.name, 0),
         )
         for metric in metrics
     ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evaluation.analysis.findings import Finding, finding
 from evaluation.hybrid.baselines import BASELINES
+from evaluation.languages import holds_for
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.core.errors import Refused
@@ -14,10 +16,13 @@ from webapp.runs.models import HybridFit
 from webapp.runs.selectors.bot_facts import bot_groups
 from webapp.runs.selectors.frames import (
     check_computed,
+    column_names,
     metric_frame,
     metrics_of_columns,
     rated_frame,
 )
+from webapp.runs.selectors.languages import language_name, metrics_left_out
+from webapp.runs.selectors.metrics import metrics_find
 from webapp.studies.bot_columns import GROUP
 from webapp.studies.models import Study
 
@@ -166,6 +171,44 @@ class FitTables:
                 )
             )
         return table.merge(pd.concat(parts), on="conversation", how="left")
+
+
+def features_held(
+    fit: HybridFit, features: Sequence[str], blocks: Sequence[str], *, may_leave_out: bool
+) -> tuple[list[str], list[Finding]]:
+    """Return the features that hold for the language of the conversations, and a finding for those that do not.
+
+    Args:
+        blocks: embeddings, whose encoder holds for the languages of the metric that is made of it.
+        may_leave_out: a fit can be made without a feature; one that was kept cannot be applied without.
+
+    Raises:
+        Refused: `other_language` where nothing would be left, or nothing may be left out.
+    """
+    studies = [study for study in (fit.train_study, fit.study) if study is not None]
+    found = [one for study in studies for one in metrics_left_out(study=study)]
+    found += metrics_left_out(run=fit.run) if fit.run is not None else []
+    whole = [one for one in found if one.is_whole]
+    gone = {name: one for one in whole for name in column_names([one.metric]) if name in features}
+    spoken = {
+        study.values.texts.language
+        for study in studies
+        if not study.is_imported and study.conversations.exists()
+    }
+    encoder = metrics_find(["semantic_similarity"])[0].languages if blocks else ()  # type: ignore[attr-defined]
+    foreign = sorted(code for code in spoken if not holds_for(encoder, code))
+    kept = [name for name in features if name not in gone]
+    languages = sorted({code for one in gone.values() for code in one.n} | set(foreign))
+    if foreign or (gone and not (kept and may_leave_out)):
+        what = ", ".join([*gone, *(blocks if foreign else ())])
+        named = ", ".join(map(language_name, languages))
+        raise Refused(
+            "other_language",
+            f"{what}: not held for {named}, the language of the conversations; choose features that are",
+        )
+    if not gone:
+        return kept, []
+    return kept, [finding("other_language", features=sorted(gone), languages=languages)]
 
 
 def bot_keys(fit: HybridFit) -> dict[str, list[str]]:

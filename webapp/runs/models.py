@@ -227,6 +227,14 @@ class MetricResult(TimeStamped):
     values = models.JSONField(default=dict, help_text=_("{column: number or null}"))
     turns = models.JSONField(default=dict, help_text=_("{column: [number or null per turn]}"))
     reasons = models.JSONField(default=dict, help_text=_("{column: why it is null}"))
+    language = models.CharField(
+        max_length=20,
+        blank=True,
+        default="",
+        help_text=_(
+            "Where the metric was left out: of the conversation, for which it does not hold."
+        ),
+    )
 
     class Meta:
         constraints = [
@@ -244,7 +252,10 @@ class MetricRun(JobBase):
     run = models.ForeignKey(SelfPlayRun, null=True, blank=True, on_delete=models.CASCADE)
     metrics = models.JSONField(default=list)
     languages = models.JSONField(
-        default=dict, help_text=_("{language: how many of its conversations read as that}")
+        default=dict,
+        help_text=_(
+            "{language: how many of its conversations read as that}, of jobs that left none out"
+        ),
     )
 
     kind = "metrics"

@@ -23,7 +23,13 @@ from webapp.dashboard.context import page
 from webapp.dashboard.selectors import metrics_progress
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
-from webapp.runs.selectors.languages import languages_of, languages_told, study_languages
+from webapp.runs.selectors.languages import (
+    languages_of,
+    languages_told,
+    left_out_told,
+    metrics_left_out,
+    study_languages,
+)
 from webapp.runs.selectors.metrics import metric_runs_newest
 from webapp.runs.services.jobs import jobs_settle
 from webapp.runs.services.metrics import metric_run_create
@@ -113,6 +119,7 @@ def study_metrics(request: HttpRequest, key: str) -> HttpResponse:
         languages=languages_told(
             study_languages(study), [metric for metric in metric_list() if metric.name in names]
         ),
+        left_out=left_out_told(metrics_left_out(study=study)),
         broken=configured_metrics.broken,
         jobs=jobs,
         running=job_context(newest, "metrics") if newest and not newest.is_over else None,

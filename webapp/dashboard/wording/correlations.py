@@ -37,6 +37,7 @@ def correlations_section(
     hybrid: HybridCorrelations | None,
     fit: int | None,
     controls_in_fit: bool,
+    left_out: Sequence[str] = (),
 ) -> Section:
     """Return the three matrices of the paper.
 
@@ -47,10 +48,12 @@ def correlations_section(
         hybrid: rows of the fit that pages speak of.
         fit: its number.
         controls_in_fit: whether bots made to be bad take part in it.
+        left_out: sentences of metrics that do not hold for the language of conversations.
     """
     section = Section("correlations", _("What moves together"))
     titles = {question.key: question.title for question in questions}
     section.missing.extend(_missing_of_hybrid(hybrid, fit))
+    section.missing.extend(left_out)
     note = _note_of_hybrid(hybrid, fit, controls_in_fit)
     if dimensions is None:
         section.missing.append(_("Dimensions among themselves: there is only one."))

@@ -13,6 +13,7 @@ from evaluation.printing import share
 from webapp.dashboard import counts
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed
+from webapp.runs.selectors.languages import language_name
 
 Found = Mapping[str, Any]
 """A finding as `Finding.to_json` wrote it."""
@@ -277,6 +278,13 @@ def _caution(found: Found) -> str:
     if code == "constant_features":
         return _("Constant in at least one fold and dropped there: {features}.").format(
             features=", ".join(found["features"])
+        )
+    if code == "other_language":
+        return _(
+            "Left out, since they do not hold for the language of the conversations ({languages}): {features}."
+        ).format(
+            languages=", ".join(map(language_name, found["languages"])),
+            features=", ".join(found["features"]),
         )
     if code == "collinear":
         if found["condition"] is None:

@@ -11,9 +11,12 @@ from django.utils.translation import gettext_noop
 from evaluation.printing import figure, percent, probability, share
 from evaluation.reasons import Reason, reason_read
 from webapp.dashboard import counts
+from webapp.dashboard.wording.sections import listed
+from webapp.runs.selectors.languages import language_name
 
 FRAGMENTS: dict[str, str] = {
     "no_value": gettext_noop("no value"),
+    "other_language": gettext_noop("left out: it holds for {holds}, and this is in {language}"),
     "one_value": gettext_noop("one value: no interval"),
     "one_group": gettext_noop("all values of one rater: no interval"),
     "no_rating": gettext_noop("no rating"),
@@ -162,6 +165,8 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "p": probability,
     "control_mean": figure,
     "bots_mean": figure,
+    "language": language_name,
+    "holds": lambda codes: listed([language_name(code) for code in codes]),
     "seconds": lambda value: figure(value, 0),
     "usual_seconds": lambda value: figure(value, 0),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -50,7 +51,7 @@ class Hybrid(Kind[HybridFit, FitAsked]):
         from evaluation.hybrid.presets import preset_get
         from evaluation.hybrid.results import KeptFit
         from evaluation.metrics.shared import Shared
-        from webapp.runs.hybrid_tables import FitTables, bot_keys
+        from webapp.runs.hybrid_tables import FitTables, bot_keys, features_held
 
         fit, asked = work.job, work.asked
         shared = Shared(settings.CONFAB_DEVICE, store=text_store())
@@ -63,6 +64,7 @@ class Hybrid(Kind[HybridFit, FitAsked]):
             blocks = list(
                 dict.fromkeys(block for name in kept.features if (block := block_of(name)))
             )
+        features, out = features_held(fit, features, blocks, may_leave_out=kept is None)
         tables = FitTables(fit, features, blocks, shared, work.beat)
         identities: dict[str, Any] = {"metrics": tables.identities}
         selfplay = tables.selfplay()
@@ -95,6 +97,8 @@ class Hybrid(Kind[HybridFit, FitAsked]):
                 seed=asked.seed,
                 ratings=ratings,
             )
+        if out:
+            result = replace(result, cautions=(*result.cautions, *out))
         work.beat(now=True)
         identities["bots"] = bot_keys(fit)
         fit_store(fit=fit, result=result, identities=identities)

@@ -1,14 +1,13 @@
 """Metrics of every conversation of a study or of a self-play run that has none of this version yet.
 
 A shard is a list of conversations that lack the same metrics, in batches of fixed size, computed with nothing that was
-kept from before: a sentence vector depends, in its last digits, on what it was encoded with.
+kept from before: a sentence vector depends, in its last digits, on what it was encoded with. A metric is left out of
+conversations in languages that it does not hold for; that is stored in place of its numbers.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 from uuid import UUID
 
 from django.conf import settings
@@ -20,11 +19,12 @@ from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
 from webapp.runs.models import MetricRun
+from webapp.runs.selectors.languages import conversation_languages
 from webapp.runs.selectors.metrics import conversations_lacking, metrics_find, metrics_lacked
 from webapp.runs.selectors.selfplay import selfplay_alone
 from webapp.runs.services.metrics import (
+    metric_left_out_store,
     metric_results_store,
-    metric_run_languages_store,
     metric_version_record,
 )
 
@@ -72,44 +72,44 @@ class Metrics(Kind[MetricRun, MetricsAsked]):
                     n_total=len(some),
                 )
 
-    def slice(self, work: Work[MetricRun, MetricsAsked]) -> dict[str, int]:
-        """Compute and store. Returns in how many conversations each language was found."""
-        from evaluation.languages import language_of
+    def slice(self, work: Work[MetricRun, MetricsAsked]) -> None:
+        """Compute and store."""
+        from evaluation.languages import holds_for
         from evaluation.metrics.shared import Shared
 
         metrics = metrics_find(work.shard["metrics"])
         tells_languages = any(getattr(metric, "languages", None) for metric in metrics)
-        languages: Counter[str] = Counter()
         shared = Shared(settings.CONFAB_DEVICE, store=text_store())
         ids = work.shard["ids"]
         for start in range(0, len(ids), BATCH):
             # Somebody may have been erased meanwhile.
             rows = Conversation.objects.filter(pk__in=ids[start : start + BATCH])
             conversations = list(conversation_values(rows.order_by("created_at", "pk")))
-            n_turns = {conversation.id: len(conversation.turns) for conversation in conversations}
+            languages = conversation_languages(conversations) if tells_languages else {}
             for metric in metrics:
+                version = metric_version_record(metric=metric)
+                others = {
+                    conversation.id: language
+                    for conversation in conversations
+                    if (language := languages.get(conversation.id))
+                    and not holds_for(getattr(metric, "languages", None), language)
+                }
+                n_turns = {one.id: len(one.turns) for one in conversations if one.id not in others}
+                metric_left_out_store(version=version, metric=metric, languages=others)
+                if not n_turns:
+                    continue
                 table = metric.compute(
-                    conversations, self_play=work.shard["self_play"], shared=shared
+                    [one for one in conversations if one.id in n_turns],
+                    self_play=work.shard["self_play"],
+                    shared=shared,
                 )
                 if without := set(n_turns).difference(table.conversations.index):
                     raise RuntimeError(
                         f"{metric.name} gave no result for conversation {min(without)}"
                     )
-                metric_results_store(
-                    version=metric_version_record(metric=metric), table=table, n_turns=n_turns
-                )
+                metric_results_store(version=version, table=table, n_turns=n_turns)
                 work.beat()
-            if tells_languages:
-                found = (language_of(one.texts) for one in conversations)
-                languages.update(code for code in found if code is not None)
             work.beat(min(start + BATCH, len(ids)), now=True)
-        return dict(languages)
-
-    def finish(self, work: Work[MetricRun, MetricsAsked], results: Sequence[Any]) -> None:
-        languages: Counter[str] = Counter()
-        for found in results:
-            languages.update(found or {})
-        metric_run_languages_store(job=work.job, languages=languages)
 
 
 CHUNK = 5_000

@@ -1,20 +1,29 @@
-"""For which languages metrics hold, and whether a study's conversations are in them."""
+"""For which languages metrics hold, and in which a study's conversations are.
+
+A chat is in the language of its study. Of conversations that were imported or made by bots the language is told by
+their words; where those are too few it is not known, and no metric is left out.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.conf.locale import LANG_INFO
+from django.db.models import Count
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from webapp.runs.models import MetricRun
+from webapp.conversations.models import Conversation
+from webapp.runs.models import MetricResult, MetricRun, SelfPlayRun
+from webapp.runs.selectors.metrics import measurable, metrics_all
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
+    import chatbots
     from evaluation.metrics.base import Metric
 
 TOLD_FROM = 0.2
@@ -34,8 +43,86 @@ def language_name(code: str) -> str:
     return str(LANG_INFO.get(code, {}).get("name", code))
 
 
+def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> dict[str, str]:
+    """Return the languages of stored conversations by their ids; those whose language is not known are left out."""
+    from evaluation.languages import language_of
+
+    said = "values__texts__language"
+    rows = Conversation.objects.filter(pk__in=[one.id for one in conversations])
+    chats = rows.filter(source=Conversation.Source.CHAT).values_list(
+        "pk", f"slot__task__version__{said}", f"study__version__{said}"
+    )
+    # Chats of before studies had a language are in English, as every page was.
+    of_studies = {str(pk): of_task or of_study or "en" for pk, of_task, of_study in chats}
+    found = {one.id: of_studies.get(one.id) or language_of(one.texts) for one in conversations}
+    return {pk: language for pk, language in found.items() if language}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A metric that was left out of conversations in languages that it does not hold for.
+
+    Attributes:
+        n: how many conversations, by language.
+        n_results: how many have a result of the metric, with these.
+    """
+
+    metric: Metric
+    n: Mapping[str, int]
+    n_results: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was left out of all."""
+        return sum(self.n.values()) == self.n_results
+
+
+def metrics_left_out(
+    *, study: Study | None = None, run: SelfPlayRun | None = None
+) -> list[LeftOut]:
+    """Return the metrics, as they are now, that were left out of some conversations of a study or of a run."""
+    current = {metric.identity.key: metric for metric in metrics_all()}
+    rows = MetricResult.objects.filter(
+        conversation__in=measurable(study=study, run=run), metric__key__in=list(current)
+    )
+    found: dict[str, Counter[str]] = {}
+    for key, language, n in rows.values_list("metric__key", "language").annotate(n=Count("pk")):
+        found.setdefault(key, Counter())[language] = n
+    return [
+        LeftOut(
+            metric, {code: n for code, n in sorted(counts.items()) if code}, sum(counts.values())
+        )
+        for key, metric in current.items()
+        if (counts := found.get(key)) and set(counts) != {""}
+    ]
+
+
+def left_out_told(found: Sequence[LeftOut]) -> list[str]:
+    """Return a sentence for each set of languages that metrics hold for and were left out because of."""
+    together: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], list[LeftOut]] = {}
+    for one in found:
+        codes = tuple(one.metric.languages or ())  # type: ignore[attr-defined]
+        together.setdefault((codes, tuple(one.n.items())), []).append(one)
+    told = []
+    for (_codes, counts), concerned in together.items():
+        n = sum(count for _code, count in counts)
+        told.append(
+            ngettext(
+                "Left out of {n} conversation in {languages}, since they hold for {holds} only: {metrics}.",
+                "Left out of {n} conversations in {languages}, since they hold for {holds} only: {metrics}.",
+                n,
+            ).format(
+                n=n,
+                languages=get_text_list([language_name(code) for code, _count in counts], _("and")),
+                holds=languages_of(concerned[0].metric),
+                metrics=", ".join(one.metric.title for one in concerned),
+            )
+        )
+    return told
+
+
 def study_languages(study: Study) -> Counter[str]:
-    """Count in how many conversations each language was found when metrics of the study were computed.
+    """Count in how many conversations each language was found by jobs that computed every metric of all of them.
 
     A conversation counts once for every job that computed something of it.
     """

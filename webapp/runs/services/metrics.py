@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
+from evaluation.languages import other_language
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.runs import queue
@@ -74,11 +75,6 @@ def metric_run_create(
     return made
 
 
-def metric_run_languages_store(*, job: MetricRun, languages: Mapping[str, int]) -> None:
-    """Store in how many conversations each language was found."""
-    MetricRun.objects.filter(pk=job.pk).update(languages=dict(languages))
-
-
 def metric_results_store(
     *, version: MetricVersion, table: MetricTable, n_turns: Mapping[str, int]
 ) -> int:
@@ -114,16 +110,56 @@ def metric_results_store(
                 reasons=_reasons(values, found, names, table.reasons),
             )
         )
+    return _store(version, rows)
+
+
+def metric_left_out_store(
+    *, version: MetricVersion, metric: Metric, languages: Mapping[str, str]
+) -> int:
+    """Store that a metric was left out of conversations in languages that it does not hold for.
+
+    Args:
+        languages: by the conversations' ids.
+
+    Returns:
+        How many rows are new.
+    """
+    if not languages:
+        return 0
+    names = {
+        level: [column.name for column in metric.columns if column.level == level]
+        for level in ("conversation", "turn")
+    }
+    rows = []
+    for conversation_id, language in languages.items():
+        reason = other_language(language, metric.languages or ())  # type: ignore[attr-defined]
+        rows.append(
+            MetricResult(
+                conversation_id=conversation_id,
+                metric=version,
+                values=dict.fromkeys(names["conversation"]),
+                turns={name: [] for name in names["turn"]},
+                reasons=dict.fromkeys([*names["conversation"], *names["turn"]], reason.to_json()),
+                language=language,
+            )
+        )
+    return _store(version, rows)
+
+
+def _store(version: MetricVersion, rows: list[MetricResult]) -> int:
+    """Store those of these rows that are not there. Returns how many are new."""
+    ids = [row.conversation_id for row in rows]
     with transaction.atomic():
         # Somebody may have been erased meanwhile; who is here stays until this is stored.
-        here = Conversation.objects.filter(pk__in=list(table.conversations.index)).order_by("pk")
+        here = Conversation.objects.filter(pk__in=ids).order_by("pk")
         kept = {str(pk) for pk in here.select_for_update(no_key=True).values_list("pk", flat=True)}
-        rows = [row for row in rows if str(row.conversation_id) in kept]
-        there = MetricResult.objects.filter(
-            metric=version, conversation__in=list(table.conversations.index)
-        )
+        there = MetricResult.objects.filter(metric=version, conversation__in=ids)
         n_before = there.count()
-        MetricResult.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
+        MetricResult.objects.bulk_create(
+            [row for row in rows if str(row.conversation_id) in kept],
+            ignore_conflicts=True,
+            batch_size=500,
+        )
         return there.count() - n_before
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from evaluation.languages import other_language
 from webapp.runs.models import MetricResult
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
@@ -21,7 +22,20 @@ _COLUMNS = (
     *CONVERSATION_COLUMNS,
     ExportColumn("metric", "text", "The empty column of the table metrics."),
     ExportColumn("reason", "text", "Why it has no value there."),
+    ExportColumn(
+        "code",
+        "text",
+        "The same for programs, where the reason has a code: other_language for a metric that does not hold for the "
+        "language of the conversation.",
+    ),
 )
+
+
+def _told(found: str | Mapping[str, Any]) -> tuple[str, str]:
+    """Return a reason in words, and its code where it has one: as yet a metric is left out for its languages alone."""
+    if isinstance(found, str):
+        return found, ""
+    return str(other_language(found["language"], found["holds"])), found["code"]
 
 
 @register_exporter
@@ -48,4 +62,5 @@ class Undefined:
         ).iterator(chunk_size=CHUNK):
             for name in sorted(reasons):
                 if values.get(name) is None:
-                    yield [str(chat), bot, study.key, is_synthetic, name, reasons[name]]
+                    told = _told(reasons[name])
+                    yield [str(chat), bot, study.key, is_synthetic, name, *told]

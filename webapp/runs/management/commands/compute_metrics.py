@@ -10,8 +10,7 @@ from webapp.core.management.base import ConfabCommand
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.following import follow, work_inline
 from webapp.runs.management.studies import study_named
-from webapp.runs.selectors.languages import languages_told
-from webapp.runs.selectors.metrics import metrics_find
+from webapp.runs.selectors.languages import left_out_told, metrics_left_out
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.runs.services.metrics import metric_run_create
 
@@ -47,7 +46,8 @@ class Command(ConfabCommand):
                 note=self.note,
                 go_on="The metrics are computed on without you; run the command again to follow.",
             )
-        for told in languages_told(job.languages, metrics_find(job.metrics)):
+        left_out = metrics_left_out(study=job.study, run=job.run)
+        for told in left_out_told([one for one in left_out if one.metric.name in job.metrics]):
             self.note(told)
         return {
             "conversations": job.n_done,
