@@ -16,6 +16,7 @@ from webapp.bots.models import Alert
 from webapp.bots.selectors import BotEntry, bot_entry_list, bots_aside
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
+from webapp.dashboard.reports import reports_unseen
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.pay.visits import SETTLED
 from webapp.runs.kinds.base import job_models
@@ -66,6 +67,7 @@ def needs(*, may_pay: bool = True) -> list[Need]:
         if (beyond := bots_beyond_cap(study))
     ]
     found += _behind(collecting)
+    found += _reported()
     since = timezone.now() - timedelta(days=2)
     found += [
         Need(
@@ -172,6 +174,24 @@ def alert_needs() -> list[Need]:
             ("dashboard:bot", {"bot_id": alert.aside.bot_id}, ""),
         )
         for alert in failed.select_related("aside").order_by("-created_at")[:3]
+    ]
+
+
+def _reported() -> list[Need]:
+    """Return needs of replies that people reported and nobody has looked at, whatever the study's state."""
+    studies = {study.pk: study for study in Study.objects.filter(archived_at=None)}
+    unseen = reports_unseen(list(studies.values()))
+    return [
+        Need(
+            "warn",
+            ngettext("%(n)d reply", "%(n)d replies", n) % {"n": n},
+            _("of {study} reported by people, and not looked at yet.").format(
+                study=studies[pk].name
+            ),
+            _("See reports"),
+            ("dashboard:study_reports", {"key": studies[pk].key}, ""),
+        )
+        for pk, n in sorted(unseen.items(), key=lambda one: -one[1])
     ]
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.lettering import plain
 from evaluation.printing import figure
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
 from webapp.dashboard.column_titles import Series, series_of
 from webapp.dashboard.plots.tracks import TrackCell, printed, track
 from webapp.dashboard.wording.reasons import said
@@ -20,6 +21,7 @@ from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
 from webapp.runs.models import MetricResult
 from webapp.studies.questions import BETWEEN_CHOICES
+from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.selectors import other_questions_of_study
 
 N_TRACKS = 3
@@ -50,6 +52,8 @@ class TurnView:
     values: list[Value]
     chosen: bool
     answered_by: str
+    said_of: tuple[str, ...] = ()
+    withheld_text: str = ""
 
     @property
     def has_missing(self) -> bool:
@@ -131,7 +135,7 @@ def read_conversation(
         for shown in tracks
     }
     at = _chosen(chosen, turns)
-    views = []
+    views, said_of = [], _said_of(conversation)
     for i, turn in enumerate(turns):
         spelled = [
             Value(
@@ -155,6 +159,8 @@ def read_conversation(
                 values=spelled,
                 chosen=turn.index == at,
                 answered_by=turn.answered_by,
+                said_of=tuple(said_of.get(turn.index, ())),
+                withheld_text=turn.withheld_text,
             )
         )
     overall = [
@@ -176,6 +182,24 @@ def read_conversation(
         metrics=_about(results),
         chosen=at,
     )
+
+
+def _said_of(conversation: Conversation) -> dict[int, list[str]]:
+    """Return what people reported and filters found of replies, in words by the turn's number, in two queries."""
+    found: dict[int, list[str]] = {}
+    reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
+    for report in reports.order_by("pk"):
+        assert report.turn is not None, "found by its turn"
+        told = _("Reported: {reason}").format(reason=ReplyReport.Reason(report.reason).label)
+        said = _("{reported}. “{words}”").format(reported=told, words=report.words)
+        found.setdefault(report.turn.index, []).append(said if report.words else told)
+    marks = ReplyMark.objects.filter(turn__conversation=conversation).select_related("turn")
+    for mark in marks.order_by("pk"):
+        words = ", ".join(f"“{word}”" for word in mark.found)
+        title = title_of(reply_filters, mark.filter)
+        told = _("{title}: {reason} {words}").format(title=title, reason=mark.reason, words=words)
+        found.setdefault(mark.turn.index, []).append(told.strip())
+    return found
 
 
 def _current(rows: Any) -> dict[str, MetricResult]:

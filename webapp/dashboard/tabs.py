@@ -42,6 +42,7 @@ TABS = (
             StudyPage("pay", gettext_lazy("Pay"), "study_pay", (Right.PAY,)),
             StudyPage("places", gettext_lazy("Places"), "study_places"),
             StudyPage("quality", gettext_lazy("Quality"), "study_quality"),
+            StudyPage("reports", gettext_lazy("Reports"), "study_reports"),
             StudyPage("links", gettext_lazy("One-time links"), "study_links", (Right.ADMINISTER,)),
         ),
     ),

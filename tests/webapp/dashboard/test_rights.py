@@ -58,6 +58,7 @@ TO_POST = {
     "study_pay_codes": {Right.ADMINISTER},
     "study_pay_mturk": {Right.PAY, Right.PRIVATE},
     "theme": set(),
+    "study_reports": set(),
     "study_export": set(),
     "study_package": {Right.PAY},
     "study_report": set(),

@@ -27,6 +27,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.context import page
+from webapp.dashboard.reports import marks_of_bots
 from webapp.dashboard.spending import bots_spent
 from webapp.studies.selectors import study_found
 
@@ -45,14 +46,18 @@ def bots(request: HttpRequest) -> HttpResponse:
     reports = heartbeat_bots()
     found = bot_entry_list()
     spent = bots_spent()
-    entries = [(entry, bot_state(entry, reports), spent.get(entry.id)) for entry in found]
     there = {entry.id for entry in found}
+    named = marks_of_bots(there)
+    entries = [
+        (entry, bot_state(entry, reports), spent.get(entry.id), named.get(entry.id))
+        for entry in found
+    ]
     return page(
         request,
         "bots.html",
         "bots",
         entries=entries,
-        n_available=sum(state.is_offered for _entry, state, _spent in entries),
+        n_available=sum(state.is_offered for _entry, state, _spent, _named in entries),
         has_spent=bool(spent),
         remote=[(model, model.id in there) for model in remote_list()],
         bots_file=settings.CONFAB_BOTS,
@@ -80,6 +85,7 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         tries_itself=bot_tries_itself(entry),
         aside=bots_aside([bot_id]).get(bot_id),
         spent=bots_spent([bot_id]).get(bot_id),
+        named=marks_of_bots([bot_id]).get(bot_id),
     )
 
 

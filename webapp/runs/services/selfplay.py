@@ -15,12 +15,15 @@ from evaluation.selfplay import seed_of_conversation
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry, bot_find
 from webapp.bots.services import bot_version_record
+from webapp.conversations.filtering import marks_store, names_of, reply_marks
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.runs import queue
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.metrics import metrics_find
 from webapp.runs.selectors.selfplay import PAIRS, Pair, plan_pairs
+from webapp.studies.reply_filters.base import Asked
+from webapp.studies.values import StudyValues
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -169,7 +172,15 @@ def selfplay_store(
         )
         # Another process may have stored an ordinal first: its conversation stands.
         Conversation.objects.filter(pk__in=mine - stored).delete()
+        _mark([turn for turn in turns if turn.conversation_id in stored], version)
     return len(stored)
+
+
+def _mark(turns: Sequence[Turn], version: BotVersion) -> None:
+    """Mark what a study's usual filters find in the bot's replies; in self-play nothing is withheld."""
+    asked = Asked(StudyValues(), names_of(version))
+    replies = [turn for turn in turns if turn.speaker == Turn.Speaker.BOT]
+    marks_store(replies, [reply_marks(turn.text, asked, only_marks=True) for turn in replies])
 
 
 def selfplay_give_up(
