@@ -106,17 +106,20 @@ def test_what_holds_no_conversation_says_why(tmp_path: Path) -> None:
         confab.read(tmp_path / "missing.jsonl")
 
 
-def test_a_package_is_read_whole_and_what_leads_outside_is_not_followed(
+def test_a_package_is_read_whole_and_one_that_leads_outside_is_refused(
     file: Path, tmp_path: Path
 ) -> None:
     packed = tmp_path / "deep" / "package.zip"
     packed.parent.mkdir()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.write(file, "study/conversations.jsonl")
-        archive.writestr("../outside.txt", "x")
     study = confab.read(packed)
     assert study.ratings.equals(confab.read(file).ratings)
     assert study.name == "package.zip"
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr("../outside.txt", "x")
+    with pytest.raises(ValueError, match=r"'../outside.txt', a path that leads out of it"):
+        confab.read(packed)
     assert not list(tmp_path.rglob("outside.txt"))
 
 
