@@ -12,7 +12,7 @@ from webapp.dashboard.wording.comparisons import comparisons_section
 from webapp.dashboard.wording.correlations import correlations_section
 from webapp.dashboard.wording.hybrid_section import hybrid_section
 from webapp.dashboard.wording.items import items_section
-from webapp.dashboard.wording.methods import Sources, methods_section
+from webapp.dashboard.wording.methods import Sources, methods_section, pair_methods_section
 from webapp.dashboard.wording.models import models_section
 from webapp.dashboard.wording.pairs import protocols_section
 from webapp.dashboard.wording.raters import raters_section
@@ -24,6 +24,7 @@ from webapp.dashboard.wording.trajectories import (
     trajectories_section,
 )
 from webapp.ratings.bots import study_bots
+from webapp.ratings.pairs import compares_pairs
 from webapp.ratings.selectors import study_conversations
 from webapp.results.making import (
     StudyComparisons,
@@ -39,7 +40,6 @@ from webapp.runs.selectors.fits import fit_by_id, fits_newest
 from webapp.runs.selectors.languages import left_out_told, metrics_left_out
 from webapp.runs.selectors.metrics import versions_used
 from webapp.studies.models import Study
-from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_items
 
 
@@ -115,7 +115,7 @@ def protocols_part(study: Study, found: PairPage) -> Section | None:
     """Return one-turn beside interactive evaluation of the study's bots; None where only one of them is there."""
     if found.compared is None or found.other is None:
         return None
-    compares = study.protocol in protocols and protocols.get(study.protocol).scale == (-1, 1)
+    compares = compares_pairs(study)
     one_turn, interactive = (study, found.other) if compares else (found.other, study)
     return protocols_section(
         found.compared,
@@ -124,6 +124,13 @@ def protocols_part(study: Study, found: PairPage) -> Section | None:
         one_turn=one_turn.name,
         interactive=interactive.name,
     )
+
+
+def pair_methods_part(frame: StudyFrame) -> Section:
+    """Return how the numbers of judgements of pairs were made."""
+    questions = list(frame.study.rubric.dimensions.all())
+    sources = Sources(bots=bot_versions(frame.study), metrics=[], fits=[], questions=questions)
+    return pair_methods_section(frame, sources)
 
 
 def methods_part(frame: StudyFrame) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from webapp.dashboard.parts import (
     SECTIONS,
     hybrid_part,
     methods_part,
+    pair_methods_part,
     protocols_part,
     raters_part,
 )
@@ -35,12 +36,16 @@ from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.wording.comparisons import headline_sentence, ratings_section
 from webapp.dashboard.wording.hybrid import target_in_words
 from webapp.dashboard.wording.hybrid_tables import intercept_in_words
+from webapp.dashboard.wording.pairs import pairs_section
 from webapp.dashboard.wording.sections import NamedTable, Section
+from webapp.ratings.pairs import compares_pairs
+from webapp.ratings.selectors import study_dimensions
 from webapp.ratings.summary import StudySummary, bot_summary
 from webapp.results.making import StudyComparisons
 from webapp.results.pairs import study_pairs
-from webapp.results.study_data import StudyFrame
+from webapp.results.study_data import Facts, StudyFrame, study_frame
 from webapp.runs.selectors.fits import fit_leading
+from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
 
 _STYLES = ("core/confab.css", "dashboard/dashboard.css", "dashboard/report.css")
@@ -205,6 +210,42 @@ def _agreement(found: RaterAgreement) -> tuple[str, str]:
     if found.same_conversation.value is not None:
         return share(found.same_conversation.value), _("agreement, Krippendorff’s α")
     return share(found.reliability_of_bots.value), _("reliability of the bots’ means, ICC(k)")
+
+
+def pair_report(
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+) -> Report | None:
+    """Return the report of a study whose people compare pairs; None where nobody has compared any."""
+    found = study_pairs(study, include_synthetic=include_synthetic, without=without)
+    results = found.results
+    if not compares_pairs(study) or results is None:
+        return None
+    facts = Facts(
+        n_ratings=results.n,
+        n_raters=results.n_raters,
+        n_conversations=results.n_items,
+        rated_bots=tuple(one.bot for one in results.strengths.bots),
+        dimensions=tuple(one for one in study_dimensions(study) if one.key in found.titles),
+        all_dimensions=tuple(study_dimensions(study)),
+    )
+    frame = study_frame(study, facts, include_synthetic=include_synthetic, without=without)
+    section = pairs_section(results, found.titles, frame.bots)
+    together = protocols_part(study, found)
+    report = Report(frame, timezone.now())
+    report.sections = [section, *([together] if together else []), pair_methods_part(frame)]
+    headline, *more = [*section.points, *section.lead[1:]] or [""]
+    report.summary = [section.lead[0], headline, *more]
+    kappa = results.kappas[0].found if results.kappas else None
+    report.numbers = [
+        (f"{results.n:,}", _("judgements")),
+        (f"{results.n_items:,}", _("pairs judged")),
+        (
+            share(kappa.value) if kappa and kappa.value is not None else "–",
+            _("agreement, Cohen’s κ"),
+        ),
+        (f"{results.n_raters:,}" if results.n_raters else "–", _("raters")),
+    ]
+    return report
 
 
 def report_html(report: Report) -> str:

@@ -17,9 +17,15 @@ from webapp.ratings.bots import NO_MODEL
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, with_person
 from webapp.studies.models import Item, Outcome, Study
+from webapp.studies.protocols.base import protocols
 
 SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 """Questions about single replies that chats are asked in other words."""
+
+
+def compares_pairs(study: Study) -> bool:
+    """Tell whether people compare two replies, chats or conversations in the study."""
+    return study.protocol in protocols and protocols.get(study.protocol).scale == (-1, 1)
 
 
 def pairs_counted(

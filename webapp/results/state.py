@@ -14,6 +14,7 @@ from chatbots.release import release
 from webapp.quality.selectors import without_state
 from webapp.ratings.bots import study_bots
 from webapp.ratings.models import Rating
+from webapp.ratings.pairs import compares_pairs, pairs_counted
 from webapp.ratings.selectors import ratings_counted, study_conversations
 from webapp.runs.models import MetricResult, MetricRun, SelfPlayRun, State
 from webapp.runs.selectors.fits import fit_leading
@@ -26,7 +27,7 @@ Reads = Literal["metrics", "runs"]
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """How much an analysis reads: ratings, metric results of rated chats, and finished hybrid fits."""
+    """How much an analysis reads: ratings, or else judgements of pairs, metric results of rated chats, and finished hybrid fits."""
 
     n_ratings: int
     n_measured: int
@@ -51,11 +52,13 @@ def analysed_counts(
     study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
 ) -> Analysed:
     """Return how much there is to analyse."""
-    chats = study_conversations(study, include_synthetic=include_synthetic, without=without)
+    counted: dict[str, Any] = {"include_synthetic": include_synthetic, "without": without}
+    chats = study_conversations(study, **counted)
+    n_ratings = ratings_counted(study, **counted).count()
+    if compares_pairs(study):
+        n_ratings = n_ratings or pairs_counted(study, **counted).count()
     return Analysed(
-        n_ratings=ratings_counted(
-            study, include_synthetic=include_synthetic, without=without
-        ).count(),
+        n_ratings=n_ratings,
         n_measured=MetricResult.objects.filter(conversation__in=chats).count(),
         n_fits=study.hybrid_fits.filter(result__isnull=False).count(),
     )
@@ -96,6 +99,9 @@ def data_state(
         rated,
         talked,
     ]
+    if compares_pairs(study):
+        judged = pairs_counted(study, include_synthetic=include_synthetic, without=without)
+        parts.append(judged.aggregate(Count("pk"), Max("updated_at")))
     if weights := study.values.referencing.weights_study:
         of = Rating.objects.filter(item__study__key=weights)
         parts.append(of.aggregate(Count("pk"), Max("updated_at")))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
+from pytest_django.asserts import assertContains
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from tests.builders import (
@@ -23,11 +28,14 @@ from tests.builders import (
 from webapp.conversations.entering import task_chats, task_start
 from webapp.core.rights import Right
 from webapp.dashboard.report import report_steps
+from webapp.dashboard.report_files import report_ask, report_state
 from webapp.ratings.comparing import comparison_submit
+from webapp.ratings.models import Rating
 from webapp.ratings.pairs import studies_beside, study_judgements
 from webapp.ratings.services import rating_add
 from webapp.results.pairs import study_pairs
 from webapp.results.study_data import study_data, study_frame
+from webapp.runs.engine import job_do
 from webapp.studies.items import item_add
 from webapp.studies.models import Study, Task
 from webapp.studies.services import task_open
@@ -202,3 +210,37 @@ def test_an_arenas_choices_rank_its_bots_with_style_held_equal(staff: Client) ->
     assert "Strength of the bots" in page
     assert "Rank, style equal" in page
     assert "twice the length adds" in page
+
+
+def test_a_study_of_pairs_has_a_report_of_its_own(staff: Client, tmp_path: Path) -> None:
+    study, output = make_compared(), tmp_path / "report.html"
+    make_chats()
+    call_command("report", "--study", study.key, "--output", str(output), stdout=io.StringIO())
+    page = output.read_text()
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    assert "48 judgements" in text
+    assert "Strength of the bots" in text
+    assert "Cohen’s κ" in text
+    assert "One turn against interactive evaluation" in text
+    assert "Bradley–Terry model with ties" in text
+    assert "<script src" not in page
+    said = io.StringIO()
+    call_command("report", "--study", study.key, "--json", stdout=said)
+    found = json.loads(said.getvalue())
+    assert (found["pairs"]["n"], found["beside"]) == (48, "chats")
+    assert found["one_turn"] is not None
+    page_of_it = staff.get(reverse("dashboard:study_report", args=[study.key]))
+    assertContains(page_of_it, "48 ratings")
+    job = report_ask(study=study)
+    job_do(job)
+    job.refresh_from_db()
+    assert (job.state, job.result["n_ratings"]) == ("done", 48)
+    before = report_state(study, include_synthetic=False).state.digest
+    Rating.objects.filter(item__study=study).order_by("pk")[0].save()
+    assert report_state(study, include_synthetic=False).state.digest != before
+
+
+def test_a_study_of_pairs_without_a_judgement_says_so(tmp_path: Path) -> None:
+    study = make_compared(n_people=0)
+    with pytest.raises(CommandError, match="has no judgements yet"):
+        call_command("report", "--study", study.key, "--output", str(tmp_path / "r.html"))

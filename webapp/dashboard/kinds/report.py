@@ -7,8 +7,9 @@ from pathlib import Path
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.errors import Refused
-from webapp.dashboard.report import report_html, report_of, report_steps
+from webapp.dashboard.report import pair_report, report_html, report_of, report_steps
 from webapp.dashboard.report_files import KIND, ReportAsked, report_path, reports_of
+from webapp.ratings.pairs import compares_pairs
 from webapp.results.flags import flags_now
 from webapp.results.making import PARTS
 from webapp.results.stored import Made, Question, made_now
@@ -35,6 +36,14 @@ class ReportFile(Kind[Job, ReportAsked]):
             raise Refused("no_study", f"there is no study {work.asked.study}")
         if work.asked.without:
             flags_now(study, exact=True)
+        counted = {
+            "include_synthetic": work.asked.include_synthetic,
+            "without": work.asked.without,
+        }
+        of_pairs = pair_report(study, **counted) if compares_pairs(study) else None  # type: ignore[arg-type]
+        if of_pairs is not None:
+            work.beat(len(PARTS), note="")
+            return self._kept(work, report_html(of_pairs).encode(), of_pairs.frame.facts.n_ratings)
         made: dict[str, Made] = {}
         for n, part in enumerate(PARTS):
             work.beat(n, note=part)
@@ -49,14 +58,18 @@ class ReportFile(Kind[Job, ReportAsked]):
                 raise Refused("no_ratings", f"study {study.key} has no ratings any more")
             made[part] = found
         work.beat(len(PARTS), note="")
-        path, page = report_path(work.job), _page(study, made, work.asked)
+        n_ratings = made["comparisons"].facts.n_ratings
+        return self._kept(work, _page(study, made, work.asked), n_ratings)
+
+    def _kept(self, work: Work[Job, ReportAsked], page: bytes, n_ratings: int) -> dict[str, int]:
+        path = report_path(work.job)
         try:
             _write(path, page)
             work.beat(now=True)
         except BaseException:  # stopped, perhaps since somebody of the study was erased
             path.unlink(missing_ok=True)
             raise
-        return {"bytes": len(page), "n_ratings": made["comparisons"].facts.n_ratings}
+        return {"bytes": len(page), "n_ratings": n_ratings}
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last sign of life

@@ -11,8 +11,8 @@ from webapp.dashboard.parts import protocols_part
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
 from webapp.dashboard.wording.pairs import pairs_section
 from webapp.ratings.bots import study_bots
+from webapp.ratings.pairs import compares_pairs
 from webapp.results.pairs import study_pairs
-from webapp.studies.protocols.base import protocols
 
 
 @require_safe
@@ -20,7 +20,7 @@ from webapp.studies.protocols.base import protocols
 def pairs(request: HttpRequest, key: str) -> HttpResponse:
     """Show what judgements of pairs say."""
     study = study_of(key)
-    compares = study.protocol in protocols and protocols.get(study.protocol).scale == (-1, 1)
+    compares = compares_pairs(study)
     found = study_pairs(
         study,
         beside=request.GET.get("with", ""),

@@ -64,6 +64,29 @@ def methods_section(frame: StudyFrame, sources: Sources) -> Section:
     return section
 
 
+def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
+    """Return the same for a study whose people compare pairs."""
+    section = Section("methods", _("Data and methods"))
+    told = _(
+        "Study {key} (protocol {protocol}, version {version}) has {ratings} of pairs of bots by {people}, on "
+        "{dimensions}. Intervals of shares are percentile intervals of resamples of whole raters. Strengths are those "
+        "of a Bradley–Terry model with ties (Davidson, 1970), with raters as units and comparisons of two bots "
+        "corrected by Holm (1979). Agreement is the median of Cohen’s κ over pairs of raters with two shared items."
+    ).format(
+        key=frame.study.key,
+        protocol=frame.study.protocol,
+        version=frame.study.version.number,
+        ratings=counts.ratings(frame.facts.n_ratings),
+        people=counts.people(frame.facts.n_raters),
+        dimensions=counts.dimensions(len(frame.dimensions)),
+    )
+    if frame.include_synthetic:
+        told += " " + _("Scripted participants are counted.")
+    section.lead += [told, _software_sentence()]
+    section.tables += [_bots(frame, sources.bots), _questions(sources.questions), _environment()]
+    return section
+
+
 def _data_sentence(frame: StudyFrame) -> str:
     n_raters = frame.facts.n_raters
     controls = [info.title for bot, info in frame.bots.items() if info.is_control]

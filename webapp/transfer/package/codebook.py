@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from io import StringIO
 from typing import Any
 
+from webapp.ratings.pairs import compares_pairs
 from webapp.studies.models import Study
-from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import asked_after
 from webapp.transfer.exporters.base import Asked, ExportColumn
 from webapp.transfer.package.tables import WrittenTable
@@ -26,7 +26,7 @@ CSV_HEADER = (
 def codebook_of(study: Study, tables: Iterable[WrittenTable]) -> Codebook:
     """Return what every column of the tables holds."""
     asking = _versions_asking(study)
-    compares = study.protocol in protocols and protocols.get(study.protocol).scale == (-1, 1)
+    compares = compares_pairs(study)
     return [
         _entry(one.table.name, column, asking, compares=compares)
         for one in sorted(tables, key=lambda one: one.table.name)

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.dashboard.report import report_html, report_of, report_steps
+from webapp.dashboard.report import pair_report, report_html, report_of, report_steps
 from webapp.ratings.bots import study_bots
+from webapp.ratings.pairs import compares_pairs
 from webapp.results.flags import without_argument, without_asked
 from webapp.results.making import PARTS, hybrid_json
+from webapp.results.pairs import study_pairs
 from webapp.results.stored import Question, stored_now
 from webapp.results.study_data import study_data, study_frame
 from webapp.runs.management.studies import study_named
 from webapp.runs.selectors.selfplay import run_by_id
 from webapp.studies.bot_columns import bot_columns_read
+from webapp.studies.models import Study
 
 
 class Command(ConfabCommand):
@@ -73,6 +76,8 @@ class Command(ConfabCommand):
             own=own,
             turned=[name.strip() for name in options["turned"].split(",") if name.strip()],
         )
+        if data is None and compares_pairs(study):
+            return self._of_pairs(study, output, counted)
         if data is None:
             raise LookupError(
                 f"study {study.key} has no ratings yet, so there is nothing to report"
@@ -94,6 +99,26 @@ class Command(ConfabCommand):
         page = report_html(report_of(frame, result, sections))
         output.write_text(page, encoding="utf-8")
         return {"file": str(output)}
+
+    def _of_pairs(
+        self, study: Study, output: Path | None, counted: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Write or return the report of a study whose people compare pairs."""
+        report = pair_report(study, **counted)
+        if report is None:
+            raise LookupError(
+                f"study {study.key} has no judgements yet, so there is nothing to report"
+            )
+        if output is not None:
+            output.write_text(report_html(report), encoding="utf-8")
+            return {"file": str(output)}
+        found = study_pairs(study, **counted)
+        return {
+            "study": study.key,
+            "pairs": found.results.to_json() if found.results else None,
+            "beside": found.other.key if found.other else None,
+            "one_turn": found.compared.to_json() if found.compared else None,
+        }
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"The report is in {result['file']}")
