@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chatbots.registry import UnknownName
-from webapp.bots.selectors import bot_find
+from webapp.bots.selectors import bot_find, bots_aside
 from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import bots_unavailable_at_hosts
@@ -19,7 +20,9 @@ from webapp.studies.pairs import slots_grouped, slots_kept
 from webapp.studies.services import (
     consent_record,
     conversation_seed,
+    pairs_replace,
     participant_enter,
+    task_bot_add,
     task_close,
     task_open,
 )
@@ -117,10 +120,33 @@ def task_chats(*, task: Task) -> list[Conversation]:
 def task_goes_on(*, task: Task) -> bool:
     """Open the next conversation of a task that is not complete; False if its bot is away and none takes its place."""
     try:
-        task_chats(task=task)
+        with transaction.atomic():
+            _aside_replace(task)
+            task_chats(task=task)
     except Refused:
         return False
     return True
+
+
+def _aside_replace(task: Task) -> None:
+    """Give the task other bots in the place of those to come that were set aside since it was drawn.
+
+    Raises:
+        Refused: if nothing is left to go on with.
+    """
+    coming = task.slots.filter(chat=None).exclude(bot_id="")
+    aside = set(bots_aside(coming.values_list("bot_id", flat=True)))
+    if not aside:
+        return
+    if coming.exclude(side="").exists():
+        pairs_replace(task=task, without=aside, n_given_up=0)
+        return
+    for slot in coming.filter(bot_id__in=aside):
+        with suppress(Refused):
+            task_bot_add(task=task, exclude=bots_unavailable_at_hosts())
+        slot.delete()
+    if not coming.exists():
+        raise Refused("no_bot", _("No chatbot is available at the moment."))
 
 
 def _chat_open(participant: Participant, slot: Slot) -> Conversation:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils.translation import gettext as _
 
-from webapp.conversations.entering import task_chats
+from webapp.conversations.entering import task_goes_on
 from webapp.conversations.services import pair_close
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.ratings.services import RatingOutcome, rating_add
-from webapp.studies.models import Slot, Task
+from webapp.studies.models import Outcome, Slot, Task
 from webapp.studies.protocols.arena import BOTH_BAD
+from webapp.studies.services import task_complete
 
 CHOICES: dict[str, tuple[int, int]] = {
     "a": (1, 0),
@@ -24,6 +25,8 @@ CHOICES: dict[str, tuple[int, int]] = {
 
 def comparison_submit(*, task: Task, slots: tuple[Slot, Slot], choice: str) -> RatingOutcome:
     """Store the choice, close both chats and open the next pair's, or complete the task, in one transaction.
+
+    A pair to come with a bot that was set aside meanwhile makes way for another one.
 
     Submitted again, the first choice stays.
 
@@ -45,6 +48,8 @@ def comparison_submit(*, task: Task, slots: tuple[Slot, Slot], choice: str) -> R
         outcome = rating_add(
             task=task, target=slots, answers={question.key: preference, BOTH_BAD: both_bad}
         )
-        if outcome.task.state == Task.State.OPEN:
-            task_chats(task=outcome.task)
+        if outcome.task.state == Task.State.OPEN and not task_goes_on(task=outcome.task):
+            # No bot is left for the pairs to come: what was done earns the early end, which is our fault.
+            ended = task_complete(task=outcome.task, outcome=Outcome.BOT_FAILED)
+            return RatingOutcome(outcome.rating, ended, outcome.created)
     return outcome

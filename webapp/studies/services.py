@@ -336,11 +336,12 @@ def slots_add(*, task: Task, plan: TaskPlan) -> None:
     )
 
 
-def pairs_replace(*, task: Task, without: Collection[str]) -> None:
+def pairs_replace(*, task: Task, without: Collection[str], n_given_up: int = 1) -> None:
     """Give the task another pair in the place of one in which a bot failed, and of each to come with that bot.
 
     Args:
         without: bots not to give; pairs with them that have no chats yet go.
+        n_given_up: pairs that were given up already; 0 where only those to come are replaced.
 
     Raises:
         Refused: as `StudyDraw.pairs`, if there is no other pair to go on with; then nothing has changed.
@@ -353,7 +354,7 @@ def pairs_replace(*, task: Task, without: Collection[str]) -> None:
         available = bot_available_ids(list(task.version.values.bots))
         draw = StudyDraw(study, participant, task.version.values, available, without)
         try:
-            pairs = draw.pairs(1 + len(dropped))
+            pairs = draw.pairs(n_given_up + len(dropped))
         except Refused:
             if len(dropped) == len(coming):
                 raise
