@@ -14,11 +14,14 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 from filelock import FileLock, Timeout
 
 from chatbots.identity import Identity, canonical_json
+
+if TYPE_CHECKING:
+    import numpy as np  # imported where arrays are read: every command sets the folder, few read arrays
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +74,8 @@ def arrays_cached(
 
 
 def _read(path: Path) -> dict[str, np.ndarray] | None:
+    import numpy as np
+
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
@@ -98,6 +103,8 @@ def made_alone(path: Path) -> Iterator[None]:
 
 
 def _store(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    import numpy as np
+
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
     try:

@@ -15,7 +15,6 @@ from uuid import UUID
 
 from channels.exceptions import ChannelFull
 from channels.layers import get_channel_layer
-from redis.exceptions import RedisError
 
 from chatbots.base import BotError
 from webapp.bots.selectors import bot_pool
@@ -68,8 +67,18 @@ async def _try(sending: Awaitable[None]) -> None:
     """Send a message that may be lost: a channel layer that is away fails nothing that is stored."""
     try:
         await sending
-    except (OSError, RedisError, ChannelFull) as error:
+    except _away() as error:
         logger.warning("the channel layer did not take a message: %s", error)
+
+
+def _away() -> tuple[type[Exception], ...]:
+    """Return the errors of a channel layer that is away.
+
+    Redis is imported for it only then: that would take a tenth of the start of every command.
+    """
+    from redis.exceptions import RedisError
+
+    return OSError, RedisError, ChannelFull
 
 
 async def tryout_reply(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.fields.json import KT
@@ -12,9 +12,11 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 
 from webapp.pay.models import PlatformVisit
-from webapp.pay.prolific import Submission
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.recruitment_models import PlatformIds
+
+if TYPE_CHECKING:
+    from webapp.pay.prolific import Submission  # which brings in httpx
 
 _AT_ONCE = 500
 
