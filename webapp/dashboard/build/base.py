@@ -101,6 +101,7 @@ class BuildStep:
         title: in the row of steps.
         heading: of its form, as a question to the researcher.
         template: of its form, below `dashboard/build/`.
+        within: name of the step that it belongs to, for a page that is none of the row's own; empty for those of the row.
         live_template: of what follows from the values and is shown anew after every save; empty without.
     """
 
@@ -109,6 +110,7 @@ class BuildStep:
     heading: ClassVar[Any]
     template: ClassVar[str] = "settings.html"
     live_template: ClassVar[str] = ""
+    within: ClassVar[str] = ""
 
     def title_in(self, plan: Plan) -> str:
         """Return what the step is called in this study."""

@@ -16,6 +16,7 @@ from webapp.bots.selectors import BotEntry
 from webapp.core.rights import Right, may
 from webapp.dashboard.bot_states import BotState
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
+from webapp.dashboard.build.checking import CHECKED
 from webapp.dashboard.build.fields import SettingsForm, section_title
 from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm, items_first
 from webapp.dashboard.build.sources import ConversationFileForm, conversation_count, source_fields
@@ -84,7 +85,8 @@ class BotsStep(BuildStep):
         if plan.gives == "bots":
             groups.append(("", {"bots": _BotsField(plan)}))
         for section in plan.protocol.settings if plan.protocol else ():
-            groups.append((section_title(section), source_fields(section, plan.study)))
+            if section not in CHECKED:  # on the page of checks
+                groups.append((section_title(section), source_fields(section, plan.study)))
         return SettingsForm(data, groups=groups, initial=plan.study.values.flat())
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:

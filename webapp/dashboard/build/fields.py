@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 
 from chatbots.outside import Values
 from webapp.studies.assignment import by_bot_text
-from webapp.studies.questions import questions_from_text
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.values import SECTION_OF, SECTIONS, is_of_lines
 
@@ -56,10 +55,8 @@ def field_made(name: str, info: FieldInfo) -> forms.Field | None:
     if get_origin(kind) is dict:
         value, _extra = _unwrapped(get_args(kind)[1])
         return ListsByNameField(**told) if get_origin(value) is tuple else ByNameField(**told)
-    if get_origin(kind) is tuple and get_args(kind)[0] is str:
+    if get_origin(kind) is tuple and _unwrapped(get_args(kind)[0])[0] is str:
         return LinesField(**told)
-    if get_origin(kind) is tuple and isinstance(get_args(kind)[0], type):
-        return StructureField(get_args(kind)[0], **told)
     return None
 
 
@@ -76,29 +73,6 @@ class LinesField(forms.CharField):
         """Return the lines that are not blank."""
         text = super().clean(value)
         return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-class StructureField(forms.CharField):
-    """A list of values with values of their own, as YAML or JSON. What they must be is said by themselves."""
-
-    def __init__(self, entry: type[Values], **told: Any) -> None:
-        keys = ", ".join(entry.model_fields)
-        hint = _("A list in YAML; each entry has %(keys)s.") % {"keys": keys}
-        told["help_text"] = f"{told['help_text']} {hint}".strip()
-        super().__init__(widget=forms.Textarea(attrs={"rows": 5, "spellcheck": "false"}), **told)
-
-    def prepare_value(self, value: Any) -> Any:
-        """Return the entries as YAML; empty without any."""
-        return value if isinstance(value, str) else _as_yaml(value or ())
-
-    def clean(self, value: Any) -> Any:
-        """Return what the text says, not checked yet."""
-        text = super().clean(value)
-        try:
-            return questions_from_text(text)
-        except ValueError as error:
-            said = _("This is neither YAML nor JSON: %(why)s") % {"why": error}
-            raise forms.ValidationError(said) from None
 
 
 def _as_yaml(entries: Sequence[Any]) -> str:

@@ -97,10 +97,15 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
     found = places(protocols.get(study.protocol).steps)
     has = steps_asked(study)
     work = [name for name in work_steps(protocols.get(study.protocol)) if name in has]
-    first = {"bots": work[:1], "questions": work[-1:], "pay": has[-1:]}.get(beside) or has
+    first = {
+        "checks": [one for one in has if one == "quiz"] or work,
+        "bots": work[:1],
+        "questions": work[-1:],
+        "pay": has[-1:],
+    }.get(beside) or has
     now = asked.get("preview", "")
-    is_missed = asked.get("missed") == "1" and now == "quiz"
     now = now if now in has else first[0]
+    is_missed = asked.get("missed") == "1" and now == "quiz"
     outcome = asked.get("outcome", "")
     outcome = outcome if now == "done" and outcome in Outcome.values else ""
     languages = {"": _("The study’s language"), **LANGUAGES}

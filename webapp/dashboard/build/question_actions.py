@@ -152,6 +152,7 @@ def fields_of(question: Question) -> dict[str, str]:
         "name": question.name,
         "key": question.key if question.key != "new" else "",
         "options": "\n".join(question.options),
+        "expected": "\n".join(question.expected),
         "span": f"{question.low}:{question.high}",
         "low_words": question.labels.get(question.low, ""),
         "high_words": question.labels.get(question.high, ""),

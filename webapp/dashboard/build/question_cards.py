@@ -125,6 +125,14 @@ class QuestionCard(forms.Form):
     )
     required = forms.BooleanField(label=_("Must be answered"), required=False)
     reversed = forms.BooleanField(label=_("Reversed: the lowest is best"), required=False)
+    expected = forms.CharField(
+        label=_("Attention check: answers that pass"),
+        required=False,
+        help_text=_(
+            "One a line. Empty: it is no check. Bots are not rated on one, and whoever misses it is told so at the end."
+        ),
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
     name = forms.CharField(
         label=_("Short name"), required=False, max_length=100, help_text=_("In tables and plots.")
     )
@@ -203,6 +211,8 @@ class QuestionCard(forms.Form):
         """What it is, in few words."""
         kind = self.kind_now
         words = self.scale_words if kind == "scale" else str(NEW_KINDS.get(kind))
+        if str(self["expected"].value() or "").strip():
+            words = __("%(what)s, attention check") % {"what": words}
         if not self["required"].value():
             words = __("%(what)s, optional") % {"what": words}
         return words
@@ -240,17 +250,19 @@ class QuestionCard(forms.Form):
         except WrongValues as error:
             for mistake in mistakes_of(error, Question):
                 field = mistake.path.partition("[")[0].partition(".")[0]
-                self.add_error(self._field_of(field), mistake.message)
+                self.add_error(self._field_of(field, mistake.message), mistake.message)
         return given
 
-    def _field_of(self, value: str) -> str:
-        if value in self.fields:
-            return value
+    def _field_of(self, value: str, message: str) -> str:
+        for name in (value, message.split(" ", 1)[0]):
+            if name in self.fields:
+                return name
         return {"low": "span", "high": "span", "labels": "low_words"}.get(value, "title")
 
     def _plain(self, given: Mapping[str, Any]) -> dict[str, Any]:
         found = {name: given[name] for name in ("kind", "title", "help", "required", "name")}
         found["key"] = given["key"] or "question"
+        found["expected"] = _lines(given["expected"])
         if given["kind"] in ("choice", "choices"):
             found["options"] = _lines(given["options"])
         if given["kind"] == "scale":
@@ -282,6 +294,7 @@ def _initial(question: Question, has_answers: bool) -> dict[str, Any]:
         "required": question.required,
         "reversed": question.reversed,
         "options": "\n".join(question.options),
+        "expected": "\n".join(question.expected),
         "span": _span_text(question.low, question.high),
         "low_words": question.labels.get(question.low, ""),
         "high_words": question.labels.get(question.high, ""),

@@ -104,7 +104,7 @@ class QuestionsForm(SettingsForm):
 
     def card(self, prefix: str, question: Question) -> QuestionCard:
         """Return the card of a question."""
-        is_scale = prefix.startswith("after-") and question.kind == "scale"
+        is_scale = prefix.startswith("after-") and question.is_rated
         return QuestionCard(
             prefix=prefix,
             question=question,
@@ -115,7 +115,8 @@ class QuestionsForm(SettingsForm):
 
     def _sent(self, prefix: str, data: QueryDict) -> QuestionCard:
         is_scale = prefix.startswith("after-") and data.get(f"{prefix}-kind") == "scale"
-        keys = {one.key for one in self.stored.get("after", ()) if one.kind == "scale"}
+        is_scale = is_scale and not str(data.get(f"{prefix}-expected", "")).strip()
+        keys = {one.key for one in self.stored.get("after", ()) if one.is_rated}
         is_fixed = self.is_fixed and is_scale and data.get(f"{prefix}-key") in keys
         scale = self.scale if is_scale else None
         return QuestionCard(data, prefix=prefix, is_fixed=is_fixed, scale=scale)

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
+from webapp.dashboard.build.checking import checks_asked
 from webapp.dashboard.build.fields import SettingsForm
 from webapp.dashboard.build.preview import work_steps
 from webapp.dashboard.build.question_actions import Scale, Undo
@@ -30,7 +31,7 @@ class QuestionsStep(BuildStep):
 
     def state(self, plan: Plan) -> StepState:
         n = len(plan.asked_after) + len(plan.study.values.questions)
-        if not any(question.kind == "scale" for question in plan.asked_after):
+        if not any(question.is_rated for question in plan.asked_after):
             return StepState(__("none about the task"), "warn")
         return StepState(ngettext("%(n)d question", "%(n)d questions", n) % {"n": n}, "good")
 
@@ -60,6 +61,7 @@ class QuestionsStep(BuildStep):
         work = work_steps(plan.protocol) if plan.protocol else []
         return {
             "new_kinds": NEW_KINDS,
+            "n_checks_set": _checks_set(plan),
             "sets": [(one, _set_cards(one, scale)) for one in chosen],
             "deleted": deleted if undo else "",
             "deleted_list": undo.list_name if undo else "",
@@ -72,6 +74,19 @@ class QuestionsStep(BuildStep):
         """Lead back with the question that was deleted, so that this can be undone without script too."""
         assert isinstance(form, QuestionsForm)
         return f"?deleted={form.undo.sign()}#deleted" if form.undo else ""
+
+
+def _checks_set(plan: Plan) -> int:
+    """Return how many checks the study has, of every kind."""
+    values = plan.study.values
+    lists = (
+        values.checking.quiz_questions,
+        values.checking.chat_checks,
+        values.training.training_pairs,
+        values.attention.attention_checks,
+    )
+    numbers = (values.attention.n_gold, values.attention.n_repeated)
+    return sum(map(len, lists)) + len(checks_asked(plan)) + sum(map(bool, numbers))
 
 
 def _set_cards(chosen: QuestionSet, scale: Scale | None) -> list[QuestionCard]:

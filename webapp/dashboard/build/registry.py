@@ -5,6 +5,7 @@ from __future__ import annotations
 from webapp.dashboard.build.base import BuildStep
 from webapp.dashboard.build.bots import BotsStep
 from webapp.dashboard.build.check import CheckStep
+from webapp.dashboard.build.checking import ChecksStep
 from webapp.dashboard.build.pay import PayStep
 from webapp.dashboard.build.questions import QuestionsStep
 from webapp.dashboard.build.texts import TextsStep
@@ -18,18 +19,28 @@ STEPS: tuple[BuildStep, ...] = (
 )
 
 
+WITHIN: tuple[BuildStep, ...] = (ChecksStep(),)
+"""Pages that belong to a step and are opened from it."""
+
+
 def step_of(name: str) -> BuildStep | None:
-    """Return the step of this name, if there is one."""
-    return next((step for step in STEPS if step.name == name), None)
+    """Return the step of this name, or the page within one, if there is one."""
+    return next((step for step in (*STEPS, *WITHIN) if step.name == name), None)
 
 
 def step_after(step: BuildStep) -> BuildStep | None:
     """Return the step that follows; None after the last."""
-    place = STEPS.index(step)
+    place = _place(step)
     return STEPS[place + 1] if place + 1 < len(STEPS) else None
 
 
 def step_before(step: BuildStep) -> BuildStep | None:
-    """Return the step before; None for the first."""
-    place = STEPS.index(step)
+    """Return the step before, or the one that a page belongs to; None for the first."""
+    place = _place(step)
+    if step.within:
+        return STEPS[place]
     return STEPS[place - 1] if place else None
+
+
+def _place(step: BuildStep) -> int:
+    return next(at for at, one in enumerate(STEPS) if one.name == (step.within or step.name))
