@@ -76,7 +76,8 @@ def test_the_whole_way(
     test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int, height: int
 ) -> None:
     server = test_bots_server
-    key = study(server, "way", ["test-slow"])
+    counts = width > 700  # how messages are typed
+    key = study(server, "way", ["test-slow"], counts_typing=counts)
     page = new_page(width, height)
     page.goto(f"{server.url}/s/{key}/")
     button = page.get_by_role("button", name="Continue").bounding_box()
@@ -111,7 +112,10 @@ def test_the_whole_way(
 
     rate = page.locator("#rate")
     expect(rate).to_have_attribute("aria-disabled", "true")
-    say(page, "And again")
+    page.locator("#text").press_sequentially("And agaik")
+    page.locator("#text").press("Backspace")
+    page.locator("#text").press("n")
+    page.locator("#send").click()
     expect(replies(page)).to_have_count(2)
     rate.click()
     page.wait_for_url("**/rate/")
@@ -145,6 +149,13 @@ def test_the_whole_way(
         "print([t.vote for t in r.conversation.turns.order_by('index')])"
     )
     assert stored.split("\n")[:2] == ["5 4 Thanks", "[0, 1, 0, 0]"]
+    typed = server.shell(
+        "from webapp.conversations.models import Typing;"
+        f"found = Typing.objects.filter(turn__conversation__study__key={key!r}).order_by('turn');"
+        "print([(t.keystrokes, t.pastes, t.deletions, t.ms > 0) for t in found])"
+    )
+    # The second message was typed key by key and mended once; the first was filled in by the test itself.
+    assert typed.strip() == ("[(1, 0, 0, True), (10, 0, 1, True)]" if counts else "[]")
 
 
 def test_votes_stay_open_beside_the_rating(

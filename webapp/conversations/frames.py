@@ -24,12 +24,28 @@ class Frame(Values):
     model_config = ConfigDict(extra="ignore")
 
 
+_Counted = Annotated[int, Field(ge=0, le=10_000_000)]
+
+
+class Typed(Frame):
+    """How a message was typed: how often, never what; `ms` from the first key, or paste, to sending."""
+
+    keystrokes: _Counted
+    pastes: _Counted
+    deletions: _Counted
+    ms: Annotated[int, Field(ge=0, le=1_000_000_000)]
+
+
 class MessageFrame(Frame):
-    """A participant's message; `client_id` makes sending it again harmless."""
+    """A participant's message; `client_id` makes sending it again harmless.
+
+    `typing` comes from pages of studies that count it; of others it is not stored.
+    """
 
     type: Literal["message"] = "message"
     client_id: Annotated[UUID, Strict(False)]
     text: str
+    typing: Typed | None = None
 
 
 class VoteFrame(Frame):

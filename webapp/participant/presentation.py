@@ -171,6 +171,7 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "study": study,
         "values": values,
         "consent_points": _lines(values.texts.consent_points),
+        "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
         "rights_points": rights_said(values.rights),
         "notice_lines": _lines(values.comfort.content_notice),
         "consent_html": study_markdown(values.texts.consent_text),

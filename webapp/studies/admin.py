@@ -99,6 +99,7 @@ class StudyAdmin(ByRights, admin.ModelAdmin):
                 "fields": (
                     ("min_exchanges", "max_exchanges"),
                     ("max_message_chars", "typing_chars_per_s"),
+                    "counts_typing",
                     ("n_items", "show_reference"),
                     ("n_conversations_wanted", "max_conversations_per_participant"),
                     "max_cost",

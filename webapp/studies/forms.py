@@ -22,6 +22,7 @@ from webapp.studies.questions import questions_from_text, questions_text
 from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.rubrics import rubric_default
 from webapp.studies.rules.base import rules
+from webapp.studies.typing import Typing
 from webapp.studies.values import ASKED, SECTION_OF, StudyValues, Texts
 from webapp.studies.versions import values_made
 
@@ -114,6 +115,8 @@ class StudyForm(forms.ModelForm):
     instructions_text = _text(_("One point a line."))
     content_notice = _text(_("Shown in a frame of its own before agreeing; empty: none."))
     content_notice_ticked = forms.BooleanField(required=False)
+    counts_typing = _of(Typing, "counts_typing", forms.BooleanField, required=False)
+    typing_notice = _of(Typing, "typing_notice", forms.CharField, required=False, widget=_LINES)
     thanks_text = _text()
 
     questions = _text(

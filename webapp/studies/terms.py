@@ -22,6 +22,7 @@ AGREED_TEXTS = (
     "instructions_text",
     "content_notice",
     "content_notice_ticked",
+    "typing_notice",
 )
 AGREED = (*AGREED_TEXTS, *Rights.model_fields)
 """Names of the values that people agree to."""
@@ -29,7 +30,8 @@ AGREED = (*AGREED_TEXTS, *Rights.model_fields)
 
 def consent_texts(values: StudyValues) -> dict[str, Any]:
     """Return the exact texts and promises that somebody agrees to."""
-    of_texts = {**dict(values.texts), **dict(values.comfort)}
+    counted = values.typing.typing_notice if values.typing.is_agreed_to else ""
+    of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": counted}
     said = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS}
     return {**said, **dict(values.rights)}
 

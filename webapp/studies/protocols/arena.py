@@ -31,7 +31,7 @@ class Arena(StudyProtocol):
     title = "Arena: two chatbots at once"
     description = "Each person talks to two chatbots side by side and says which one is better."
     gives: Gives = "bots"
-    settings = ("chat", "arena", "pacing", "filtering")
+    settings = ("chat", "arena", "pacing", "filtering", "typing")
     instructions = (
         "You write to two chatbots at once, and both answer.\n"
         "Talk about anything you like.\n"

@@ -24,7 +24,7 @@ class Chat(StudyProtocol):
     title = "Chat, then rate"
     description = "Each person chats with a bot, then answers questions about the chat; with several bots in a row, if wanted."
     gives: Gives = "bots"
-    settings = ("chat", "pacing", "filtering")
+    settings = ("chat", "pacing", "filtering", "typing")
     identity = Identity("chat", "1")
     steps = (
         Step("consent", _("About")),

@@ -8,6 +8,7 @@ import { byId, fill, plural } from "./page.js";
 import { numbersIn, reportLink } from "./report.js";
 import { Rounds } from "./rounds.js";
 import { Socket, socketAddress } from "./socket.js";
+import { TypingCount } from "./typing.js";
 
 const main = byId("main");
 const words = JSON.parse(byId("words").textContent);
@@ -62,6 +63,7 @@ const composer = new Composer({
   draftKey: `${storeKey}.draft`,
   onSend: send,
 });
+const typing = new TypingCount(byId("text"), main.dataset.countsTyping !== undefined);
 composer.onChange = () => {
   warn("");
   update();
@@ -79,7 +81,7 @@ function send() {
   else if (isDue()) warn(words.waiting_for_reply);
   else if (composer.nOver > 0) warn(plural(words.too_long, composer.nOver));
   else {
-    outbox.put(text);
+    outbox.put(text, typing.take());
     for (const side of sides) side.acknowledged = false;
     composer.clear();
     warn("");
@@ -202,9 +204,10 @@ function refused(side, code) {
     sendAgain();
     return;
   }
-  const { text } = outbox.message;
+  const { text, typing: counted } = outbox.message;
   delivery.done();
   rounds.waitingEnd();
+  typing.giveBack(counted);
   composer.giveBack(text);
 }
 

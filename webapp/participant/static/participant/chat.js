@@ -10,6 +10,7 @@ import { Outbox } from "./outbox.js";
 import { byId, fill, plural } from "./page.js";
 import { numbersIn, reportLink } from "./report.js";
 import { Socket, socketAddress } from "./socket.js";
+import { TypingCount } from "./typing.js";
 
 const main = byId("main");
 const words = JSON.parse(byId("words").textContent);
@@ -67,6 +68,7 @@ const composer = new Composer({
   draftKey: `${storeKey}.draft`,
   onSend: send,
 });
+const typing = new TypingCount(byId("text"), main.dataset.countsTyping !== undefined);
 composer.onChange = () => {
   warn("");
   update();
@@ -80,7 +82,7 @@ function send() {
   else if (state.due !== null || outbox.message) warn(words.waiting_for_reply);
   else if (composer.nOver > 0) warn(plural(words.too_long, composer.nOver));
   else {
-    outbox.put(text);
+    outbox.put(text, typing.take());
     composer.clear();
     warn("");
     byId("note")?.remove();
@@ -104,9 +106,10 @@ const banner = new LostBanner(() => {
 // The message was refused: its text goes back into the box.
 function takeBack(clientId) {
   if (!outbox.message || (clientId && !outbox.holds(clientId))) return;
-  const { text } = outbox.message;
+  const { text, typing: counted } = outbox.message;
   delivery.done();
   log.waitingEnd();
+  typing.giveBack(counted);
   composer.giveBack(text);
 }
 

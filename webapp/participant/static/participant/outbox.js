@@ -20,8 +20,9 @@ export class Outbox {
     this.message = text ? JSON.parse(text) : null;
   }
 
-  put(text) {
-    this.message = { type: "message", client_id: uuid(), text };
+  // `more` is what else goes with it, such as how it was typed.
+  put(text, more = {}) {
+    this.message = { type: "message", client_id: uuid(), text, ...more };
     kept.set(this.key, JSON.stringify(this.message));
     return this.message;
   }

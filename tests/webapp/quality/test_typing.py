@@ -1,0 +1,75 @@
+"""How messages are typed: stored where the study counts it and says so before people agree, and nowhere else."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.test import Client
+
+from tests.builders import exchange, make_conversation, make_rating, make_study
+from webapp.conversations.frames import MessageFrame, Typed, frame_parse
+from webapp.conversations.models import Conversation, Typing
+from webapp.conversations.services import turn_add_human
+from webapp.quality.flags.base import flag_kinds
+from webapp.quality.models import TaskFlag
+from webapp.quality.services import flags_make
+from webapp.studies.models import Study
+from webapp.studies.terms import consent_texts
+
+pytestmark = pytest.mark.django_db
+
+COUNTED = Typed(keystrokes=3, pastes=1, deletions=0, ms=900)
+
+
+def written(study: Study) -> Conversation:
+    """Make a rated chat of three messages, of which two were pasted."""
+    chat = make_conversation(study)
+    for number in range(3):
+        text = f"Message {number}, with which somebody fills in more than sixty characters."
+        exchange(chat, text, "I see.")
+    return chat
+
+
+@pytest.mark.parametrize(
+    ("fields", "n_stored"),
+    [({"counts_typing": True}, 1), ({}, 0), ({"counts_typing": True, "typing_notice": " "}, 0)],
+)
+def test_typing_is_stored_only_where_people_agreed_to_it(
+    fields: dict[str, object], n_stored: int
+) -> None:
+    study = make_study(**fields)
+    chat = make_conversation(study)
+    turn_add_human(conversation_id=chat.pk, client_id=uuid.uuid4(), text="Hello", typed=COUNTED)
+    assert Typing.objects.count() == n_stored
+    page = Client().get(f"/s/{study.key}/").content.decode()
+    assert page.count("We never store which keys.") == n_stored
+    said = consent_texts(study.values)["typing_notice"]
+    assert ("We never store" in said) is bool(n_stored)
+
+
+def test_frames_may_carry_it_and_need_not() -> None:
+    sent = f'{{"type": "message", "client_id": "{uuid.uuid4()}", "text": "Hello"'
+    plain = frame_parse(sent + "}")
+    assert isinstance(plain, MessageFrame)
+    assert plain.typing is None
+    counted = frame_parse(
+        sent + ', "typing": {"keystrokes": 3, "pastes": 1, "deletions": 0, "ms": 900}}'
+    )
+    assert isinstance(counted, MessageFrame)
+    assert counted.typing == COUNTED
+
+
+def test_pasted_messages_are_flagged_by_it() -> None:
+    study = make_study(counts_typing=True)
+    chat = written(study)
+    for turn in chat.turns.filter(speaker="human"):
+        Typing.objects.create(turn=turn, **COUNTED.model_dump())
+    make_rating(chat, quality=1)
+    written(study)  # goes on
+    state = flags_make(study=study)
+    assert set(TaskFlag.objects.values_list("name", flat=True)) == {"pasted", "machine"}
+    assert state.of("machine")["of"] == 1
+    kind = flag_kinds.get("pasted")
+    flag = TaskFlag.objects.get(name="pasted")
+    assert kind.explain(flag.figures, {}) == "3 of 3 messages were pasted."

@@ -1,0 +1,45 @@
+// Counts how a message is typed, where the study says so and its people agreed: how often, never which keys.
+
+const PASTES = ["insertFromPaste", "insertFromDrop", "insertFromYank"];
+
+export class TypingCount {
+  #isOn;
+  #counts;
+  #since;
+
+  constructor(box, isOn) {
+    this.#isOn = isOn;
+    if (!isOn) return;
+    this.#begin();
+    // Telephones tell no keys, but every change of the text by what made it.
+    box.addEventListener("beforeinput", ({ inputType }) => this.#count(inputType ?? ""));
+  }
+
+  #begin() {
+    this.#counts = { keystrokes: 0, pastes: 0, deletions: 0 };
+    this.#since = null;
+  }
+
+  #count(inputType) {
+    this.#since ??= performance.now();
+    if (PASTES.includes(inputType)) this.#counts.pastes += 1;
+    else if (inputType.startsWith("insert")) this.#counts.keystrokes += 1;
+    else if (inputType.startsWith("delete")) this.#counts.deletions += 1;
+  }
+
+  // What was counted since the last message, to be sent with it; nothing where it is not counted.
+  take() {
+    if (!this.#isOn) return {};
+    const ms = this.#since === null ? 0 : Math.round(performance.now() - this.#since);
+    const typing = { ...this.#counts, ms };
+    this.#begin();
+    return { typing };
+  }
+
+  // The message was refused, and its text is in the box again.
+  giveBack(typing) {
+    if (!this.#isOn || !typing) return;
+    for (const name of Object.keys(this.#counts)) this.#counts[name] += typing[name];
+    this.#since = Math.min(this.#since ?? Infinity, performance.now()) - typing.ms;
+  }
+}
