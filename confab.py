@@ -6,7 +6,8 @@
     played = confab.selfplay(["eliza", "retrieval"], conversations=20)
     study.metrics(["question", "sentiment"])
     confab.compare(study, "quality")
-    confab.models(study), confab.raters(study)
+    confab.models(study), confab.raters(study), confab.agreement(study)
+    confab.raters(study.where(without=["fast", "pasted"]))
     fit = confab.hybrid(study, selfplay=played)
     confab.rank("pairs.csv").plot()
 
@@ -26,11 +27,12 @@ from chatbots.release import VERSION as __version__
 from evaluation.analysis.ranking import rank
 from evaluation.hybrid.of_study import hybrid
 from evaluation.reading import read
-from evaluation.study import Study, compare, models, raters, selfplay, vectors_kept_in
+from evaluation.study import Study, agreement, compare, models, raters, selfplay, vectors_kept_in
 
 __all__ = [
     "Study",
     "__version__",
+    "agreement",
     "compare",
     "hybrid",
     "models",

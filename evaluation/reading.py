@@ -241,6 +241,7 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
             record.bot,
             record.source,
             record.ratings,
+            record.flags,
         )
         for record in records.values()
     ]
@@ -249,10 +250,14 @@ def _of_records(read: Iterable[Record | Skipped], name: str) -> Study:
 
 def _rows_read(table: pd.DataFrame) -> Iterator[Record | Skipped]:
     """Yield the conversations of the exported table of that name, whose turns and ratings are JSON texts."""
-    names = [name for name in ("dialogue_id", "bot", "source", "turns", "ratings") if name in table]
+    names = [
+        name
+        for name in ("dialogue_id", "bot", "source", "turns", "ratings", "flags")
+        if name in table
+    ]
     for number, row in enumerate(table[names].to_dict("records"), start=1):
         try:
-            for name in ("turns", "ratings"):
+            for name in ("turns", "ratings", "flags"):
                 if isinstance(row.get(name), str):
                     row[name] = json.loads(row[name])
             yield record_of({str(key): value for key, value in row.items()}, line=number)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from evaluation.analysis.comparisons import Comparisons
+    from evaluation.analysis.item_sets import ItemSets
     from evaluation.analysis.models import RatingModels
     from evaluation.analysis.raters import RaterAnalysis
     from evaluation.metrics.base import MetricTable
@@ -50,12 +51,17 @@ def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """One conversation of a study: whose it is, where it comes from and what people answered about it."""
+    """One conversation of a study: whose it is, where it comes from and what people answered about it.
+
+    Attributes:
+        flags: names of the flags of whoever held it; None where the file says nothing of flags.
+    """
 
     conversation: Conversation
     bot: str
     source: str = ""
     ratings: tuple[RecordRating, ...] = ()
+    flags: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,16 +182,39 @@ class Study:
             self.ratings, self.dimensions, scale=self.scale, reversed=self.reversed
         )
 
-    def where(self, *, bots: Sequence[str]) -> Study:
-        """Return the conversations of these bots alone.
+    @cached_property
+    def flags(self) -> dict[str, int]:
+        """How many conversations are of people with each flag, by its name; empty where the file says nothing."""
+        named = [name for dialogue in self.dialogues for name in dialogue.flags or ()]
+        return {name: named.count(name) for name in sorted(set(named))}
+
+    def where(
+        self, *, bots: Sequence[str] | None = None, without: Sequence[str] | str = ()
+    ) -> Study:
+        """Return a part of the conversations.
+
+        Args:
+            bots: only of these bots; None: of all.
+            without: names of flags, such as "fast": conversations of people with one of them are left out, as by
+                `--without` of the commands.
 
         Raises:
-            ValueError: for a bot that the study does not have.
+            ValueError: for a bot that the study does not have, or flags where the file says nothing of them.
         """
+        bots = self.bots if bots is None else bots
+        without = (without,) if isinstance(without, str) else tuple(without)
         unknown = [bot for bot in bots if bot not in self.bots]
         if unknown:
             raise ValueError(f"the study has no bot {unknown[0]!r}; it has {', '.join(self.bots)}")
-        kept = tuple(dialogue for dialogue in self.dialogues if dialogue.bot in bots)
+        if without and all(dialogue.flags is None for dialogue in self.dialogues):
+            raise ValueError(
+                f"{self.name} says nothing of flags; the exported table of conversations does"
+            )
+        kept = tuple(
+            dialogue
+            for dialogue in self.dialogues
+            if dialogue.bot in bots and not set(without) & set(dialogue.flags or ())
+        )
         return replace(self, dialogues=kept)
 
     def metrics(
@@ -314,6 +343,18 @@ def raters(study: Study) -> RaterAnalysis:
     from evaluation.analysis.raters import analyse_raters
 
     return analyse_raters(_rated(study))
+
+
+def agreement(study: Study) -> ItemSets:
+    """Return how far raters agree on the conversations or items of each source: kappas and alpha, with intervals.
+
+    Raises:
+        ValueError: without ratings.
+    """
+    from evaluation.analysis.item_sets import item_sets
+
+    sets = {dialogue.conversation.id: dialogue.source for dialogue in study.dialogues}
+    return item_sets(_rated(study), sets)
 
 
 def _rated(study: Study) -> Ratings:

@@ -38,6 +38,7 @@ class Record:
         turns: in order. Empty together with `ratings_only`.
         times: of the turns, one each, or empty where the file has none.
         ratings_only: ratings of a conversation that was imported before.
+        flags: names of the flags of whoever held it; None where the file says nothing of flags.
     """
 
     line: int
@@ -48,6 +49,7 @@ class Record:
     times: tuple[datetime, ...] = ()
     ratings: tuple[RecordRating, ...] = ()
     ratings_only: bool = False
+    flags: tuple[str, ...] | None = None
 
     @property
     def external_id(self) -> str:

@@ -93,6 +93,7 @@ def record_of(data: Any, *, line: int) -> Record:
         source="" if data.get("source") in (None, "") else _name(data["source"], "source", 100),
         turns=tuple(_turn(turn, f"turns[{i}]") for i, turn in enumerate(turns)),
         ratings=tuple(_rating(r, f"ratings[{i}]") for i, r in enumerate(ratings or [])),
+        flags=_flags(data.get("flags")),
     )
     if len(record.external_id) > MAX_ID_CHARS:
         raise BadRecord(
@@ -100,6 +101,14 @@ def record_of(data: Any, *, line: int) -> Record:
             f"at most {MAX_ID_CHARS} are possible"
         )
     return record
+
+
+def _flags(given: Any) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise BadRecord(f"flags is {_short(given)}; a list of names is needed")
+    return tuple(given)
 
 
 def _turn(data: Any, where: str) -> Turn:

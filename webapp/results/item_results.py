@@ -10,12 +10,14 @@ import numpy as np
 from evaluation.analysis.approval import Approval, approval, softmax_weights
 from evaluation.analysis.beside_reference import BesideReference, beside_reference
 from evaluation.analysis.grades import Grades, grades
+from evaluation.analysis.item_sets import ItemSets, item_sets
 from evaluation.analysis.items import ItemMeans, item_means
 from evaluation.analysis.tables import plain
 from evaluation.ratings import Ratings
 from webapp.ratings.references import study_references
 from webapp.ratings.selectors import study_ratings
 from webapp.results.study_data import StudyData
+from webapp.studies.items import study_item_sets
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_items
@@ -27,6 +29,7 @@ class StudyItems:
 
     Attributes:
         means: of every item on every question.
+        sets: how far raters agree on each set of items.
         grades: by majority, with the labels made of them.
         beside: what was said beside references.
         weights_from: key of the study whose choices weigh the questions of that; empty: all count alike.
@@ -34,6 +37,7 @@ class StudyItems:
     """
 
     means: ItemMeans | None = None
+    sets: ItemSets | None = None
     grades: Grades | None = None
     beside: BesideReference | None = None
     weights_from: str = ""
@@ -53,6 +57,9 @@ def study_items(data: StudyData) -> StudyItems:
     weights = _weights(data) if "reference" in made else {}
     return StudyItems(
         means=item_means(data.ratings),
+        sets=item_sets(data.ratings, study_item_sets(data.study))
+        if "approval" not in made
+        else None,
         grades=grades(data.ratings) if "grades" in made else None,
         beside=beside_reference(data.ratings, *_references(data), weights or None)
         if "reference" in made

@@ -253,6 +253,23 @@ def _content(item: Item) -> tuple[Any, ...]:
     return item.context, item.responses, item.reference, *beside
 
 
+def study_item_sets(study: Study) -> dict[str, str]:
+    """Return the set of each of a study's items, by the item's name; of those without one, nothing.
+
+    Items of a file are of the data set that they name; those that were drawn, of the study or run they come from.
+    """
+    found = {}
+    rows = study.items.filter(purpose=Item.Purpose.JUDGED).values_list("key", "origin")
+    for key, origin in rows.iterator(chunk_size=_BATCH):
+        if origin.get("of_study"):
+            found[key] = str(origin["of_study"])
+        elif origin.get("run") is not None:
+            found[key] = f"run {origin['run']}"
+        elif "/" in key:
+            found[key] = key.partition("/")[0]
+    return found
+
+
 def checks_ensure(*, study: Study, checks: Sequence[AttentionCheck]) -> list[Item]:
     """Return the items that stand for the checks, in their order; those that are missing are stored."""
     keys = [check.key for check in checks]

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+import confab
 from tests.builders import (
     make_conversation,
     make_pairwise,
@@ -146,6 +147,11 @@ def test_whoever_has_a_flag_is_left_out_of_all_results_alike(
         assert lines(what) == n
         assert lines(what, "same_answer") == n * 3 // 4
     assert lines("pay", "same_answer") == 4, "everybody is to be paid"
+    lines("conversations")
+    read = confab.read(tmp_path / "table.jsonl")
+    assert read.flags == {"same_answer": 1}
+    assert len(read.where(without="same_answer").ratings) == 3
+    assert len(read.where(without=["fast"]).ratings) == 4
     assert (
         client.get(
             reverse("dashboard:study_export", args=["rated"]),

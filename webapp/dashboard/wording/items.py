@@ -10,9 +10,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from evaluation.analysis.approval import Approval
 from evaluation.analysis.beside_reference import BesideReference
 from evaluation.analysis.grades import Grades, Label
+from evaluation.analysis.item_sets import ItemSets
 from evaluation.analysis.items import LEVEL, DimensionItems, HumanBound, ItemMeans
 from evaluation.printing import digits_for, figure, percent, share
 from evaluation.ratings import Dimension
+from evaluation.stats.agreement import N_BOOTSTRAP
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.reasons import said
@@ -60,6 +62,8 @@ def items_section(frame: StudyFrame, found: StudyItems) -> Section:
         section.lead.extend(_reference_sentences(found.beside))
         section.tables.append(_reference_table(found.beside, frame.bots))
         section.tables.append(_weights_table(found, titles))
+    if found.sets is not None:
+        section.tables.append(_sets_table(found.sets, titles))
     section.tables.append(_bounds_table(found.means, titles))
     first = found.means.dimensions[0]
     section.tables.append(_items_table(first, titles[first.dimension], frame.bots))
@@ -219,6 +223,40 @@ def _approval_table(found: Approval, dimensions: Sequence[Dimension]) -> NamedTa
             "Share of people who chose it, with Wilson’s interval; the weights are the softmax of the shares, their "
             "intervals over resampled people."
         ),
+    )
+
+
+def _sets_table(found: ItemSets, dimensions: Mapping[str, Dimension]) -> NamedTable:
+    several = len({one.items for one in found.sets}) > 1
+    headers = [Header(_("Set"))] if several else []
+    headers += [Header(_("Dimension")), Header(_("Items"), numeric=True)]
+    headers.append(Header(_("Raters"), numeric=True))
+    for title in (_("Krippendorff’s α"), _("Fleiss’ κ"), _("Cohen’s κ")):
+        headers += [Header(title, numeric=True), Header("95 %", numeric=True)]
+    rows = []
+    for one in found.sets:
+        cells = [Cell(one.items or _("no name"))] if several else []
+        title = dimensions[one.dimension].title if one.dimension in dimensions else one.dimension
+        cells += [Cell(title), count_cell(one.n_shared), count_cell(one.n_raters or None)]
+        for coefficient in (one.alpha, one.fleiss, one.cohen):
+            why = said(coefficient.reason)
+            cells.append(share_cell(coefficient.value, 2, why))
+            cells.append(span_cell(coefficient.low, coefficient.high, shares=True, why=why))
+        rows.append(cells)
+    return NamedTable(
+        "item-sets",
+        _("How far raters agree on each set of items") if several else _("How far raters agree"),
+        Table(headers, rows),
+        method=_(
+            "Items with two ratings or more. Krippendorff’s α is nominal for two answers, ordinal for few and of "
+            "intervals for a slider. Cohen’s κ is that of the two raters, or the median over pairs of more, weighted by "
+            "distance unless there are two answers. 95 % intervals over {n} resamples of the items."
+        ).format(n=f"{N_BOOTSTRAP:,}"),
+        note=_(
+            "A set is what one file or data set brought, or what was drawn from one study or run."
+        )
+        if several
+        else "",
     )
 
 

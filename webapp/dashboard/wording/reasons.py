@@ -74,6 +74,7 @@ FRAGMENTS: dict[str, str] = {
     "no_variance": gettext_noop("all ratings are the same: there is no variance to share out"),
     "same_means": gettext_noop("the items’ means are all the same: no variance of their own"),
     "few_shared": gettext_noop("{n_shared} of {n_conversations} rated by more than one"),
+    "not_named": gettext_noop("raters are not named, so no two of them can be compared"),
     "many_answers": gettext_noop("{n_answers} different answers: kappas need few categories"),
     "few_pairs": gettext_noop("only {n_pairs} of the 3 pairs that a correlation needs"),
     "constant_side": gettext_noop("one side is constant"),

@@ -7,8 +7,10 @@ from typing import Any
 
 from django.db.models import Prefetch
 
-from webapp.conversations.models import Turn
+from webapp.conversations.models import Conversation, Turn
+from webapp.quality.models import TaskFlag
 from webapp.ratings.models import Rating
+from webapp.results.flags import flags_now
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     STATES,
@@ -42,6 +44,11 @@ _COLUMNS = (
     ),
     ExportColumn("created_at", "time", "When the conversation was begun, or imported."),
     ExportColumn("ended_at", "time", "When it was rated or given up."),
+    ExportColumn(
+        "flags",
+        "json",
+        "Names of the flags of the participant’s work, a list; none of them decides anything.",
+    ),
 )
 
 
@@ -60,9 +67,11 @@ class Conversations:
         return conversations_included(study, options).count()
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        flags_now(study, exact=True)
         found = conversations_included(study, options).prefetch_related(
             Prefetch("turns", Turn.objects.order_by("index")),
             Prefetch("ratings", Rating.objects.order_by("id")),
+            Prefetch("participant__flags", TaskFlag.objects.order_by("name")),
         )
         for row in found.iterator(chunk_size=200):
             yield [
@@ -80,7 +89,14 @@ class Conversations:
                 str(row.participant_id) if row.participant_id else None,
                 row.created_at,
                 row.ended_at,
+                _flags(row),
             ]
+
+
+def _flags(row: Conversation) -> list[str]:
+    if row.participant is None:
+        return []
+    return list(dict.fromkeys(flag.name for flag in row.participant.flags.all()))
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
