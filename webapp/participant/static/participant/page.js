@@ -66,10 +66,11 @@ function timesLocalise() {
   };
   for (const time of document.querySelectorAll("time[data-local]")) {
     const at = new Date(time.dateTime);
-    time.textContent = new Intl.DateTimeFormat(
-      document.documentElement.lang,
-      styles[time.dataset.local],
-    ).format(at);
+    // Digits as everywhere on the page: codes and scales have no others.
+    time.textContent = new Intl.DateTimeFormat(document.documentElement.lang, {
+      ...styles[time.dataset.local],
+      numberingSystem: "latn",
+    }).format(at);
   }
 }
 
