@@ -103,6 +103,25 @@ def test_the_whole_way(
     expect(log).not_to_have_attribute("aria-busy", "true")
     no_sideways_scroll(page)
 
+    # A reply is reported by keyboard alone, and that outlives a reload, too.
+    report = page.get_by_role("link", name="Report this reply")
+    report.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Report this reply")).to_be_visible()
+    page.locator("[name=reason]").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.get_by_label("In your own words, if you like").focus()
+    page.keyboard.type("It is odd.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#report-thanks")).to_have_text("Thank you. The researchers will see it.")
+    page.keyboard.press("Enter")
+    reported = page.get_by_role("link", name=re.compile("^Reported"))
+    expect(reported).to_be_focused()
+    no_sideways_scroll(page)
+    page.reload()
+    expect(reported).to_have_text("Reported")
+
     # A vote toggles, and outlives a reload.
     up = page.get_by_role("button", name="Thumbs up")
     up.click()

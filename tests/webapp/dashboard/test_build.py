@@ -13,9 +13,16 @@ from django.urls import reverse
 from statsmodels.stats.power import TTestIndPower
 
 from chatbots.registry import bot_get
-from tests.builders import force_bots, make_annotated, make_participant, make_staff, make_study
+from tests.builders import (
+    force_bots,
+    make_annotated,
+    make_conversation,
+    make_participant,
+    make_staff,
+    make_study,
+)
 from tests.webapp.dashboard.conftest import rate_some
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.checklist import findings_of, stops
@@ -610,3 +617,15 @@ def test_the_overview_says_how_much_each_person_does(staff: Client) -> None:
         assert words in page
         assert "Items a task" not in page
         assert "/admin/" not in page.split("<main", 1)[1]
+
+
+def test_the_checklist_names_bots_that_are_slower_than_the_pace() -> None:
+    pace = {"paces_alike": True, "first_words_s": 2, "words_per_s": 6}
+    study = make_study("p", bots=["eliza", "parrot"], max_exchanges=9, **pace)
+    for _chat in range(4):
+        chat = make_conversation(study, n_exchanges=3)
+        own = 4100 if chat.bot.bot_id == "eliza" else 100
+        Turn.objects.filter(conversation=chat, speaker="bot").update(first_ms=own, latency_ms=own)
+    leads = {one.lead: one.rest for one in findings_of(Plan(study)) if one.tone == "warn"}
+    assert "after 4.1 s" in leads["eliza is slower than the pace."]
+    assert not any(lead.startswith("parrot") for lead in leads)

@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 from webapp.dashboard.build.base import Plan
 from webapp.dashboard.build.cost import PROLIFIC_LEAST, Cost, amount, cost_of, n_wanted
 from webapp.dashboard.build.power import reach_of
+from webapp.dashboard.build.slower import slower_bots
 from webapp.dashboard.build.texts import texts_missing
 from webapp.studies.checks import outcomes_possible, study_errors
 from webapp.studies.models import Outcome, Study, Task
@@ -231,7 +232,27 @@ def _chat(plan: Plan) -> list[Finding]:
         return []
     chat = plan.study.values.chat
     lead = _("Shortest chat %(low)d messages, longest %(high)d.")
-    return [Finding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges})]
+    return [
+        Finding("good", lead % {"low": chat.min_exchanges, "high": chat.max_exchanges}),
+        *_slower(plan),
+    ]
+
+
+def _slower(plan: Plan) -> list[Finding]:
+    """Return a finding for each bot that cannot keep to the pace at which all are shown."""
+    found = []
+    for one in slower_bots(plan.study):
+        rest = _("Its first words come after %(own).1f s by itself; people would know it by that.")
+        told = {"own": one.first_s, "speed": one.words_per_s}
+        if one.words_per_s is not None:
+            rest = _(
+                "By itself its first words come after %(own).1f s, and then %(speed).1f words a second; people "
+                "would know it by that."
+            )
+        lead = _("%(bot)s is slower than the pace.") % {"bot": one.bot_id}
+        hint = _("Raise the seconds until the first words, or lower the words a second.")
+        found.append(Finding("warn", lead, rest % told, hint, "bots", "first_words_s"))
+    return found
 
 
 def _wanted(plan: Plan) -> list[Finding]:
