@@ -14,6 +14,7 @@ class ConversationsConfig(AppConfig):
         from chatbots.endpoints.metering import meter_set
         from webapp.conversations import forgetting
         from webapp.conversations.bot_health import bots_health
+        from webapp.conversations.forgetting import turns_texts
         from webapp.conversations.models import (
             ChatCheckAnswer,
             Conversation,
@@ -25,6 +26,7 @@ class ConversationsConfig(AppConfig):
         from webapp.conversations.spending import DatabaseMeter
         from webapp.core.health import health_check
         from webapp.studies.erasure import erasure_kind
+        from webapp.studies.retention import texts_in, texts_kind
 
         forgetting.connect()
         health_check("bots", bots_health)
@@ -66,4 +68,25 @@ class ConversationsConfig(AppConfig):
             "marks",
             _("marks of filters on replies"),
             lambda people: ReplyMark.objects.filter(turn__conversation__participant__in=people),
+        )
+        texts_kind("turns", turns_texts())
+        texts_kind(
+            "reports",
+            texts_in(lambda study: ReplyReport.objects.filter(participant__study=study), "words"),
+        )
+        texts_kind(
+            "marks",
+            texts_in(
+                lambda study: ReplyMark.objects.filter(turn__conversation__study=study), "found", []
+            ),
+        )
+        texts_kind(
+            "chat_check_answers",
+            texts_in(
+                lambda study: ChatCheckAnswer.objects.filter(conversation__study=study), "answer"
+            ),
+        )
+        texts_kind(
+            "rating_drafts",
+            texts_in(lambda study: Conversation.objects.filter(study=study), "rating_draft", {}),
         )

@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import connections, transaction
+from django.db.models import QuerySet
 from django.db.models.signals import pre_delete
 
 from webapp.bots.text_store import text_store
 from webapp.conversations.models import Turn
+from webapp.studies.models import Study
+from webapp.studies.retention import TextsKind
 
 _NAMED_IN_A_QUERY = 500
 _MOST_QUERIES = 10
@@ -54,6 +57,20 @@ def texts_forget(texts: set[str], *, using: str = "default") -> int:
     store = text_store()
     kept = store.known(texts)
     return store.forget(kept - _said(kept, using)) if kept else 0
+
+
+def turns_texts() -> TextsKind:
+    """Return where a study's chats keep texts: emptying them forgets what encoders made of them, too."""
+
+    def rows(study: Study) -> QuerySet[Any]:
+        return Turn.objects.filter(conversation__study=study).exclude(text="")
+
+    def blank(study: Study, found: QuerySet[Any]) -> None:
+        texts = set(found.order_by().values_list("text", flat=True))
+        Turn.objects.filter(conversation__study=study).exclude(text="").update(text="")
+        transaction.on_commit(lambda: texts_forget(texts))
+
+    return TextsKind(rows, blank)
 
 
 def connect() -> None:

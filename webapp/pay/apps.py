@@ -11,6 +11,7 @@ class PayConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from webapp.pay import forgetting
         from webapp.pay.comparing import platform_visits_of
         from webapp.pay.hooks import hook_events_of
         from webapp.pay.models import Decision
@@ -18,6 +19,7 @@ class PayConfig(AppConfig):
         from webapp.studies.erasure import erasure_kind
         from webapp.transfer.exporters.base import exporters
 
+        forgetting.connect()
         kinds.look_into("webapp.pay.kinds")
         exporters.look_into("webapp.pay.exporters")
 

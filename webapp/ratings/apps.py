@@ -13,11 +13,13 @@ class RatingsConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.quality.flags.base import flag_kinds
+        from webapp.ratings import forgetting
         from webapp.ratings.scale_in_database import triggers_ensure, triggers_remove
         from webapp.ratings.selectors import ratings_by
         from webapp.studies.erasure import erasure_kind
 
         flag_kinds.look_into("webapp.ratings.flags")
+        forgetting.connect()
         erasure_kind("ratings", _("ratings, with their comments"), ratings_by)
         pre_migrate.connect(triggers_remove, sender=self)
         post_migrate.connect(triggers_ensure, sender=self)

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 TASK = "webapp.runs.tasks.work"
 ALERTS_TASK = "webapp.runs.tasks.alerts"
+CLOCKS = "webapp.runs.tasks.retention"
 
 
 def send(job: JobBase, *, countdown_s: float = 0) -> bool:
@@ -57,5 +58,15 @@ def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:
         app.send_task(TASK, [queue, watches], countdown=countdown_s or None, queue=queue)
     except (OperationalError, OSError):
         log.warning("the broker is away; work waits in the database", exc_info=True)
+        return False
+    return True
+
+
+def clocks_look() -> bool:
+    """Ask a worker to look at the studies' retention clocks. False if the broker is away; the next hour asks again."""
+    try:
+        app.send_task(CLOCKS, queue="default", expires=3600)
+    except (OperationalError, OSError):
+        log.warning("the broker is away; the retention clocks wait", exc_info=True)
         return False
     return True

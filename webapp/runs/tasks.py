@@ -23,10 +23,12 @@ from webapp.runs.holders import STALE_AFTER
 from webapp.runs.kinds.base import kind_of
 from webapp.runs.selectors.jobs import jobs_for_workers, jobs_unfinished
 from webapp.runs.services.jobs import jobs_settle
+from webapp.studies.retention import retention_run
 
 log = logging.getLogger(__name__)
 
 RETRY_IN_S = 5
+CLOCKS_EVERY_S = 3600
 WATCH_IN_S = STALE_AFTER.total_seconds() + 1
 
 batches_made_exact()
@@ -58,6 +60,22 @@ def work(queue_name: str, watches: bool = False) -> None:
 def alerts() -> None:
     """Ask for the job that sends the alerts that wait."""
     alerts_ask()
+
+
+@app.task(ignore_result=True)
+def retention() -> None:
+    """Erase what is due by the studies' retention clocks; whoever else does it at the same time finds it done."""
+    try:
+        retention_run()
+    except OperationalError:
+        log.warning("the database is away; the retention clocks are looked at again in an hour")
+
+
+@worker_ready.connect
+def clocks_wind_up(sender: Any, **_: Any) -> None:
+    """Look at the retention clocks now, and every hour for as long as this worker runs."""
+    queue.clocks_look()
+    sender.timer.call_repeatedly(CLOCKS_EVERY_S, queue.clocks_look)
 
 
 @worker_ready.connect

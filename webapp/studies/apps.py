@@ -21,6 +21,7 @@ class StudiesConfig(AppConfig):
             TrainingAnswer,
             Whereabouts,
         )
+        from webapp.studies.retention import own_texts
 
         erasure_kind(
             "participants",
@@ -67,3 +68,4 @@ class StudiesConfig(AppConfig):
             _("answers given in practice"),
             lambda people: TrainingAnswer.objects.filter(participant__in=people),
         )
+        own_texts()

@@ -23,6 +23,7 @@ from webapp.dashboard.spending import study_spent
 from webapp.dashboard.tabs import page_title, tab_links
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.retention import clock_of
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import judges_items, study_by_key
 
@@ -163,6 +164,7 @@ def overview(request: HttpRequest, key: str) -> HttpResponse:
         not_offered=[bot for bot in mine if not bot.is_offered],
         nobody_served=is_collecting and not any(bot.is_offered for bot in mine),
         spent=study_spent(study),
+        clock=clock_of(study),
         most=max((bot.n_completed for bot in progress), default=0),
         protocol=title_of(protocols, study.protocol),
         amounts=amounts_of(study),

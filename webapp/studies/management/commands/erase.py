@@ -1,47 +1,116 @@
-"""`erase --study KEY (--participant ID | --external-id ID)`."""
+"""`erase --study KEY (--participant ID | --external-id ID | --people | --ids | --texts)`, or `erase --due`."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.studies.erasure import participants_erase
-from webapp.studies.models import Participant, Study
+from webapp.studies.erasure import erasure_counts, participants_erase
+from webapp.studies.models import Erasure, Participant, Study
+from webapp.studies.retention import (
+    ids_erase,
+    retention_due,
+    retention_run,
+    texts_counts,
+    texts_erase,
+)
 from webapp.studies.selectors import study_by_key
 
 
 class Command(ConfabCommand):
-    help = "Remove a person's messages, votes, ratings and ids from a study. There is no way back."
+    help = (
+        "Remove a person, everybody, recruitment ids or texts from a study, or what is due by the retention clocks "
+        "of all studies. There is no way back; backups and files that were downloaded are not touched."
+    )
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--study", required=True, metavar="KEY")
-        who = parser.add_mutually_exclusive_group(required=True)
-        who.add_argument("--participant", type=UUID, metavar="ID", help="the id in exports")
-        who.add_argument(
+        parser.add_argument("--study", metavar="KEY")
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--participant", type=UUID, metavar="ID", help="the id in exports")
+        what.add_argument(
             "--external-id", metavar="ID", help="the id on the recruitment platform, or in a file"
+        )
+        what.add_argument("--people", action="store_true", help="everybody in the study")
+        what.add_argument(
+            "--ids", action="store_true", help="everybody's recruitment ids; the work stays"
+        )
+        what.add_argument(
+            "--texts",
+            action="store_true",
+            help="messages, replies, comments and answers in words; ratings stay",
+        )
+        what.add_argument(
+            "--due", action="store_true", help="what the clocks of all studies say by now"
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="count what would go, and remove nothing"
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
+        is_dry = options["dry_run"]
+        if options["due"]:
+            if options["study"]:
+                raise Usage("--due is about all studies; leave --study out")
+            return self._due(is_dry)
+        if not options["study"]:
+            raise Usage("--study is missing: name the study to erase from")
         if options["external_id"] == "":
             raise Usage("--external-id is empty; people without one are named by --participant")
         try:
             study = study_by_key(options["study"])
         except Study.DoesNotExist:
             raise LookupError(f"there is no study {options['study']!r}") from None
+        if options["texts"]:
+            removed = texts_counts(study) if is_dry else texts_erase(study=study)
+            return {"removed": removed, "dry_run": is_dry}
+        people = Participant.objects.filter(study=study)
+        if options["ids"]:
+            people = people.filter(platform_ids__isnull=False)
+            if is_dry:
+                return {"removed": {"platform_ids": people.count()}, "dry_run": True}
+            return {"removed": ids_erase(people=people, kind=Erasure.Kind.ASKED), "dry_run": False}
+        found = self._people(study, options)
+        if is_dry:
+            return {"removed": erasure_counts(found), "dry_run": True}
+        return {"removed": participants_erase(participants=found, notes=True), "dry_run": False}
+
+    def _people(self, study: Study, options: dict[str, Any]) -> Any:
+        people = Participant.objects.filter(study=study)
+        if options["people"]:
+            return people
         if options["participant"]:
             asked = f"with the id {options['participant']}"
-            found = Participant.objects.filter(study=study, pk=options["participant"])
+            found = people.filter(pk=options["participant"])
         else:
             asked = f"whom a platform calls {options['external_id']!r}"
-            found = Participant.objects.filter(
-                study=study, platform_ids__external_id=options["external_id"]
-            )
+            found = people.filter(platform_ids__external_id=options["external_id"])
         if not found.exists():
             raise LookupError(f"study {study.key!r} has no participant {asked}")
-        return {"removed": participants_erase(participants=found, notes=True)}
+        return found
+
+    def _due(self, is_dry: bool) -> dict[str, Any]:
+        done = retention_due() if is_dry else retention_run()
+        removed = Counter[str]()
+        for _study, _what, counts in done:
+            removed.update(counts)
+        return {
+            "removed": dict(removed),
+            "dry_run": is_dry,
+            "studies": [
+                {"study": study.key, "what": what, "removed": counts}
+                for study, what, counts in done
+            ],
+        }
 
     def present(self, result: dict[str, Any]) -> None:
+        if result["dry_run"]:
+            self.stdout.write("Nothing was removed. This would go:")
+        for one in result.get("studies", ()):
+            self.stdout.write(f"{one['study']}: {one['what']}")
         for table, n in result["removed"].items():
             self.stdout.write(f"{n:>8} {table}")
+        if not result["removed"]:
+            self.stdout.write("Nothing is there to erase.")
