@@ -67,6 +67,7 @@ TABS = (
         (
             StudyPage("export", gettext_lazy("Export"), "study_export"),
             StudyPage("package", gettext_lazy("Data package"), "study_package", (Right.PAY,)),
+            StudyPage("datasheet", gettext_lazy("Datasheet"), "study_datasheet"),
             StudyPage("report", gettext_lazy("Report"), "study_report"),
         ),
     ),

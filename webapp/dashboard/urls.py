@@ -88,6 +88,7 @@ urlpatterns = [
     ),
     path("studies/<slug:key>/metrics/", metrics.study_metrics, name="study_metrics"),
     path("studies/<slug:key>/export/", export.export, name="study_export"),
+    path("studies/<slug:key>/datasheet/", publish.datasheet, name="study_datasheet"),
     path("studies/<slug:key>/package/", publish.package, name="study_package"),
     path("studies/<slug:key>/export/<int:pk>/", export.made, name="study_export_file"),
     path("conversations/<uuid:conversation_id>/", conversations.conversation, name="conversation"),

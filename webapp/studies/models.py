@@ -168,6 +168,12 @@ class Study(TimeStamped):
         blank=True,
         help_text=_("What is known of the bots beside their ratings: numbers, factors, controls."),
     )
+    datasheet = models.JSONField(
+        default=dict,
+        blank=True,
+        editable=False,
+        help_text=_("What researchers answered in the human evaluation datasheet, by its numbers."),
+    )
 
     objects = StudyManager()
 

@@ -61,6 +61,7 @@ TO_POST = {
     "study_reports": set(),
     "study_export": set(),
     "study_package": {Right.PAY},
+    "study_datasheet": {Right.ADMINISTER},
     "study_report": set(),
     "imports": {Right.RUN},
     "study_statistics": {Right.RUN},

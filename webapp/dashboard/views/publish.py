@@ -1,17 +1,20 @@
-"""The page from which a study's data package is taken."""
+"""The pages from which a study is published: its data package, and its human evaluation datasheet."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
+from itertools import groupby
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from webapp.core.rights import Right
+from webapp.core.rights import Right, may
 from webapp.core.staff import refusal
 from webapp.dashboard.access import needs
 from webapp.dashboard.forms import PackageForm
@@ -19,6 +22,10 @@ from webapp.dashboard.views.export import exports_open_to, sent
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.results.flags import flags_now
+from webapp.studies.datasheet import MOST_CHARS, datasheet_keep
+from webapp.transfer.datasheet.filling import datasheet_of
+from webapp.transfer.datasheet.questions import SECTIONS
+from webapp.transfer.datasheet.writing import datasheet_json, datasheet_md
 from webapp.transfer.exporters.base import ExportOptions, exporter_counts
 from webapp.transfer.exports import (
     KEPT,
@@ -68,4 +75,46 @@ def package(request: HttpRequest, key: str) -> HttpResponseBase:
         large=LARGE,
         command=f"{settings.CONFAB_PROGRAM} export --study {shlex.quote(study.key)} --what package "
         f"--output {shlex.quote(study.key)}.zip",
+    )
+
+
+_FILES = {
+    "md": (datasheet_md, "text/markdown; charset=utf-8"),
+    "json": (datasheet_json, "application/json"),
+}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(to_post=[Right.ADMINISTER])
+def datasheet(request: HttpRequest, key: str) -> HttpResponseBase:
+    """Show the datasheet, keep what people answer; with `format` in the address send it as a file."""
+    study = study_of(key)
+    entries = datasheet_of(study)
+    if request.method == "POST":
+        answers = {one.key: request.POST[one.key] for one in entries if one.key in request.POST}
+        datasheet_keep(study=study, answers=answers)
+        messages.success(request, _("Your answers are kept, and stand in the datasheet."))
+        return redirect("dashboard:study_datasheet", study.key)
+    if (ending := request.GET.get("format", "")) in _FILES:
+        write, kind = _FILES[ending]
+        answer = HttpResponse(write(study, entries), content_type=kind)
+        name = f'attachment; filename="{study.key}-heds.{ending}"'
+        answer["Content-Disposition"] = name
+        return answer
+    sections = [
+        (f"{number} {SECTIONS[number]}" + (f": {criterion}" if criterion else ""), list(found))
+        for (number, criterion), found in groupby(
+            entries, key=lambda one: (one.question.section, one.criterion)
+        )
+    ]
+    return study_page(
+        request,
+        "datasheet.html",
+        study,
+        "datasheet",
+        sections=sections,
+        n_open=sum(one.is_open for one in entries),
+        n=len(entries),
+        may_answer=may(request.user, Right.ADMINISTER),
+        most_chars=MOST_CHARS,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from webapp.studies.models import Study
+from webapp.transfer.datasheet.filling import datasheet_of
+from webapp.transfer.datasheet.writing import datasheet_json, datasheet_md
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.package.archive import File, Ledger, zip_pieces
 from webapp.transfer.package.codebook import codebook_csv, codebook_json, codebook_of
@@ -47,5 +49,8 @@ def _files(study: Study, options: ExportOptions, ledger: Ledger, told: Told) -> 
     yield File.of("load.py", load_py(written))
     yield File.of("load.R", load_r(written))
     yield File.of("load.sps", load_sps(written))
+    entries = datasheet_of(study)
+    yield File.of("heds.md", datasheet_md(study, entries))
+    yield File.of("heds.json", datasheet_json(study, entries))
     yield File.of("versions.json", versions_json(versions))
     yield File.of("README.md", readme_text(study, written, options, versions))

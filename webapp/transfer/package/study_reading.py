@@ -18,11 +18,13 @@ from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns
+from webapp.studies.datasheet import datasheet_keep
 from webapp.studies.importing import study_import
 from webapp.studies.models import ConsentText, Dimension, Study, StudyVersion
 from webapp.studies.study_file import StudyFile, study_file_of, study_file_read
 from webapp.studies.terms import digest_of
 from webapp.studies.versions import version_freeze
+from webapp.transfer.datasheet.questions import key_of
 from webapp.transfer.package.study_files import BOT_COLUMNS, NEWEST
 from webapp.transfer.package.versions import FORMAT
 
@@ -130,12 +132,27 @@ def _finish(study: Study, package: Package, codebook: Codebook) -> None:
         is_imported=isinstance(said, dict) and bool(said.get("is_imported")),
         bot_columns=table,
     )
+    datasheet_keep(study=study, answers=_datasheet(package))
     for column, (low, high) in codebook.scales.items():
         if not (low.is_integer() and high.is_integer()):
             rows = Dimension.objects.filter(
                 rubric__study_versions__study=study, key=codebook.after[column]
             )
             rows.update(low=low, high=high)
+
+
+def _datasheet(package: Package) -> dict[str, str]:
+    """Return what the researchers answered in the datasheet, by what it answers."""
+    if "heds.json" not in package.paths:
+        return {}
+    try:
+        return {
+            key_of(str(one["number"]), one["criterion"] or ""): str(one["from_researchers"])
+            for one in package.json("heds.json")["answers"]
+            if one["from_researchers"]
+        }
+    except (KeyError, TypeError) as error:
+        raise PackageError(f"heds.json lacks what it must say: {error}") from None
 
 
 def _file(package: Package, path: str, key: str) -> StudyFile:

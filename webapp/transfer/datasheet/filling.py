@@ -1,0 +1,321 @@
+"""What a study itself answers of the datasheet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf.locale import LANG_INFO
+from django.db.models import Count
+
+from chatbots.registry import title_of
+from evaluation.analysis.agreement import rater_agreement
+from evaluation.printing import share
+from webapp.ratings.models import Rating
+from webapp.ratings.pairs import compares_pairs
+from webapp.ratings.selectors import ratings_counted, study_ratings
+from webapp.results.pairs import study_pairs
+from webapp.results.stored import DIRECT_RATINGS
+from webapp.runs.selectors.languages import language_name, study_languages
+from webapp.studies.models import Item, Outcome, QuestionAnswers, Study, Task
+from webapp.studies.protocols.base import protocols
+from webapp.studies.questions import Question
+from webapp.studies.rubrics import asked_after
+from webapp.studies.selectors import judges_items, marks_turns, questions_of_study
+from webapp.transfer.datasheet.questions import QUESTIONS, SheetQuestion, key_of
+from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.exporters.participants import participants_included
+
+TO_BE_ANSWERED = "To be answered by the researchers"
+_PLATFORMS = {
+    "link": "a link that anybody could open",
+    "prolific": "Prolific",
+    "mturk": "Amazon Mechanical Turk",
+    "panel": "a panel",
+    "links": "one-time links",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A question with its answers.
+
+    Attributes:
+        criterion: key of the scale that it is asked of; empty for the study.
+        from_study: what the study says.
+        from_people: what the researchers wrote.
+    """
+
+    question: SheetQuestion
+    criterion: str = ""
+    from_study: str = ""
+    from_people: str = ""
+
+    @property
+    def key(self) -> str:
+        """What the researchers' answer is kept under."""
+        return key_of(self.question.number, self.criterion)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether people still have to answer it."""
+        return not self.from_people and (self.question.by_people or not self.from_study)
+
+
+def datasheet_of(study: Study) -> list[Entry]:
+    """Return every question of the datasheet with its answers, those about criteria once for each scale."""
+    scales = [one for one in asked_after(study.version) if one.kind == "scale"]
+    of_study = _of_study(study)
+    agreement = _agreement(study)
+    kept: dict[str, str] = study.datasheet
+    found = []
+    for question in QUESTIONS:
+        if not question.each:
+            said = of_study.get(question.number, "")
+            found.append(Entry(question, "", said, kept.get(question.number, "")))
+    for scale in scales:
+        of_scale = _of_scale(study, scale, agreement.get(scale.key, ""))
+        for question in QUESTIONS:
+            if question.each:
+                said = of_scale.get(question.number, "")
+                key = key_of(question.number, scale.key)
+                found.append(Entry(question, scale.key, said, kept.get(key, "")))
+    return found
+
+
+def _of_study(study: Study) -> dict[str, str]:
+    texts, values = study.values.texts, study.values
+    people = participants_included(study, ExportOptions())
+    outputs = _outputs(study)
+    language = str(LANG_INFO.get(texts.language, {}).get("name", texts.language))
+    heard = [language_name(code) for code, _n in study_languages(study).most_common(3)]
+    spoken = ", ".join(heard) if heard else f"{language}, as the pages of the study"
+    n_raters = people.filter(ratings__isnull=False).distinct().count()
+    organisation = f"Run by {texts.organisation}." if texts.organisation else ""
+    contact = f"Participants could write to {texts.contact}." if texts.contact else ""
+    said = {
+        "1.2": "Data, texts and settings are in this data package.",
+        "1.3": " ".join(filter(None, [organisation, contact])),
+        "2.1": "Text: dialogue, which is what was said so far.",
+        "2.2": "Text: the next turn of the dialogue, of one or several sentences.",
+        "2.3": "Dialogue turn generation.",
+        "2.4": spoken,
+        "2.5": spoken,
+        "3.1.1": "; ".join(f"{bot}: {n}" for bot, n in sorted(outputs.items())),
+        "3.1.2": _selection(study),
+        "3.2.1": str(n_raters or ""),
+        "3.2.2": f"Paid: {texts.payment}." if texts.payment else "",
+        "3.2.3": f"By {_PLATFORMS[values.recruitment.platform]}.",
+        "3.2.4": _training(study),
+        "3.2.5": _known(study, people),
+        "3.3.2": "On web pages made with Confab "
+        f"(protocol: {title_of(protocols, study.protocol)}); every answer is stored as it is given.",
+        "3.3.3": _quality(study),
+        "3.3.4": f"Instructions: {' / '.join(texts.instructions_text.splitlines())}",
+        "3.3.5": f"No time limit for an assessment; the study tells people that it takes {texts.minutes} minutes. "
+        "Who leaves can come back to the open task.",
+        "3.3.6": _feedback(study),
+        "3.3.7": "At a place of their own choosing, online.",
+        "3.3.8": "Not applicable.",
+        "5.2": _personal(study),
+    }
+    return {number: words for number, words in said.items() if words}
+
+
+def _outputs(study: Study) -> dict[str, int]:
+    """Return by bot how many outputs somebody evaluated."""
+    if compares_pairs(study):
+        found: Counter[str] = Counter()
+        results = study_pairs(study).results
+        for one in results.outcomes if results is not None else ():
+            if one.question == results.outcomes[0].question:  # type: ignore[union-attr]
+                found[one.a] += one.n_items
+                found[one.b] += one.n_items
+        return dict(found)
+    ratings = ratings_counted(study).order_by()
+    what = "conversation"
+    bot = "conversation__bot__bot_id"
+    if judges_items(study):
+        what, bot = "item", "item__responses__0__model"
+    elif marks_turns(study):
+        what, bot = "turn", "turn__conversation__bot__bot_id"
+    rows: Any = ratings.values_list(bot).annotate(n=Count(what, distinct=True))
+    return {str(name or "(not named)"): n for name, n in rows}
+
+
+def _selection(study: Study) -> str:
+    if judges_items(study):
+        drawn = study.items.filter(purpose=Item.Purpose.JUDGED).exclude(origin={}).exists()
+        if drawn:
+            return "Items were drawn from conversations at random, with the seed and filters that the study keeps."
+        return ""
+    protocol = protocols.get(study.protocol) if study.protocol in protocols else None
+    if protocol is not None and protocol.gives == "conversations":
+        return "Stored conversations, drawn for each person by the study's rule of assignment."
+    rule = study.rule
+    return f"Made in the experiment: every person talked with bots assigned by the rule “{rule}”."
+
+
+def _training(study: Study) -> str:
+    values = study.values
+    said = ["Instructions on the first pages."]
+    if values.training.training_pairs:
+        said.append(
+            f"{len(values.training.training_pairs)} practice pairs with known answers, which had to be passed."
+        )
+    if values.checking.quiz_questions:
+        said.append(
+            f"{len(values.checking.quiz_questions)} questions about the instructions, in two attempts."
+        )
+    return " ".join(said)
+
+
+def _known(study: Study, people: Any) -> str:
+    """Return how many people gave each answer that could be chosen before the task."""
+    asked = {one.key: one for one in questions_of_study(study) if one.kind == "choice"}
+    if not asked:
+        return "Nothing was asked about them."
+    given: dict[str, Counter[str]] = {key: Counter() for key in asked}
+    rows = QuestionAnswers.objects.filter(participant__in=people).values_list("answers", flat=True)
+    for answers in rows.iterator(chunk_size=2000):
+        for key in given.keys() & answers.keys():
+            given[key][str(answers[key])] += 1
+    told = []
+    for key, question in asked.items():
+        counted = ", ".join(f"{option}: {given[key][option]}" for option in question.options)
+        told.append(f"{question.title} {counted}.")
+    return " ".join(told)
+
+
+def _quality(study: Study) -> str:
+    attention, checking = study.values.attention, study.values.checking
+    said = []
+    if attention.attention_checks and attention.n_checks:
+        said.append(f"{attention.n_checks} attention checks a task")
+    if attention.n_gold:
+        said.append(f"{attention.n_gold} items with known answers a task")
+    if attention.n_repeated:
+        said.append(f"{attention.n_repeated} items shown twice a task")
+    if checking.chat_checks:
+        said.append(f"{len(checking.chat_checks)} attention checks in a chat")
+    if checking.quiz_questions:
+        said.append("questions about the instructions")
+    if study.values.training.training_pairs:
+        said.append("practice that had to be passed")
+    failed = Task.objects.filter(
+        participant__study=study,
+        participant__is_synthetic=False,
+        outcome__in=[Outcome.FAILED_CHECK, Outcome.SCREENED_OUT],
+    )
+    counted = Counter(failed.values_list("outcome", flat=True))
+    told = f"Automatic: {', '.join(said)}." if said else "No checks were asked for."
+    if counted:
+        told += (
+            f" Set apart for a failed check: {counted[Outcome.FAILED_CHECK]} tasks; "
+            f"screened out: {counted[Outcome.SCREENED_OUT]}."
+        )
+    return told
+
+
+def _feedback(study: Study) -> str:
+    texts = study.values.texts
+    said = []
+    if texts.contact:
+        said.append("They were given an e-mail address for questions.")
+    if study.values.asking.asks_comment:
+        said.append("There was a box for comments after each task.")
+    return " ".join(said) or "Neither was offered."
+
+
+def _personal(study: Study) -> str:
+    rights = study.values.rights
+    said = [
+        "Ids of recruitment platforms are stored apart from what people did and are left out of exports; people have "
+        "pseudonyms. What people wrote may hold personal details."
+    ]
+    if rights.withdrawal_days:
+        said.append(f"People could withdraw until {rights.withdrawal_days} days after the end.")
+    if rights.ids_kept_days is not None:
+        said.append(f"Ids are kept for {rights.ids_kept_days} days.")
+    if rights.texts_kept_days is not None:
+        said.append(f"Texts are kept for {rights.texts_kept_days} days.")
+    return " ".join(said)
+
+
+def _of_scale(study: Study, scale: Question, agreement: str) -> dict[str, str]:
+    relative = compares_pairs(study)
+    points = range(scale.low, scale.high + 1)
+    named = "; ".join(f"{point} {scale.labels[point]}" for point in points if point in scale.labels)
+    form = "Direct quality estimation."
+    if relative:
+        form = "Relative quality estimation: which of two is better."
+    elif marks_turns(study):
+        form = "Output labelling: what is true of a reply is ticked."
+    first = Rating.objects.none() if relative else ratings_counted(study)
+    aggregated = (
+        "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"
+    )
+    return {
+        "4.2.1": "Subjective.",
+        "4.2.2": "Relative." if relative else "Absolute.",
+        "4.2.3": "Intrinsic.",
+        "4.3.1": scale.short,
+        "4.3.2": scale.help or "No definition was given.",
+        "4.3.3": str(len(points)),
+        "4.3.4": f"{scale.low} to {scale.high}"
+        + (f" ({named})" if named else "")
+        + ("; a high answer is a bad one" if scale.reversed else ""),
+        "4.3.5": "Multiple choice: one of the points is chosen."
+        if scale.is_row
+        else "A box for a number.",
+        "4.3.6": "Not applicable.",
+        "4.3.7": scale.title,
+        "4.3.8": form,
+        "4.3.9": f"{aggregated}, with intervals over raters.",
+        "4.3.10": _significance(relative=relative),
+        "4.3.11": agreement or ("" if relative or first.exists() else "No answers yet."),
+    }
+
+
+def _significance(*, relative: bool) -> str:
+    if relative:
+        return (
+            "Bradley–Terry model with ties, with raters as units; bots compared two by two, corrected by Holm. "
+            "Effects are differences of log odds with intervals."
+        )
+    return (
+        "Differences of means with intervals; pairs of bots by Welch's test, or by the bootstrap's error where people rate "
+        "several bots, corrected by Holm; mixed and ordinal models with raters random."
+    )
+
+
+def _agreement(study: Study) -> dict[str, str]:
+    """Return by scale how far evaluators agree; of many ratings the report of the study says it."""
+    if compares_pairs(study):
+        results = study_pairs(study).results
+        return {
+            one.question: _value("Cohen's kappa, median over pairs of raters", one.found)
+            for one in (results.kappas if results is not None else ())
+        }
+    n_ratings = ratings_counted(study).count()
+    if not n_ratings:
+        return {}
+    if n_ratings > DIRECT_RATINGS:
+        told = "Krippendorff's alpha, Fleiss' kappa and intraclass correlations: see the study's report."
+        return {one.key: told for one in asked_after(study.version)}
+    ratings = study_ratings(study)
+    if ratings.leading is None:
+        return {}
+    found: dict[str, str] = {}
+    for one in rater_agreement(ratings).coefficients:
+        if one.about == "conversation" and one.code in ("alpha_ordinal", "alpha_interval"):
+            name = one.code.removeprefix("alpha_")
+            found[one.dimension] = _value(f"Krippendorff's alpha ({name})", one.found)
+    return found
+
+
+def _value(name: str, found: Any) -> str:
+    if found.value is None:
+        return f"{name}: undefined, {found.reason}."
+    return f"{name}: {share(found.value)}, over {found.n_items} items."
