@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -219,3 +220,35 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     expect(page.locator(".side-menu").get_by_role("link", name="Self-play")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".side-menu nav")).to_be_hidden()
+
+
+def test_the_live_room_follows_people_and_pauses_by_keyboard(
+    lab: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    key = f"live-{uuid4().hex[:6]}"  # new at every try
+    lab.add_study(key, ["eliza"])
+    page = new_page()
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/{key}/collect/live/")
+    expect(page.get_by_text("The link was opened 0 times.")).to_be_visible()
+    person = new_page(width=360, height=740)
+    person.goto(f"{lab.url}/s/{key}/")
+    expect(page.get_by_text("1 reads now")).to_be_visible(timeout=15_000)
+    person.get_by_role("checkbox").check()
+    person.get_by_role("button", name="Continue").click()
+    person.get_by_role("button", name="Start chatting").click()
+    person.wait_for_url("**/chat/**")
+    expect(page.get_by_text("1 here now")).to_be_visible(timeout=15_000)
+    page.get_by_role("button", name="Pause").focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("1 person inside may finish. Nobody new starts.")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Pause").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".page-title .pill")).to_have_text("Paused")
+    page.get_by_role("button", name="Resume").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".page-title .pill")).to_have_text("Collecting")
