@@ -604,3 +604,34 @@ def test_participant_pages_are_light(
     assert len([url for url in sizes if url.endswith(".css")]) == 1
     assert sum(sizes.values()) < 60_000, sizes
     assert hosts == {f"127.0.0.1:{test_bots_server.port}"}
+
+
+def test_replies_are_marked_while_people_chat_and_what_is_left_afterwards(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    fields = {"protocol": "marked_chat", "marked_when": "during"}
+    key = study(test_bots_server, "marked", ["test-quick"], **fields)
+    page = new_page(360, 740)
+    begin(page, test_bots_server, key)
+    say(page, "Hello")
+    box = page.locator(".marks-here")
+    box.locator("summary").press("Enter")
+    no_sideways_scroll(page)
+    asks = box.get_by_role("checkbox", name="Asks about the person")
+    asks.press("Space")
+    expect(page.locator("#status")).to_have_text("Marks saved.")
+    box.get_by_role("checkbox", name="None of these").press("Space")
+    expect(asks).not_to_be_checked()
+    asks.press("Space")
+    expect(box.locator("summary")).to_have_text("Marked: Asks about the person")
+    page.reload()
+    expect(box.locator("summary")).to_have_text("Marked: Asks about the person")
+    say(page, "And you?")
+    expect(box).to_have_count(2)
+    page.get_by_role("link", name="Finish").click()
+    page.wait_for_url("**/judge/")
+    expect(page.get_by_text("Reply 2 of 2")).to_be_visible()
+    expect(page.locator("[data-reply='1']")).to_contain_text("Asks about the person")
+    page.get_by_role("checkbox", name="None of these").check()
+    page.get_by_role("button", name="Save and finish").click()
+    expect(page.locator("#code")).to_be_visible()

@@ -8,7 +8,21 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_participant import no_sideways_scroll, study
+from tests.builders import TRAINING_PAIR
 from tests.conftest import ConfabServer
+
+ITEMS = """
+from webapp.studies.examples import items_sample
+from webapp.studies.importing import items_bring
+from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
+from webapp.studies.study_file import FileItem
+from webapp.studies.versions import study_edit
+study = Study.objects.get(key={key!r})
+sample = items_sample(protocols.get("pairwise"))
+items_bring(study, [FileItem.model_validate(one) for one in sample])
+study_edit(study=study, state="collecting")
+"""
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 QUESTIONS = [
@@ -58,3 +72,38 @@ def test_questions_are_answered_by_keyboard_on_a_phone(
         assert label.bounding_box()["height"] >= 44
     page.get_by_role("button", name="Continue").press("Enter")
     page.wait_for_url("**/chat/**")
+
+
+def test_a_practice_pair_is_missed_explained_and_passed_by_keyboard_on_a_phone(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    fields = {"protocol": "pairwise", "state": "draft", "n_items": 1}
+    key = study(test_bots_server, "practice", [], **fields, training_pairs=[TRAINING_PAIR])
+    test_bots_server.shell(ITEMS.format(key=key))
+    page = new_page(360, 740)
+    page.goto(f"{test_bots_server.url}/s/{key}/")
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Start").last.click()
+    page.wait_for_url("**/practice/")
+    expect(page.locator("nav.steps [aria-current=step]")).to_contain_text("Practice")
+    no_sideways_scroll(page)
+
+    def choose(*answers: str) -> None:
+        names = ("quality", "fluency", "relatedness", "empathy")
+        for question, answer in zip(names, answers, strict=True):
+            page.locator(f"[name={question}][value={answer}]").press("Space")
+        page.get_by_role("button", name="Check").press("Enter")
+
+    choose("b", "same", "a", "a")
+    why = page.get_by_role("alert")
+    expect(why).to_contain_text("Not yet. Here is why, then try once more.")
+    expect(why).to_contain_text("The first asks about the loss")
+    expect(page.locator("#summary")).to_be_focused()
+    no_sideways_scroll(page)
+    choose("a", "same", "a", "a")
+    page.wait_for_url("**/judge/")
+    expect(page.get_by_role("heading", name="Which reply is better?")).to_be_focused()
+    expect(page.get_by_role("group", name="Which is better overall?")).to_be_visible()
+    choices = page.get_by_role("radio", name="Reply A is better")
+    expect(choices).to_have_count(4)

@@ -20,6 +20,9 @@ export class Marks {
       if (!cast(turn, this.ticked)) this.refused();
       else if (cleared) say(cleared);
     });
+    box.addEventListener("toggle", () => {
+      if (box.open) box.scrollIntoView({ block: "nearest" });
+    });
     this.draw();
   }
 
