@@ -62,7 +62,7 @@ def marks_given(conversation_id: UUID) -> dict[int, list[str]]:
         turn__conversation=conversation_id, task__slots__chat=conversation_id
     ).values_list("turn__index", "answers")
     return {
-        index: [key for key, is_true in answers.items() if is_true] or [NONE]
+        index: sorted(key for key, is_true in answers.items() if is_true) or [NONE]
         for index, answers in rows
     }
 

@@ -193,7 +193,7 @@ def test_replies_are_marked_while_people_chat_and_the_rest_afterwards(browser: C
     mark(1, "asks", "feeling")
     mark(3, "_none")
     mark(3)
-    assert marks_given(talk.pk) == {1: ["feeling", "asks"]}
+    assert marks_given(talk.pk) == {1: ["asks", "feeling"]}
     mark(1, "asks")
     for turn, marks in ((0, ["asks"]), (9, ["asks"]), (1, ["other"]), (1, ["_none", "asks"])):
         with pytest.raises(Refused) as refused:
