@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.test import Client
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from evaluation.items import items_read
@@ -16,13 +17,17 @@ from tests.builders import (
     make_conversation,
     make_pairwise,
     make_participant,
+    make_staff,
     make_study,
 )
 from webapp.conversations.chat_checks import chat_check_answer, chat_check_due
 from webapp.conversations.models import ChatCheckAnswer, Conversation
 from webapp.core.errors import Refused
+from webapp.core.rights import Right
 from webapp.ratings.checks import checks_by_task, failed_checks
 from webapp.ratings.judging import judgements_of
+from webapp.ratings.models import Rating
+from webapp.ratings.repeats import own_of_people, own_of_questions, repeats_answered
 from webapp.ratings.selectors import ratings_counted
 from webapp.ratings.services import rating_add, rating_submit
 from webapp.studies.answering import question_answers_store
@@ -200,6 +205,26 @@ def test_items_come_again_apart_from_their_first_time_and_count_once() -> None:
         assert slots.index(again) - first > 2
         assert (task.outcome, len(slots)) == ("rated", 4)
     assert ratings_counted(study).count() == 12
+    again = list(repeats_answered(study))
+    assert own_of_questions(study, again)["quality"].same.mean == 1
+    rating = Rating.objects.filter(item__purpose=Item.Purpose.REPEAT).order_by("pk")[0]
+    Rating.objects.filter(pk=rating.pk).update(answers={**FIVES, "quality": 3})
+    again = list(repeats_answered(study))
+    found = own_of_questions(study, again)["quality"]
+    assert (found.same.mean, found.apart.mean, found.n_people) == (0.75, 0.5, 4)
+    assert found.same.low is not None
+    assert found.same.low < 0.75
+    worst = own_of_people(again)[0]
+    assert (worst.person, worst.n_same, worst.n) == (rating.participant_id, 4, 5)
+    assert worst.low < 0.8 < worst.high
+    told = [row for row in rows_of(study, "repeats") if row["question"] == "quality"]
+    assert sorted(row["second"] for row in told) == [3, 5, 5, 5]
+    assert all(row["item"].startswith("i") for row in told)
+    client = Client()
+    client.force_login(make_staff(Right.READ))
+    page = client.get(f"/dashboard/studies/{study.key}/collect/quality/").content.decode()
+    assert "4 people judged an item a second time." in page
+    assert "4 of 5" in page
     copy = study_copy(study=study)
     assert copy.items.count() == 6
 

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.core.rights import Right, may
 from webapp.dashboard.access import staff_only
+from webapp.dashboard.checks_shown import checks_shown
 from webapp.dashboard.plots.durations import durations_figure
 from webapp.dashboard.quality_page import quality_page
 from webapp.dashboard.views.jobs import job_context
@@ -42,6 +43,7 @@ def quality(request: HttpRequest, key: str) -> HttpResponse:
         is_current=now.is_current,
         running=job_context(now.job, now.job.kind) if now.job is not None else None,
         found=found,
+        checks=checks_shown(study),
         flag=flag,
         flag_title=flag_kinds.get(flag).title if flag else "",
         figure=durations_figure(state.found.get("durations", {})) if state is not None else None,

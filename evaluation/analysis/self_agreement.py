@@ -1,0 +1,56 @@
+"""How far people agree with themselves: items that one person judged twice in one go, apart from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.stats.bootstrap import Interval, mean_interval
+
+LEVEL = 0.90
+"""Of the intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAgreement:
+    """How often people gave the same answer again.
+
+    Attributes:
+        same: share of answers that were the same, with the ends of its interval.
+        apart: mean distance of the two answers in points of the scale, with its interval.
+        n_people: who answered twice.
+    """
+
+    same: Interval
+    apart: Interval
+    n_people: int
+
+
+def own_agreement(
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
+    people: Sequence[object],
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> OwnAgreement:
+    """Compare first and second answers of several people.
+
+    People are resampled whole, for one person's answers resemble each other.
+
+    Args:
+        first, second: (k,) answers to the same question about the same item; NaN where one was left out.
+        people: (k,) who gave both.
+    """
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    distance = np.abs(a - b)
+    same = np.where(np.isfinite(distance), (distance == 0).astype(float), np.nan)
+    given = np.isfinite(distance)
+    groups = [person for person, is_given in zip(people, given, strict=True) if is_given]
+    return OwnAgreement(
+        mean_interval(same[given], groups, level, seed=seed),
+        mean_interval(distance[given], groups, level, seed=seed),
+        len(set(groups)),
+    )

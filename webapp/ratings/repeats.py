@@ -1,0 +1,105 @@
+"""Items that one person judged twice in one task: both answers side by side, and how far people agree with themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import OuterRef, Subquery
+
+from evaluation.analysis.self_agreement import OwnAgreement, own_agreement
+from evaluation.stats.proportion import share_interval
+from webapp.quality.selectors import left_out
+from webapp.ratings.models import Rating
+from webapp.ratings.selectors import study_dimensions
+from webapp.studies.models import Item, Outcome, Study
+
+LEVEL = 0.90
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """One item that somebody judged twice; `first` and `second` are the answers by question."""
+
+    person: UUID
+    is_synthetic: bool
+    item: str
+    first: dict[str, float]
+    second: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOfPerson:
+    """How often one person gave the same answer again.
+
+    Attributes:
+        n_same, n: answers that were the same, of how many; n is at least 1.
+        low, high: ends of the share's interval (Wilson), from 0 to 1.
+    """
+
+    person: UUID
+    n_same: int
+    n: int
+    low: float
+    high: float
+
+
+def repeats_answered(
+    study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()
+) -> Iterator[Again]:
+    """Yield every item that was judged twice, in one query; what was withdrawn is left out.
+
+    Args:
+        without: names of flags; whoever has one is left out.
+    """
+    before = Rating.objects.filter(task=OuterRef("task"), item=OuterRef("item__original"))
+    found = Rating.objects.filter(
+        left_out(study, without), item__study=study, item__purpose=Item.Purpose.REPEAT
+    ).exclude(task__outcome=Outcome.WITHDRAWN)
+    if not include_synthetic:
+        found = found.filter(participant__is_synthetic=False)
+    rows = found.annotate(first_answers=Subquery(before.values("answers")[:1])).order_by("pk")
+    for row in rows.values_list(
+        "participant",
+        "participant__is_synthetic",
+        "item__original__key",
+        "first_answers",
+        "answers",
+    ).iterator(chunk_size=1000):
+        person, is_synthetic, item, first, second = row
+        if first is not None:
+            yield Again(person, is_synthetic, item, first, second)
+
+
+def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgreement]:
+    """Return for each question how far people agree with themselves, people resampled; empty without any repeats."""
+    people = [str(one.person) for one in again]
+    return {
+        dimension.key: own_agreement(
+            [_number(one.first.get(dimension.key)) for one in again],
+            [_number(one.second.get(dimension.key)) for one in again],
+            people,
+            level=LEVEL,
+        )
+        for dimension in study_dimensions(study)
+        if again
+    }
+
+
+def own_of_people(again: Sequence[Again]) -> list[OwnOfPerson]:
+    """Return for each person how often they gave the same answer again, the lowest share first."""
+    same: dict[UUID, list[bool]] = {}
+    for one in again:
+        shared = one.first.keys() & one.second.keys()
+        same.setdefault(one.person, []).extend(one.first[key] == one.second[key] for key in shared)
+    found = []
+    for person, answers in same.items():
+        interval = share_interval(sum(answers), len(answers), level=LEVEL)
+        if interval is not None:
+            found.append(OwnOfPerson(person, sum(answers), len(answers), *interval))
+    return sorted(found, key=lambda one: (one.n_same / one.n, str(one.person)))
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
