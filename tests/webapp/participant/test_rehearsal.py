@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from statistics import mean
 
+import pytest
+
+from evaluation.languages import language_of
 from webapp.participant.rehearsal import Impression, OutsideDoors, ScriptedParticipant
+from webapp.participant.rehearsal.scripts import script_in
+from webapp.participant.rehearsal.ways import _CHECK
+from webapp.studies.examples import study_example
+from webapp.studies.languages import LANGUAGES
 
 CHOICES = [str(value) for value in range(1, 8)]
 QUESTIONS = ["quality", "fluency", "diversity", "contingency", "empathy"]
@@ -63,3 +70,16 @@ def test_an_impression_is_of_what_was_heard() -> None:
     assert (parrot.listening, parrot.new, parrot.asking) == (0, 1, 0)
     assert Impression.of(SAID, ["Why?"] * 5).asking == 1
     assert parrot.about("an unusual question") == parrot.overall
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_they_write_the_language_of_the_study(language: str) -> None:
+    """And read in it: reasons are long enough, and a check says what to choose."""
+    script = script_in(language)
+    assert language_of([line for talk in script.lines[:6] for line in talk]) == language
+    assert all(line.strip() for talk in script.lines for line in talk)
+    assert len(script.comment.split()) >= 3
+    [check] = study_example("survey", language).attention.attention_checks
+    told = _CHECK.search(check.response)
+    assert told is not None
+    assert told[1] == "2"

@@ -12,10 +12,10 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
-from chatbots.corpora.reader import corpus_read
 from chatbots.outside import Values
 from webapp.core.errors import Refused
 from webapp.participant.rehearsal import Played, rehearse
+from webapp.participant.rehearsal.scripts import script_in
 from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
 from webapp.runs.models import Job
 from webapp.studies.selectors import rehearsal_token
@@ -61,7 +61,7 @@ class Rehearsal(Kind[Job, RehearsalAsked]):
             base_url=url,
             study_key=study.key,
             rehearsal_token=rehearsal_token(study),
-            lines=[list(dialogue.turns) for dialogue in corpus_read().dialogues],
+            script=script_in(study.values.texts.language),
             n_people=work.asked.people,
             seed=work.asked.seed or work.job.pk,
         )

@@ -28,7 +28,7 @@ class Impression:
             new=len(set(heard)) / n,
             listening=1 - own / n,
             length=min(1.0, sum(map(len, words)) / n / 16),
-            asking=min(1.0, 2 * sum("?" in text for text in heard) / n),
+            asking=min(1.0, 2 * sum("?" in text or "؟" in text for text in heard) / n),
         )
 
     @property

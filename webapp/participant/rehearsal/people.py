@@ -10,6 +10,7 @@ import httpx
 
 from webapp.participant.rehearsal.doors import DoorClosed, OutsideDoors
 from webapp.participant.rehearsal.person import Person
+from webapp.participant.rehearsal.scripts import Script
 from webapp.participant.rehearsal.ways import WAYS
 
 _MOST_PAGES = 1000
@@ -54,7 +55,7 @@ async def rehearse(
     base_url: str,
     study_key: str,
     rehearsal_token: str,
-    lines: list[list[str]],
+    script: Script,
     n_people: int,
     seed: int,
     at_once: int = 8,
@@ -68,7 +69,10 @@ async def rehearse(
             doors = OutsideDoors(base_url, study_key, {"rehearsal": rehearsal_token})
             try:
                 played: Played | Exception = await ScriptedParticipant(
-                    doors, lines=lines, seed=seed * 1_000_003 + number
+                    doors,
+                    lines=script.lines,
+                    comment=script.comment,
+                    seed=seed * 1_000_003 + number,
                 ).play()
             except (DoorClosed, httpx.HTTPError, OSError) as error:
                 played = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from webapp.participant.rehearsal.doors import OutsideDoors
 from webapp.participant.rehearsal.opinions import Impression
@@ -12,7 +13,8 @@ class Person:
     """Somebody with a browser, lines to say and opinions, all choices drawn from `seed`.
 
     Args:
-        lines: dialogues to take messages from, each a list of utterances.
+        lines: talks to take messages from, each a list of what one person says.
+        comment: what is written in boxes for text.
 
     Attributes:
         n_more: the most messages that are written beyond what is needed.
@@ -20,13 +22,20 @@ class Person:
     """
 
     def __init__(
-        self, doors: OutsideDoors, *, lines: list[list[str]], seed: int, n_more: int = 2
+        self,
+        doors: OutsideDoors,
+        *,
+        lines: Sequence[Sequence[str]],
+        seed: int,
+        comment: str = "Written by a scripted participant.",
+        n_more: int = 2,
     ) -> None:
         self.doors = doors
         self.rng = random.Random(seed)
         # Some people rate everything higher than others.
         self.leniency = self.rng.gauss(0, 0.12)
         self.lines = lines
+        self.comment = comment
         self.n_more = n_more
         self.said: list[str] = []
         self.heard: list[str] = []

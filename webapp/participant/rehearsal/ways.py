@@ -17,19 +17,18 @@ from webapp.participant.rehearsal.opinions import Impression
 from webapp.participant.rehearsal.person import Person
 from webapp.studies.questions import BETWEEN_CHOICES
 
-_COMMENT = "Written by a scripted participant."
-_CHECK = re.compile(r"\bchoose (\d+)\b")
-"""How an attention check tells which answer to give; in another language the script may miss it, as people do."""
+_CHECK = re.compile(r"\b(?:choose|wählen|اختر)\b\D{0,20}?\b(\d+)\b")
+"""How an attention check tells which answer to give; worded otherwise the script may miss it, as people do."""
 _ATTENTIVE = 0.95
 _CONTENT = 0.9
 """How many leave what others said before as it is."""
 
 
-def _by_chance(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
+def _by_chance(asked: PageForm, person: Person) -> dict[str, str | list[str]]:
     """Answer texts and boxes, about which nobody has an opinion."""
-    answers: dict[str, str | list[str]] = dict.fromkeys(asked.texts, _COMMENT)
+    answers: dict[str, str | list[str]] = dict.fromkeys(asked.texts, person.comment)
     answers |= {
-        name: rng.sample(options, rng.randint(1, len(options)))
+        name: person.rng.sample(options, person.rng.randint(1, len(options)))
         for name, options in asked.boxes.items()
     }
     return answers
@@ -48,7 +47,7 @@ def _attentive(asked: PageForm, rng: random.Random) -> dict[str, str | list[str]
 async def questions(person: Person) -> None:
     """Answer what is asked before the task, by chance."""
     asked, rng = person.doors.form("/questions/"), person.rng
-    answers = _by_chance(asked, rng)
+    answers = _by_chance(asked, person)
     answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
     answers |= _attentive(asked, rng)
     after = await person.doors.send(asked, answers)
@@ -59,7 +58,7 @@ async def questions(person: Person) -> None:
 async def chat(person: Person) -> None:
     """Write messages and vote until the chat may be rated, and a little longer; go to the form."""
     person.said, person.heard = [], []
-    script = list(person.rng.choice(person.lines)[::2])
+    script = list(person.rng.choice(person.lines))
     n_extra = person.rng.randint(0, person.n_more)
     async with person.doors.socket() as socket:
         await frames_until(socket, "history")
@@ -67,7 +66,7 @@ async def chat(person: Person) -> None:
         while not can_rate or n_extra > 0:
             n_extra -= can_rate
             if not script:
-                script = list(person.rng.choice(person.lines)[::2])
+                script = list(person.rng.choice(person.lines))
             text = script.pop(0)
             last = (await say(socket, text))[-1]
             if last["type"] == "error":
@@ -94,7 +93,7 @@ async def _aside(person: Person) -> None:
     while (asked := PageForm(str(doors.page.url), "/answer/").fed(doors.page.text)).action:
         right = asked.hidden.get("_right_answer", "")
         is_attentive = person.rng.random() < _ATTENTIVE
-        options = asked.choices.get("answer", [_COMMENT])
+        options = asked.choices.get("answer", [person.comment])
         await doors.send(asked, {"answer": right if is_attentive else person.rng.choice(options)})
 
 
@@ -126,7 +125,7 @@ async def arena(person: Person) -> None:
     said: list[str] = []
     heard: dict[str, list[str]] = {chat_id: [] for chat_id in chats}
     n_messages = 1 + person.rng.randint(0, person.n_more)
-    script = list(person.rng.choice(person.lines)[::2])
+    script = list(person.rng.choice(person.lines))
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(doors.socket(chat_id)) for chat_id in chats]
         for socket in sockets:
@@ -154,7 +153,7 @@ async def arena(person: Person) -> None:
 async def form(person: Person) -> None:
     """Rate the chat."""
     await person.doors.rate(
-        person.answer, comments=_COMMENT, besides=lambda asked: _attentive(asked, person.rng)
+        person.answer, comments=person.comment, besides=lambda asked: _attentive(asked, person.rng)
     )
 
 
@@ -165,7 +164,7 @@ async def judge(person: Person) -> None:
     heard = PageTexts(page, "judged-text").found or PageTexts(page, "said-what").found or [""]
     before = PageTexts(page, "said-what").found or [""]
     impression = Impression.of(before[-1:] * len(heard), heard)
-    answers = _by_chance(asked, person.rng)
+    answers = _by_chance(asked, person)
     for name, choices in asked.choices.items():
         if choices[0] == "a":
             answers[name] = person.prefer(before[-1], heard, name, choices)

@@ -11,10 +11,10 @@ import httpx
 from django.conf import settings
 from tqdm import tqdm
 
-from chatbots.corpora.reader import corpus_read
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, whole_number
 from webapp.participant.rehearsal import Played, rehearse
+from webapp.participant.rehearsal.scripts import script_in
 from webapp.studies.models import Study
 from webapp.studies.selectors import rehearsal_token, study_by_key
 
@@ -51,7 +51,7 @@ class Command(ConfabCommand):
                     base_url=url,
                     study_key=study.key,
                     rehearsal_token=rehearsal_token(study),
-                    lines=[list(dialogue.turns) for dialogue in corpus_read().dialogues],
+                    script=script_in(study.values.texts.language),
                     n_people=options["people"],
                     seed=options["seed"],
                     on_played=lambda _played: bar.update() and None,
