@@ -1,12 +1,14 @@
 """The example of every protocol, from its file to its results: opened, played by a scripted participant, exported.
 
 All of it in this process: the pages by ASGI, the chats by their sockets, and the bots' replies as a host stores them.
+What comes through these doors is kept and searched: nobody who takes part is told which bot or item it is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from types import TracebackType
 from typing import Any
@@ -14,20 +16,22 @@ from typing import Any
 import httpx
 import pytest
 from channels.testing import WebsocketCommunicator
+from django.db.models import Q
 from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_staff
 from webapp.asgi import application
+from webapp.bots.models import BotVersion
 from webapp.conversations import services
 from webapp.core.database import in_database
 from webapp.core.rights import Right
 from webapp.participant import consumers
-from webapp.participant.rehearsal import OutsideDoors, Played, ScriptedParticipant
+from webapp.participant.rehearsal import OutsideDoors, Played, ScriptedParticipant, ways
 from webapp.ratings.models import Rating
 from webapp.studies.examples import study_example
 from webapp.studies.importing import study_import
-from webapp.studies.models import Study, Task
+from webapp.studies.models import Item, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_conversations, rehearsal_token
 from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
@@ -41,8 +45,9 @@ LINES = [["hello there", "hi", "i went to the sea", "was it warm?", "do you like
 class InsideSocket:
     """A chat's socket; a message is answered at once, in turn by a parrot and by somebody who asks."""
 
-    def __init__(self, conversation_id: str, cookies: str) -> None:
+    def __init__(self, conversation_id: str, cookies: str, told: list[str]) -> None:
         self.conversation_id = conversation_id
+        self.told = told
         headers = [(b"cookie", cookies.encode())]
         address = f"/ws/chat/{conversation_id}/"
         self.inner = WebsocketCommunicator(application, address, headers=headers)
@@ -67,7 +72,9 @@ class InsideSocket:
                 await asyncio.sleep(0.01)
 
     async def recv(self) -> str:
-        return await self.inner.receive_from(timeout=30)
+        frame = await self.inner.receive_from(timeout=30)
+        self.told.append(frame)
+        return frame
 
     def _answered(self) -> bool:
         """Answer as a bot host does; False while the message is not stored yet."""
@@ -84,19 +91,25 @@ class InsideSocket:
 
 
 class InsideDoors(OutsideDoors):
-    """The doors of this process."""
+    """The doors of this process; `told` is all that came through them: addresses, headers, pages, frames."""
 
     def __post_init__(self) -> None:
+        self.told: list[str] = []
         self.http = httpx.AsyncClient(
             base_url="http://testserver",
             transport=httpx.ASGITransport(app=application),
             follow_redirects=True,
             timeout=60,
+            event_hooks={"response": [self._keep]},
         )
+
+    async def _keep(self, response: httpx.Response) -> None:
+        await response.aread()
+        self.told.append(f"{response.url}\n{response.headers}\n{response.text}")
 
     def socket(self, conversation_id: str = "") -> Any:
         cookies = "; ".join(f"{c.name}={c.value}" for c in self.http.cookies.jar)
-        return InsideSocket(conversation_id or self.conversation_id, cookies)
+        return InsideSocket(conversation_id or self.conversation_id, cookies, self.told)
 
 
 def opened(name: str) -> Study:
@@ -110,10 +123,42 @@ def opened(name: str) -> Study:
     return study
 
 
-async def played(study: Study, seed: int) -> Played:
+def secrets_of(study: Study) -> set[str]:
+    """Return what would tell a participant which bot or item they have: ids, titles, versions' keys, models, names."""
+    chats = BotVersion.objects.filter(conversations__study=study)
+    known = BotVersion.objects.filter(Q(bot_id__in=study.bots) | Q(pk__in=chats.values("pk")))
+    found = set(study.bots)
+    for bot_id, title, key, params in known.values_list("bot_id", "title", "key", "params"):
+        found |= {bot_id, title, key, str(params.get("model") or key)}
+    if protocols.get(study.protocol).has_one_item:  # a question of the study's own
+        return found
+    for key, responses in Item.objects.filter(study=study).values_list("key", "responses"):
+        found |= {key, *(one.get("model") or key for one in responses)}
+    return found
+
+
+def item_models_tell(study: Study) -> None:
+    """Call the models of the example's items what no page says anyway."""
+    for item in Item.objects.filter(study=study):
+        for number, one in enumerate(item.responses):
+            one["model"] = f"model-seven-{number}"
+        item.save(update_fields=["responses"])
+
+
+def names_nothing(told: list[str], secrets: set[str], protocol: str) -> None:
+    """Check that none of the secrets stands in what somebody was told, in whatever case, as a word or part of an id."""
+    text = "\n".join(told).casefold()
+    for secret in filter(None, secrets):
+        found = re.search(rf"(?<![a-z]){re.escape(secret.casefold())}(?![a-z])", text)
+        around = text[max(0, found.start() - 80) : found.end() + 80] if found else ""
+        assert not found, f"{protocol}: {secret!r} stands in “{around}”"
+
+
+async def played(study: Study, seed: int) -> tuple[Played, list[str]]:
     doors = InsideDoors("http://testserver", study.key, {"rehearsal": rehearsal_token(study)})
     try:
-        return await ScriptedParticipant(doors, lines=LINES, seed=seed).play()
+        who = await ScriptedParticipant(doors, lines=LINES, seed=seed).play()
+        return who, doors.told
     finally:
         await doors.close()
 
@@ -137,8 +182,12 @@ async def test_every_example_is_played_to_its_end_by_a_scripted_participant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.02)  # no host tells of its replies here
+    monkeypatch.setattr(ways, "_ATTENTIVE", 1.0)  # else one in twenty misses a check
     for number, name in enumerate(protocols.names()):
         study = await in_database(opened)(name)
-        who = await played(study, seed=number)
+        await in_database(item_models_tell)(study)
+        who, told = await played(study, seed=number)
         assert who.n_pages, name
+        assert len(told) > who.n_pages, name
+        names_nothing(told, await in_database(secrets_of)(study), name)
         await in_database(results_shown)(study)
