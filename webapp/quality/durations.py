@@ -10,7 +10,7 @@ from webapp.quality.work import Work
 from webapp.studies.models import Outcome
 
 _BARS = 24
-_LONGEST = 4
+_LONGEST = 3
 """Medians. Whoever took longer was away; the last bar holds them."""
 
 

@@ -127,7 +127,7 @@ def test_a_machine_is_suspected_of_long_messages_that_nobody_typed() -> None:
     )
     assert list(found) == [0], "and two of five are not half"
     assert found[0].startswith(
-        "Of 2 long messages 0 were pasted, 1 came faster than anybody types, and 1 were typed without one deletion."
+        "1 of 2 long messages came faster than anybody types. 1 of 2 long messages were typed without one deletion. "
     )
     kind = flag_kinds.get("machine")
     assert kind.find(work_of(["a"])).why_none == "not_counted"

@@ -46,7 +46,7 @@ def durations_figure(durations: Mapping[str, Any]) -> Figure | None:
 def _drawn(durations: Mapping[str, Any], width: float, *, name: str, css: str = "") -> Markup:
     bars, bar_s = durations["bars"], durations["width"]
     x = Scale(0, bar_s * len(bars), 4, width - 4)
-    y = Scale(0, max(bars), _TOP + _HEIGHT, _TOP)
+    y = Scale(0, max(bars), _TOP + _HEIGHT, _TOP + 14)
     bottom = _TOP + _HEIGHT
     threshold = durations["threshold"]
     parts: list[object] = []

@@ -52,9 +52,9 @@ _PIECE_BYTES = 256 * 1024
 _ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "consent_texts"]
 
 
-def _tables(study: Study) -> list[tuple[Exporter, int | None]]:
+def _tables(study: Study, options: ExportOptions) -> list[tuple[Exporter, int | None]]:
     """Return the exporters, the main ones first, with how many rows of the database each reads."""
-    counts = exporter_counts(study, ExportOptions())
+    counts = exporter_counts(study, options)
     known = {name: i for i, name in enumerate(_ORDER)}
     exporters = sorted(exporter_list(), key=lambda e: (known.get(e.name, len(known)), e.name))
     return [(exporter, counts.get(exporter.name)) for exporter in exporters]
@@ -70,7 +70,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
     study = study_of(key)
     choices = [(exporter.name, exporter.title) for exporter in exporter_list()]
     asked = request.POST if request.method == "POST" else request.GET
-    without_now(request, study)
+    without = without_now(request, study)
     form = ExportForm(asked if "what" in asked or asked is request.POST else None, tables=choices)
     if form.is_bound and form.is_valid():
         exporter, options = exporter_get(form.cleaned_data["what"]), _options(form)
@@ -86,7 +86,7 @@ def export(request: HttpRequest, key: str) -> HttpResponseBase:
     running = next((job for job in files if not job.is_over), None)
     tables = [
         (exporter, n)
-        for exporter, n in _tables(study)
+        for exporter, n in _tables(study, ExportOptions(without=without))
         if may(request.user, *export_rights(exporter.name, ExportOptions()))
     ]
     return study_page(

@@ -18,6 +18,7 @@ from webapp.core.rights import Right, may
 from webapp.core.staff import refusal
 from webapp.dashboard.access import needs
 from webapp.dashboard.forms import PackageForm
+from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.views.export import exports_open_to, sent
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
@@ -61,7 +62,8 @@ def package(request: HttpRequest, key: str) -> HttpResponseBase:
     running = next((job for job in files if not job.is_over), None)
     tables = packaged_tables(study, ExportOptions())
     tables.sort(key=lambda table: table.exporter.title)
-    counts = exporter_counts(study, ExportOptions())
+    without = without_now(request, study)
+    counts = exporter_counts(study, ExportOptions(without=without))
     return study_page(
         request,
         "package.html",

@@ -63,15 +63,18 @@ class Machine:
         return Found(found, n_looked_at, "" if n_looked_at else "none")
 
     def explain(self, figures: Figures, about: Figures) -> str:
-        return _(
-            "Of {n} long messages {pasted} were pasted, {quick} came faster than anybody types, and {even} were typed "
-            "without one deletion. A language model may have written them, or somebody dictated, or had them ready."
-        ).format(
-            n=figures["long"],
-            pasted=figures["pasted"],
-            quick=figures["quick"],
-            even=figures["even"],
-        )
+        ways = {
+            "pasted": _("{k} of {n} long messages were pasted."),
+            "quick": _("{k} of {n} long messages came faster than anybody types."),
+            "even": _("{k} of {n} long messages were typed without one deletion."),
+        }
+        said = [
+            words.format(k=figures[way], n=figures["long"])
+            for way, words in ways.items()
+            if figures[way]
+        ]
+        maybe = _("A language model may have written them, or somebody dictated or had them ready.")
+        return " ".join([*said, maybe])
 
 
 def is_quick(message: Message) -> bool:
