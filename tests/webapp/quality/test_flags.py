@@ -46,8 +46,10 @@ def words(name: str, work: Work) -> dict[int, str]:
 def test_every_kind_has_words_and_a_name_of_its_own() -> None:
     assert flag_kinds.names() == [
         "fast",
+        "inconsistent",
         "machine",
         "missed_check",
+        "missed_gold",
         "pasted",
         "repeated",
         "same_answer",

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 import confab
 from tests.builders import (
+    make_annotated,
     make_conversation,
     make_pairwise,
     make_participant,
@@ -26,6 +27,7 @@ from tests.builders import (
 )
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
+from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import FlagState, TaskFlag
 from webapp.quality.selectors import left_out_counts
 from webapp.quality.services import flags_make
@@ -38,7 +40,8 @@ from webapp.results.stored import Question
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job
 from webapp.studies.erasure import participants_erase
-from webapp.studies.models import Dimension, Participant, Study, Task
+from webapp.studies.items import gold_store, item_add
+from webapp.studies.models import Dimension, Item, Participant, Study, Task
 from webapp.studies.services import task_open
 
 pytestmark = pytest.mark.django_db
@@ -224,3 +227,35 @@ def test_alike_means_as_given_by_side_and_without_checks(rated: Study) -> None:
     flags_make(study=study)
     [flag] = TaskFlag.objects.filter(task=task, name="same_answer")
     assert (flag.figures["n"], flag.figures["answer"]) == (8, 1), "always the left side"
+
+
+def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
+    study = make_annotated(n_gold=1, n_repeated=1, gold_misses_allowed=1)
+    item_add(
+        study=study, key="known", context=["hi"], responses=[{"model": "a", "text": "well said"}]
+    )
+    gold_store(item=study.items.get(key="known"), expected={"quality": [7]})
+    for known, again in ((7, 6), (1, 1)):
+        task = task_open(participant=make_participant(study))
+        for judgement in judgements_of(task):
+            item = judgement.slots[0].item
+            assert item is not None
+            value = {Item.Purpose.GOLD: known, Item.Purpose.REPEAT: again}.get(
+                Item.Purpose(item.purpose), 5
+            )
+            answers = dict.fromkeys(study.rubric.dimensions.values_list("key", flat=True), value)
+            rating_add(task=task, target=item, answers=answers)
+    state = flags_make(study=study)
+    flags = {
+        (flag.name, flag.task_id): flag_kinds.get(flag.name).explain(flag.figures, {})
+        for flag in TaskFlag.objects.exclude(name="same_answer")
+    }
+    n = study.rubric.dimensions.count()
+    assert flags == {
+        ("missed_gold", task.pk): "1 of 1 items with a known answer were answered otherwise.",
+        (
+            "inconsistent",
+            task.pk,
+        ): f"{n} answers were given twice; on average the two are 67 % of the scale apart.",
+    }
+    assert state.of("missed_gold")["of"] == state.of("inconsistent")["of"] == 2

@@ -20,7 +20,9 @@ class MissedCheck:
 
     name = "missed_check"
     title = gettext_lazy("Missed a check")
-    rule = gettext_lazy("At least one attention check among what they judged was answered wrongly.")
+    rule = gettext_lazy(
+        "At least one attention check was answered wrongly: among items or questions, or in the chat."
+    )
     reasons: Mapping[str, Any] = {"none": gettext_lazy("Nobody has met an attention check.")}
 
     def find(self, work: Work) -> Found:

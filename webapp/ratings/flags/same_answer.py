@@ -53,7 +53,7 @@ class SameAnswer:
             Rating.objects.filter(
                 task__participant__study=work.study, task__participant__is_synthetic=False
             )
-            .exclude(item__purpose=Item.Purpose.CHECK)
+            .exclude(item__purpose__in=Item.UNCOUNTED)
             .order_by()
             .annotate(flipped=Exists(flipped))
             .values_list("task", "rubric", "answers", "flipped")
