@@ -178,7 +178,7 @@ def _too_close(study: Study, a: LiveBot, b: LiveBot, n_more: int | None) -> Sent
         return Sentence(
             "warning",
             lead,
-            _("are too close to order, and {bot} is set aside.").format(bot=listed(aside)),
+            _("are too close to order. Set aside: {bots}.").format(bots=listed(aside)),
         )
     if n_more is None:
         return Sentence(

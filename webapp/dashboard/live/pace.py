@@ -37,7 +37,7 @@ class Pace:
     Attributes:
         hours: the latest, the present one last.
         latest_at: of the newest rating; None without any.
-        n_done, n_wanted: tasks that count, and how many are wanted; 0: no limit.
+        n_done, n_wanted: tasks that were rated to their end, and how many are wanted; 0: no limit.
         hours_left: until the wanted ones are there, as it went in the last two hours; None where nothing says.
     """
 
@@ -71,7 +71,7 @@ class Money:
 def pace_of(study: Study, *, include_synthetic: bool, now: datetime) -> Pace:
     """Read how fast ratings come in."""
     ratings = Rating.objects.filter(participant__study=study)
-    tasks = Task.objects.filter(participant__study=study, state=Task.State.COMPLETED)
+    tasks = Task.objects.filter(participant__study=study, outcome=Outcome.RATED)
     if not include_synthetic:
         ratings = ratings.filter(participant__is_synthetic=False)
         tasks = tasks.filter(participant__is_synthetic=False)
