@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_participant import no_sideways_scroll, study
-from tests.builders import TRAINING_PAIR
+from tests.builders import QUIZ, TRAINING_PAIR
 from tests.conftest import ConfabServer
 
 ITEMS = """
@@ -37,17 +37,37 @@ QUESTIONS = [
 ]
 
 
+def quiz_missed_once(page: Page) -> None:
+    """Miss a question about the instructions by keyboard, and pass at the second try."""
+    page.wait_for_url("**/quiz/")
+    page.get_by_label("Five").press("Space")
+    page.get_by_label("A person").press("Space")
+    page.get_by_role("button", name="Check").press("Enter")
+    banner = page.get_by_role("alert").filter(has_text="1 answer was not right.")
+    expect(banner).to_be_focused()
+    expect(page.locator("mark")).to_have_text("Talk about anything you like")
+    expect(page.get_by_label("Five")).to_have_count(0)
+    expect(page.get_by_text("If it is wrong once more, the study ends here.")).to_be_visible()
+    no_sideways_scroll(page)
+    page.get_by_label("A person").press("ArrowDown")
+    expect(page.get_by_label("A computer program")).to_be_checked()
+    page.get_by_role("button", name="Check again").press("Enter")
+
+
 @pytest.mark.parametrize("script", [True, False])
 def test_questions_are_answered_by_keyboard_on_a_phone(
     test_bots_server: ConfabServer, new_page: Callable[..., Page], script: bool
 ) -> None:
-    key = study(test_bots_server, "asking", ["test-quick"], questions=QUESTIONS)
+    key = study(
+        test_bots_server, "asking", ["test-quick"], questions=QUESTIONS, quiz_questions=QUIZ
+    )
     page = new_page(360, 740, java_script_enabled=script)
     page.goto(f"{test_bots_server.url}/s/{key}/")
     page.get_by_role("checkbox").check()
     if script:
         page.get_by_role("button", name="Continue").click()
     page.get_by_role("button", name="Start chatting").click()
+    quiz_missed_once(page)
     page.wait_for_url("**/questions/")
     expect(page.get_by_role("heading", name="About you")).to_be_visible()
     expect(page.locator("nav.steps [aria-current=step]")).to_contain_text("About")
