@@ -635,3 +635,28 @@ def test_replies_are_marked_while_people_chat_and_what_is_left_afterwards(
     page.get_by_role("checkbox", name="None of these").check()
     page.get_by_role("button", name="Save and finish").click()
     expect(page.locator("#code")).to_be_visible()
+
+
+def test_an_arabic_study_goes_from_right_to_left(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    key = study(test_bots_server, "arabic", ["test-quick"], language="ar")
+    page = new_page(360, 740)
+    page.goto(f"{test_bots_server.url}/s/{key}/")
+    page.get_by_role("checkbox").check()
+    page.get_by_role("button", name="متابعة").click()
+    no_sideways_scroll(page)
+    page.get_by_role("button", name="بدء المحادثة").click()
+    page.wait_for_url("**/chat/**")
+    assert page.locator("html").get_attribute("dir") == "rtl"
+    expect(page.locator("#log")).to_have_attribute("aria-live", "polite")
+    page.locator("#text").fill("مرحبًا")
+    page.get_by_role("button", name="إرسال").click()
+    expect(replies(page)).to_have_count(1)
+    # Words of the script are in the language, too, with its plural forms; one's own stand where lines end.
+    expect(page.locator("#progress")).to_have_text("الرسائل: 1 من 2")
+    expect(page.locator("#rate-reason")).to_have_text("يُفتح بعد رسالة أخرى")
+    mine = page.locator("#log .msg-you .bubble").bounding_box()
+    theirs = page.locator("#log .msg-bot .bubble").bounding_box()
+    assert mine["x"] < theirs["x"]
+    no_sideways_scroll(page)

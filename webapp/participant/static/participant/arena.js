@@ -246,7 +246,8 @@ for (const [i, radio] of radios.entries()) {
   });
   radio.addEventListener("keydown", (event) => {
     const at = "1234".indexOf(event.key);
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const onward = document.documentElement.dir === "rtl" ? -1 : 1;
+    const step = { ArrowRight: onward, ArrowDown: 1, ArrowLeft: -onward, ArrowUp: -1 }[event.key];
     if (at >= 0 || (step && !canChoose())) {
       event.preventDefault();
       const next = at >= 0 ? radios[at] : radios[(i + step + radios.length) % radios.length];
