@@ -10,18 +10,21 @@ import asyncio
 import json
 import re
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
 import httpx
 import pytest
+from asgiref.sync import ThreadSensitiveContext
 from channels.testing import WebsocketCommunicator
+from django.db import connections
 from django.db.models import Q
 from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_staff
-from webapp.asgi import application
+from webapp.asgi import application, django_application
 from webapp.bots.models import BotVersion
 from webapp.conversations import services
 from webapp.core.database import in_database
@@ -40,6 +43,16 @@ from webapp.transfer.samples import conversations_sample
 from webapp.transfer.services import records_store
 
 LINES = [["hello there", "hi", "i went to the sea", "was it warm?", "do you like fish", "yes"]]
+
+
+PAGES = ThreadPoolExecutor(1)
+"""Does all pages, so that there is one connection to close at the end."""
+
+
+async def pages(scope: Any, receive: Any, send: Any) -> None:
+    """Answer a request as the server does, in that thread."""
+    async with ThreadSensitiveContext(executor=PAGES):
+        await django_application(scope, receive, send)
 
 
 class InsideSocket:
@@ -97,7 +110,7 @@ class InsideDoors(OutsideDoors):
         self.told: list[str] = []
         self.http = httpx.AsyncClient(
             base_url="http://testserver",
-            transport=httpx.ASGITransport(app=application),
+            transport=httpx.ASGITransport(app=pages),
             follow_redirects=True,
             timeout=60,
             event_hooks={"response": [self._keep]},
@@ -191,3 +204,4 @@ async def test_every_example_is_played_to_its_end_by_a_scripted_participant(
         assert len(told) > who.n_pages, name
         names_nothing(told, await in_database(secrets_of)(study), name)
         await in_database(results_shown)(study)
+    PAGES.submit(connections.close_all).result()
