@@ -65,7 +65,7 @@ def reports_page(study: Study, number: str) -> Page[Any]:
     found = ReplyReport.objects.filter(participant__study=study).select_related(
         "participant", "turn__conversation__bot", "item"
     )
-    page = Paginator(
+    page: Page[Any] = Paginator(
         found.order_by(F("seen_at").asc(nulls_first=True), "-created_at", "-pk"), ON_A_PAGE
     ).get_page(number)
     page.object_list = [_reported(one) for one in page.object_list]
@@ -87,7 +87,7 @@ def _reported(one: ReplyReport) -> Reported:
         about = {"item": one.item.key}
     return Reported(
         one.pk,
-        ReplyReport.Reason(one.reason).label,
+        str(ReplyReport.Reason(one.reason).label),
         one.words,
         text,
         by,

@@ -41,6 +41,7 @@ def slower_bots(study: Study) -> list[Slower]:
     first: dict[str, list[float]] = {}
     speeds: dict[str, list[float]] = {}
     for bot_id, first_ms, whole_ms, text in rows:
+        assert first_ms is not None, "only such replies are asked for"
         first.setdefault(bot_id, []).append(first_ms / 1000)
         if whole_ms is not None and whole_ms > first_ms:
             words_after = max(0, len(text.split()) - 1)
