@@ -87,14 +87,18 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
     replies = Turn.objects.filter(
         speaker=Turn.Speaker.BOT, latency_ms__isnull=False, created_at__gte=since, **talks
     )
-    latest = replies.order_by("-created_at").values_list("conversation__bot__bot_id", "latency_ms")[
-        :MOST_REPLIES
-    ]
+    latest = list(
+        replies.order_by("-created_at").values_list("conversation__bot__bot_id", "latency_ms")[
+            :MOST_REPLIES
+        ]
+    )
     times: dict[str, list[float]] = {}
     for bot_id, ms in latest:
         times.setdefault(bot_id, []).append((ms or 0) / 1000)
-    by_bot = replies.order_by().values_list("conversation__bot__bot_id")
-    n_replies = dict(by_bot.annotate(n=Count("pk")))
+    n_replies = {bot_id: len(found) for bot_id, found in times.items()}
+    if len(latest) == MOST_REPLIES:
+        by_bot = replies.order_by().values_list("conversation__bot__bot_id")
+        n_replies = dict(by_bot.annotate(n=Count("pk")))
     failures = ReplyFailure.objects.filter(at__gte=since, **talks).order_by()
     n_failed = dict(failures.values_list("bot_id").annotate(n=Count("pk")))
     counts = TaskCount.objects.filter(
