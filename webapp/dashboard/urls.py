@@ -40,6 +40,7 @@ urlpatterns = [
     path("studies/<slug:key>/delete/", keeping.delete, name="study_delete"),
     path("studies/<slug:key>/rehearse/", keeping.rehearse, name="study_rehearse"),
     path("studies/<slug:key>/items/", items.items_add, name="study_items"),
+    path("studies/<slug:key>/items/gold/", items.gold, name="study_gold"),
     path("studies/<slug:key>/versions/", versions.versions, name="study_versions"),
     path("studies/<slug:key>/build/", step.build, name="study_build"),
     path("studies/<slug:key>/build/<slug:step>/", step.build_step, name="study_build_step"),

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from tests.builders import QUIZ, TRAINING_PAIR, make_pairwise, make_staff, make_study
+from tests.builders import (
+    QUIZ,
+    TRAINING_PAIR,
+    make_annotated,
+    make_pairwise,
+    make_staff,
+    make_study,
+)
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
@@ -133,3 +140,15 @@ def test_a_question_is_made_a_check_in_its_card_and_the_file_says_all_of_it(staf
     assert study_file_read(text).questions == study.values.questions
     shown = staff.get(address(study, "questions")).content.decode()
     assert "One choice, attention check" in shown
+
+
+def test_an_item_gets_its_right_answers_in_the_builder(staff: Client) -> None:
+    study = make_annotated()
+    page = f"/dashboard/studies/{study.key}/items/gold/"
+    for item, answers in (("i1", "9"), ("nothing", "5"), ("i1", "4, 5")):
+        staff.post(page, {"item": item, "by_quality": answers})
+    [gold] = study.items.filter(purpose="gold")
+    assert (gold.key, gold.expected) == ("i1", {"quality": [4, 5]})
+    assert "The study has 1 gold item." in staff.get(address(study)).content.decode()
+    staff.post(page, {"item": "i1"})
+    assert not study.items.filter(purpose="gold").exists()

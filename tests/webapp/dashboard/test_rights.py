@@ -48,6 +48,7 @@ TO_POST = {
     "study_delete": {Right.ADMINISTER},
     "study_rehearse": {Right.RUN},
     "study_items": {Right.ADMINISTER, Right.RUN},
+    "study_gold": {Right.ADMINISTER},
     "study_build_step": {Right.ADMINISTER},
     "study_links": {Right.ADMINISTER},
     "study_links_csv": {Right.ADMINISTER},

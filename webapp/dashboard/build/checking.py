@@ -13,6 +13,7 @@ from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.checks_form import ChecksForm
 from webapp.dashboard.build.entry_cards import KINDS
 from webapp.dashboard.build.fields import SettingsForm, section_fields
+from webapp.dashboard.build.gold import GoldForm
 from webapp.studies.models import Item, Study
 from webapp.studies.questions import Question
 
@@ -56,7 +57,14 @@ class ChecksStep(BuildStep):
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return how many gold items there are."""
-        return {"n_gold_items": gold_items(plan.study).count(), "asks_checks": checks_asked(plan)}
+        found: dict[str, Any] = {"asks_checks": checks_asked(plan)}
+        if plan.protocol and "attention" in plan.protocol.settings:
+            found |= {
+                "n_gold_items": gold_items(plan.study).count(),
+                "below_template": "dashboard/build/_gold.html",
+                "gold_form": GoldForm(study=plan.study, questions=scales_asked(plan)),
+            }
+        return found
 
     def onward(self, form: SettingsForm) -> str:
         """Lead back to the list whose button was pressed."""

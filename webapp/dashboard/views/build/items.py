@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -17,6 +18,9 @@ from evaluation.items import items_read
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs
+from webapp.dashboard.build.base import Plan
+from webapp.dashboard.build.checking import scales_asked
+from webapp.dashboard.build.gold import GoldForm
 from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm, compares_pairs
 from webapp.dashboard.build.sources import ConversationFileForm
 from webapp.dashboard.views.study import study_of
@@ -57,6 +61,24 @@ def items_add(request: HttpRequest, key: str) -> HttpResponse:
         if job is not None:
             return redirect("dashboard:job", "items", job)
     return redirect("dashboard:study_build_step", key, "bots")
+
+
+@require_POST
+@needs(to_post=[Right.ADMINISTER])
+def gold(request: HttpRequest, key: str) -> HttpResponse:
+    """Say which answers to one item are right."""
+    study = study_of(key)
+    form = GoldForm(request.POST, study=study, questions=scales_asked(Plan(study)))
+    if not form.is_valid():
+        messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
+    else:
+        try:
+            form.store()
+        except ValidationError as error:
+            messages.error(request, " ".join(error.messages))
+        else:
+            messages.success(request, _("The right answers are saved."))
+    return redirect("dashboard:study_build_step", key, "checks")
 
 
 def _load(request: HttpRequest, study: Study) -> None:
