@@ -1,7 +1,7 @@
 """Long messages that nobody typed as people type: perhaps a language model wrote them.
 
-People whom Dhakal et al. (2018) watched type 168,000 times wrote 52 words a minute on average, the fastest about 120 to
-160, which is under 14 characters a second; and of 100 keys about 6 took something back.
+The 168,000 people whom Dhakal et al. (2018) watched type wrote 52 words a minute on average, which is about 4 characters a
+second, and the fastest over 120, which is 10; and of 100 keys about 6 took something back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Machine:
     title = gettext_lazy("Typed unlike people")
     rule = gettext_lazy(
         "At least two messages of 60 characters or more, and half of those they wrote, were pasted, came faster than "
-        "15 characters a second (the fastest typists write 14: Dhakal et al., 2018), or have 200 characters without "
+        "15 characters a second (people type 4, the fastest little more than 10: Dhakal et al., 2018), or have 200 characters without "
         "one deletion. A language model may have written them; so may dictation, or a text prepared before."
     )
     reasons: Mapping[str, Any] = {
