@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf.locale import LANG_INFO
 from django.db.models import Count
 
 from chatbots.registry import title_of
@@ -88,7 +87,7 @@ def _of_study(study: Study) -> dict[str, str]:
     texts, values = study.values.texts, study.values
     people = participants_included(study, ExportOptions())
     outputs = _outputs(study)
-    language = str(LANG_INFO.get(texts.language, {}).get("name", texts.language))
+    language = language_name(texts.language)
     heard = [language_name(code) for code, _n in study_languages(study).most_common(3)]
     spoken = ", ".join(heard) if heard else f"{language}, as the pages of the study"
     n_raters = people.filter(ratings__isnull=False).distinct().count()

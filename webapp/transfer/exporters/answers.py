@@ -29,14 +29,14 @@ def answer_column(question: Question, name: str, when: Literal["before", "after"
     if question.kind == "choices":
         words += ". Several are joined by “; ”"
     is_scale = question.kind == "scale"
-    labels: tuple[tuple[Any, str], ...] = tuple(sorted(question.labels.items()))
+    pairs: tuple[tuple[Any, str], ...] = tuple(sorted(question.labels.items()))
     if question.kind == "choice":
-        labels = tuple((option, option) for option in question.options)
+        pairs = tuple((option, option) for option in question.options)
     return ExportColumn(
         name,
         "number" if is_scale else "text",
         f"{words}. Empty if not answered.",
-        labels,
+        pairs,
         missing=NOT_ANSWERED,
         asked=Asked(
             question.key,

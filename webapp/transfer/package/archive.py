@@ -6,6 +6,7 @@ import hashlib
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import IO, cast
 
 from evaluation.package import SUMS
 
@@ -78,7 +79,7 @@ def zip_pieces(files: Iterable[File], ledger: Ledger) -> Iterator[bytes]:
         ledger: gets each file once it is packed, so that what `files` yields later can tell of it.
     """
     pipe = _Pipe()
-    with zipfile.ZipFile(pipe, "w") as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(cast(IO[bytes], pipe), "w") as archive:
         for file in _with_sums(files, ledger):
             digest, n_bytes = hashlib.sha256(), 0
             large = file.n_bytes >= _LARGE_BYTES

@@ -63,7 +63,7 @@ def _resource(written: WrittenTable, packed: Packed) -> dict[str, Any]:
         "type": "table",
         "path": table.path,
         "title": table.exporter.title,
-        "description": table.exporter.description,
+        "description": table.description,
         "format": "csv",
         "mediatype": "text/csv",
         "encoding": "utf-8",

@@ -37,7 +37,7 @@ def readme_text(
                         (
                             f"[{one.table.name}]({one.table.path})",
                             f"{one.n_rows:,}",
-                            one.table.exporter.description,
+                            one.table.description,
                         )
                         for one in sorted(tables, key=lambda one: one.table.name)
                     ],
@@ -104,11 +104,12 @@ def _asked(study: Study) -> str:
 
 
 def _languages(study: Study) -> str:
+    said = f"The study speaks {language_name(study.values.texts.language)}."
     found = study_languages(study)
     if not found:
-        return "Not recorded. [To be stated by the researchers.]"
+        return f"{said} In which languages people wrote was not measured."
     ordered = sorted(found, key=lambda code: (-found[code], code))
-    return "As found in the conversations: " + ", ".join(map(language_name, ordered)) + "."
+    return f"{said} Found in the conversations: {', '.join(map(language_name, ordered))}."
 
 
 _LOADING = """- pandas: `python load.py`, or `from load import load; tables = load()`

@@ -325,9 +325,9 @@ class _Placing:
         return {name: there[public_id] for name, public_id in ids.items()}
 
     def _version(self, one: ReadRating) -> StudyVersion:
-        if one.version in self.versions:
-            return self.versions[one.version]
-        return self.versions[max(self.versions)]
+        newest = max(self.versions)
+        asked = one.version if one.version in self.versions else None
+        return self.versions[newest if asked is None else asked]
 
     def _why_not(self, one: ReadRating) -> str:
         """Say why a rating cannot be placed; empty if it can."""
@@ -360,11 +360,12 @@ class _Placing:
             row.conversation_id = chat = self.chats[one.about[0]]
             if person is not None and (chat, person) in self.rated:
                 row.participant_id, row.rater = None, one.rater  # the further rating of a rater
-            else:
+            elif person is not None:
                 self.rated.add((chat, person))
             return row
         row.task = task
         if one.target == "turn":
+            assert one.turn is not None, "looked at before"
             row.turn_id = self.turns[self.chats[one.about[0]], one.turn]
         elif one.target == "item":
             row.item_id = self.items[one.about[0]]

@@ -57,6 +57,13 @@ class PackagedTable:
     places: tuple[int, ...]
 
     @property
+    def description(self) -> str:
+        """What the table holds here."""
+        if self.name in _NESTED:
+            return f"One row per {self.name.removesuffix('s')}."
+        return self.exporter.description
+
+    @property
     def path(self) -> str:
         """Where the table lies in the zip."""
         return f"data/{self.name}.csv"

@@ -14,7 +14,7 @@ from django.db.models import Max
 from chatbots.release import VERSION, commit
 from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
-from webapp.results.state import data_state
+from webapp.results.state import Reads, data_state
 from webapp.runs.selectors.metrics import versions_used
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, conversations_included
@@ -38,11 +38,13 @@ def data_as_of(study: Study) -> str:
 
 def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str, Any]:
     """Return the versions of everything that the data depend on."""
+    reads: tuple[Reads, ...] = ("metrics",)
     state = data_state(
         study,
-        ("metrics",),
+        reads,
         include_synthetic=options.include_synthetic,
         include_failed=options.include_failed,
+        without=options.without,
     )
     metrics = versions_used(conversations_included(study, options).order_by())
     return {
