@@ -37,7 +37,7 @@ def work_of(study: Study, version: StudyVersion) -> Work:
         return Work(
             _("You write to two computer programs at once and say which of them is better."),
             ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},
-            _("of two chatbots"),
+            _("of chatbots to compare"),
             "n_comparisons",
         )
     if "chat" in settings:
@@ -60,7 +60,7 @@ def work_of(study: Study, version: StudyVersion) -> Work:
         n = values.marking.n_conversations
         return Work(
             _("You read what was said in a conversation and tick what is true of the replies."),
-            ngettext("%(n)s text", "%(n)s texts", n) % {"n": n},
+            ngettext("%(n)s chat", "%(n)s chats", n) % {"n": n},
             _("to read"),
             "n_conversations",
         )
