@@ -102,7 +102,7 @@ class StudyForm(forms.ModelForm):
     language = forms.ChoiceField(
         label=Texts.model_fields["language"].title,
         choices=list(LANGUAGES.items()),
-        help_text=Texts.model_fields["language"].description,
+        help_text=Texts.model_fields["language"].description or "",
     )
     title = _line(_("What participants read."), most=120, required=True)
     minutes = _count(_("Shown to participants."))
