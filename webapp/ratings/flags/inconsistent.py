@@ -38,7 +38,7 @@ class Inconsistent:
             )
         )
         originals = {original for _task, _person, original, *_rest in again}
-        first = {
+        first: dict[Any, Any] = {
             (person, item): answers
             for person, item, answers in ratings.filter(item__in=originals)
             .order_by("-pk")
