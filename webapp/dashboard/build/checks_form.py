@@ -39,7 +39,7 @@ class ChecksForm(SettingsForm):
         of_lists = {name: forms.Field(required=False) for name in lists}
         super().__init__(data, groups=[("", {**fields, **of_lists})], initial=initial)
         self.lists = tuple(lists)
-        self._told = {"questions": questions, "leave_out": leave_out}
+        self._told: dict[str, Any] = {"questions": questions, "leave_out": leave_out}
         self.cards: dict[str, list[EntryCard]] = {}
         drafts = _acted(Drafts.of(data, lists)) if data is not None else None
         for name in lists:

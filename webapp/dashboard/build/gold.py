@@ -19,8 +19,8 @@ class GoldForm(forms.Form):
 
     item = forms.CharField(label=_("Name of the item"), max_length=200)
 
-    def __init__(self, *args: Any, study: Study, questions: list[Question], **kwargs: Any) -> None:
-        super().__init__(*args, auto_id="c-gold-%s", **kwargs)
+    def __init__(self, data: Any = None, *, study: Study, questions: list[Question]) -> None:
+        super().__init__(data, auto_id="c-gold-%s")
         self.study, self.questions, self.label_suffix = study, questions, ""
         for question in questions:
             words = __("Right answers to “%(question)s”") % {"question": question.title}
