@@ -22,4 +22,4 @@ urlpatterns = [
     path("", include("webapp.participant.urls")),
 ]
 handler404 = "webapp.core.views.not_found"
-handler500 = "webapp.core.views.server_error"
+handler500 = "webapp.participant.broken.server_error"

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import logging
-import random
-import secrets
-import sys
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.templatetags.static import static
-from django.utils import translation
 
-from webapp.core.crew import RETRY_AFTER_S, busy_page
 from webapp.core.health import health_now
-from webapp.core.speaking import locale_for
 
 logger = logging.getLogger(__name__)
 
@@ -38,16 +31,3 @@ def favicon(request: HttpRequest) -> HttpResponseRedirect:
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 404 in the frame of every page."""
     return render(request, "core/not_found.html", status=404)
-
-
-def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer 500 with a reference code that is also in the log; 503 where the database is away or busy."""
-    if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
-        seconds = random.randint(*RETRY_AFTER_S)
-        with translation.override(locale_for(request)):
-            body = busy_page(seconds, reloads=request.method in ("GET", "HEAD"))
-        return HttpResponse(body, status=503, headers={"Retry-After": str(seconds)})
-    reference = secrets.token_hex(4)
-    logger.error("server error %s at %s", reference, request.path)
-    with translation.override(locale_for(request)):
-        return render(request, "core/server_error.html", {"reference": reference}, status=500)

@@ -135,6 +135,7 @@ class PayList:
         n_by_api: how many visits of Prolific's people are decided and not sent.
         n_by_file: the same of Mechanical Turk's.
         n_bot_failed: how many of those that are our fault have the code for it.
+        n_server_failed: how many of them went away after a page that our server could not make.
         to_pay: what all that earned pay and has none yet comes to; empty where the study does not say.
     """
 
@@ -147,6 +148,7 @@ class PayList:
     n_by_api: int
     n_by_file: int
     n_bot_failed: int
+    n_server_failed: int
     to_pay: str
 
     @property
@@ -216,6 +218,9 @@ def pay_list(
         n_bot_failed=sum(
             visit.outcome == Outcome.BOT_FAILED for visit in visits.all if states[visit.key] == OURS
         ),
+        n_server_failed=sum(
+            visit.fault == "server" for visit in visits.all if states[visit.key] == OURS
+        ),
         to_pay=money(n_to_pay * settings.pay_each, settings.currency)
         if settings.pay_each is not None
         else "",
@@ -235,11 +240,15 @@ def row_of(
     own = visit.key.participant.hex
     name = visit.external_id if with_ids and visit.external_id else own
     outcome, pill = _OUTCOMES[visit.outcome]
+    if visit.fault == "server":
+        outcome = _("Our server failed (%(code)s)") % {"code": visit.reference}
+    elif visit.fault and visit.outcome == LEFT:
+        outcome = _("Lost a chat")
     return Row(
         visit=visit,
         name=name if len(name) <= 10 else f"{name[:4]}…{name[-4:]}",
         id=name,
-        outcome=_("Lost a chat") if visit.is_ours and visit.outcome == LEFT else outcome,
+        outcome=outcome,
         pill="warn" if visit.is_ours else pill,
         code=code,
         flags=flags,

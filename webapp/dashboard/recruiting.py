@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from webapp.studies.models import Study
@@ -18,12 +19,13 @@ from webapp.studies.selectors import rehearsal_token
 
 @dataclass(frozen=True, slots=True)
 class RecruitingLink:
-    """The address to give to one way of recruiting; `missing` says what the study lacks for it."""
+    """The address to give to one way of recruiting; `missing` says what the study lacks, `steps` what to do."""
 
     title: str
     address: str
     hint: str = ""
     missing: str = ""
+    steps: tuple[str, ...] = ()
 
 
 def participant_link(request: HttpRequest, study: Study) -> str:
@@ -91,6 +93,24 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
         "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
         "Prolific does not know."
     )
+    webhook = address.removesuffix(f"/s/{study.key}/") + reverse(
+        "pay:prolific_hook", args=[study.key]
+    )
+    is_on = _("It is set.") if settings.CONFAB_PROLIFIC_HOOK_SECRET else _("It is not set yet.")
+    hooks = RecruitingLink(
+        _("Prolific’s webhook"),
+        webhook,
+        _("Optional: Prolific then tells Pay by itself how each submission stands."),
+        steps=(
+            _(
+                "In your Prolific workspace make a secret for webhooks (POST /api/v1/hooks/secrets/)."
+            ),
+            _("Put it into .env as CONFAB_PROLIFIC_HOOK_SECRET and restart. %(is_on)s")
+            % {"is_on": is_on},
+            _("Subscribe to submission.status.change with the address above."),
+            _("Under Collect, Pay, the platform’s own status then stands in each row."),
+        ),
+    )
     has_code = study.values.recruitment.code_rated
     return [
         RecruitingLink(_("Anybody"), address),
@@ -100,6 +120,7 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
             _("Paste it whole as the study's URL: Prolific fills in the placeholders."),
             "" if has_code else missing,
         ),
+        *([hooks] if study.values.recruitment.platform == "prolific" else []),
         RecruitingLink(
             _("Mechanical Turk, in its frame"),
             external_question(address),

@@ -17,7 +17,7 @@ from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 from django.utils import timezone
 
 from webapp.pay.models import Decision, PlatformVisit
-from webapp.studies.models import Outcome, Participant, Study, Task
+from webapp.studies.models import Breakage, Outcome, Participant, Study, Task
 from webapp.studies.outcomes import ending_of, tasks_with_endings
 
 LEFT, INSIDE = "left", "inside"
@@ -80,7 +80,8 @@ class Visit:
 
     Attributes:
         outcome: a value of `Outcome`, or `left` or `inside`.
-        is_ours: it broke through no fault of theirs.
+        fault: what broke through no fault of theirs: `bot`, `server` or nothing.
+        reference: of the newest page that our server could not make for them; the log has it.
         began_at, ended_at: its first task's begin and its last one's end; the latter None while it goes on.
         status: what the platform says of it, in its words; empty where it was not asked.
         entered_code: the code that the person gave the platform.
@@ -92,13 +93,19 @@ class Visit:
     platform: str
     external_id: str
     outcome: str
-    is_ours: bool
+    fault: str
     began_at: datetime
     ended_at: datetime | None
+    reference: str = ""
     status: str = ""
     entered_code: str = ""
     verdict: Decided | None = None
     bonuses: list[Decided] = field(default_factory=list)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it broke through no fault of theirs."""
+        return bool(self.fault)
 
     @property
     def duration(self) -> timedelta | None:
@@ -174,8 +181,10 @@ def visits_of(study: Study) -> Visits:
     submissions = {
         person.pk: person.submission for person in idle.select_related("platform_ids", "study")
     }
+    broken = _broken(study)
     found = [
-        _visit(row, submissions, since, decisions, told) for row in rows.iterator(chunk_size=2000)
+        _visit(row, submissions, since, decisions, told, broken)
+        for row in rows.iterator(chunk_size=2000)
     ]
     found.sort(key=lambda visit: (visit.began_at, str(visit.key)), reverse=True)
     return Visits(study, found)
@@ -187,6 +196,7 @@ def _visit(
     since: datetime,
     decisions: dict[VisitKey, list[Decided]],
     told: dict[str, tuple[str, str]],
+    broken: dict[VisitKey, str],
 ) -> Visit:
     key = VisitKey(row["pk"], row["tasks__submission"] or submissions.get(row["pk"], ""))
     began = row["began"] or row["created_at"]
@@ -198,13 +208,21 @@ def _visit(
     standing = decisions.get(key, [])
     verdicts = [one for one in standing if one.action != Decision.Action.BONUS]
     status, entered_code = told.get(key.submission, ("", ""))
-    lost = outcome == LEFT and row["n_lost"] > 0 and not row["n_open"]
+    fault, reference = "", broken.get(key, "")
+    if outcome == Outcome.BOT_FAILED or (
+        outcome == LEFT and row["n_lost"] > 0 and not row["n_open"]
+    ):
+        fault = "bot"
+    elif outcome == LEFT and reference:
+        # They went away after a page that our server did not make.
+        fault = "server"
     return Visit(
         key=key,
         platform=row["platform"],
         external_id=row["platform_ids__external_id"] or "",
         outcome=outcome,
-        is_ours=outcome == Outcome.BOT_FAILED or lost,
+        fault=fault,
+        reference=reference,
         began_at=began,
         ended_at=row["ended"] if outcome != INSIDE else None,
         status=status,
@@ -212,6 +230,17 @@ def _visit(
         verdict=verdicts[0] if verdicts else None,
         bonuses=[one for one in standing if one.action == Decision.Action.BONUS],
     )
+
+
+def _broken(study: Study) -> dict[VisitKey, str]:
+    """Return the newest reference of a server error in each visit that had any."""
+    rows = Breakage.objects.filter(participant__study=study, task__isnull=False).order_by("pk")
+    return {
+        VisitKey(person, submission): reference
+        for person, submission, reference in rows.values_list(
+            "participant", "task__submission", "reference"
+        )
+    }
 
 
 def _decisions(study: Study) -> dict[VisitKey, list[Decided]]:

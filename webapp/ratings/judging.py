@@ -10,7 +10,7 @@ from webapp.conversations.models import Turn
 from webapp.ratings.models import Rating
 from webapp.ratings.targets import Target
 from webapp.studies.models import Slot, Task
-from webapp.studies.pairs import slots_grouped, slots_kept
+from webapp.studies.pairs import slots_judged, slots_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,12 @@ class Judgement:
     slots: tuple[Slot, ...]
     rating: Rating | None = None
     turn: Turn | None = None
+
+    @property
+    def key(self) -> str:
+        """Return what a page calls it: what its answers are about, whatever else of the task is deleted meanwhile."""
+        slots = "-".join(str(slot.pk) for slot in self.slots)
+        return f"{slots}.{self.turn.pk}" if self.turn is not None else slots
 
     @property
     def target(self) -> Target:
@@ -84,12 +90,13 @@ def _by_turn(whole: list[Judgement], chosen: Mapping[str, Sequence[int]]) -> lis
         for one in whole
         for chat in [_chat_of(one.slots[0])]
         for index in chosen.get(chat, ())
+        if (chat, index) in turns  # else it was deleted meanwhile
     ]
 
 
 def _grouped(task: Task) -> list[tuple[Slot, ...]]:
     slots = task.slots.select_related("item", "conversation", "chat").order_by("order")
-    groups = slots_grouped(slots_kept(slots))
+    groups = slots_judged(slots_kept(slots))
     # A chat of one's own is judged by its turns, once it has ended.
     has_turns = "turns" in task.payload
     return [group for group in groups if len(group) == 2 or has_turns or not group[0].bot_id]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
 from webapp.studies.models import Item, Slot, Task
-from webapp.studies.pairs import slots_kept
+from webapp.studies.pairs import slots_judged, slots_kept
 from webapp.studies.protocols.base import Progress
 
 Pair = tuple[Slot, Slot]
@@ -57,9 +58,19 @@ def task_progress(task: Task) -> Progress:
     are judged, these stand for slots.
     """
     if "turns" in task.payload:
-        n_turns = sum(len(turns) for turns in task.payload["turns"].values())
-        return Progress(n_turns, Rating.objects.filter(task=task, turn__isnull=False).count())
-    slots = slots_kept(task.slots.all()).values_list("pk", "item_id", "conversation_id", "chat__pk")
+        # Of those that are still there: whoever had the chat may have withdrawn.
+        of_task = Q(conversation__judged_in__task=task) | Q(conversation__slot__task=task)
+        there = set(Turn.objects.filter(of_task).values_list("conversation", "index"))
+        chosen = {(UUID(chat), n) for chat, turns in task.payload["turns"].items() for n in turns}
+        return Progress(
+            len(chosen & there), Rating.objects.filter(task=task, turn__isnull=False).count()
+        )
+    kept = slots_kept(task.slots.annotate(chat_pk=F("chat__pk")).order_by("order"))
+    slots = [
+        (slot.pk, slot.item_id, slot.conversation_id, slot.chat_pk)
+        for group in slots_judged(kept)
+        for slot in group
+    ]
     given = Rating.objects.filter(task=task).values_list(
         "first_id", "second_id", "item_id", "conversation_id", "turn__conversation_id"
     )

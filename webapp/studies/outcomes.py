@@ -68,7 +68,6 @@ def told_keep(*, task: Task) -> None:
     """Keep what the person of a task that has just ended is told; what was kept before stays."""
     told = told_of(task)
     Task.objects.filter(pk=task.pk, told={}).update(told={"code": told.code, "link": told.link})
-    task.refresh_from_db()
 
 
 def has_earned(participant: Participant) -> bool:

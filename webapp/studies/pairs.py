@@ -10,16 +10,25 @@ from webapp.studies.models import Participant, Slot
 
 
 def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
-    """Return the slots in their order: two in a row with different sides as a pair, any other one alone."""
+    """Return the slots in their order: two in a row with sides in order as a pair, any other one alone.
+
+    A half whose other half was deleted stays alone: its neighbour is of another pair.
+    """
     left = list(slots)
     groups: list[tuple[Slot, ...]] = []
     while left:
         first = left.pop(0)
-        if left and first.side and left[0].side and left[0].side != first.side:
+        is_next = bool(left) and left[0].order == first.order + 1
+        if is_next and first.side and left[0].side > first.side:
             groups.append((first, left.pop(0)))
         else:
             groups.append((first,))
     return groups
+
+
+def slots_judged(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
+    """Return the slots grouped, without halves of pairs whose other half was deleted."""
+    return [group for group in slots_grouped(slots) if len(group) == 2 or not group[0].side]
 
 
 def slots_kept(slots: QuerySet[Slot]) -> QuerySet[Slot]:

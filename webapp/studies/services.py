@@ -446,8 +446,7 @@ def task_withdraw(*, task: Task) -> Task:
 
 
 def _told(task: Task) -> None:
-    task.refresh_from_db()
-    told_keep(task=task)
+    told_keep(task=Task.objects.select_related("participant__study__version").get(pk=task.pk))
 
 
 def _completion_code() -> str:

@@ -247,7 +247,7 @@ def test_pages_take_the_same_queries_however_many_items_there_are(
         client.get(f"/task/{task.public_id}/judge/?t={token}")
     for n in range(1, 40):
         client.post(f"/task/{task.public_id}/judge/", {"_n": str(n), "_t": token, **ANSWERS})
-    with django_assert_max_num_queries(33):
+    with django_assert_max_num_queries(35):
         client.post(f"/task/{task.public_id}/judge/", {"_n": "40", "_t": token, **ANSWERS})
     assert Task.objects.get().completion_code
 

@@ -29,11 +29,12 @@ from webapp.participant.steps.base import (
     to_next_step,
 )
 from webapp.ratings.judging import Judgement, check_place, judgements_of
-from webapp.ratings.services import rating_add
+from webapp.ratings.services import rating_add, task_settle
 from webapp.studies.models import Task
 from webapp.studies.protocols.base import JudgePage, protocols
 
 _MOST_SEGMENTS = 12
+_GONE = "gone"
 
 
 @register_step
@@ -64,10 +65,20 @@ def judge(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
         return to_next_step(standing, visit)
     judgements = judgements_of(task)
     unrated = [n for n, one in enumerate(judgements, start=1) if one.rating is None]
+    if task.state == Task.State.OPEN and not unrated:
+        task_settle(task=task)
+        task.refresh_from_db()
     if task.state != Task.State.OPEN or not unrated:
         return to_next_step(standing, visit)
+    keys = {one.key for one in judgements}
+    if request.method == "POST" and request.POST.get("_of", "") not in {"", *keys}:
+        # What was answered is deleted: whoever wrote it has withdrawn.
+        return redirect(visit.link("judge", task.public_id, note=_GONE))
     asked = request.POST.get("_n", "") if request.method == "POST" else request.GET.get("n", "")
     numbers = {str(number): number for number in range(1, len(judgements) + 1)}
+    if request.method == "POST" and (named := request.POST.get("_of")):
+        # Numbers change when something before is deleted; what an answer is about does not.
+        asked = next(str(n) for n, one in enumerate(judgements, start=1) if one.key == named)
     n = numbers.get(asked, unrated[0])
     if judgements[n - 1].rating is None and n != unrated[0]:  # they come in their order
         return redirect(visit.link("judge", task.public_id))
@@ -153,6 +164,8 @@ def _page(
         "partial": f"participant/judge/{page.template}.html",
         "n": n,
         "of": len(judgements),
+        "key": judgements[n - 1].key,
+        "is_less": request.GET.get("note") == _GONE,
         "count": page.count % {"n": n, "of": len(judgements)},
         "segments": [one.rating is not None for one in judgements] if is_few else [],
         "n_rated": len(judgements) - n_left,

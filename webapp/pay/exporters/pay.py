@@ -39,6 +39,9 @@ _COLUMNS = (
     ExportColumn("decided_by", "text", "Who decided."),
     ExportColumn("decided_at", "time", "And when."),
     ExportColumn("error", "text", "Why the decision could not be sent; empty if it could."),
+    ExportColumn(
+        "fault", "text", "What broke: bot (a chatbot did not answer) or server (a page of ours)."
+    ),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -93,6 +96,7 @@ class Pay:
                     names.get(verdict.decided_by_id, "") if verdict else "",
                     verdict.created_at if verdict else None,
                     " ".join(one.error for one in visit.decisions if one.error),
+                    visit.fault,
                 ]
                 if options.include_private:
                     row += [visit.platform, visit.external_id, visit.key.submission]

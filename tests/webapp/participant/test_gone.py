@@ -1,0 +1,136 @@
+"""What is judged is deleted while its page is open; and pages that our server fails to make."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from tests.builders import make_staff
+from tests.webapp.participant.conftest import begin as begin_chat
+from tests.webapp.participant.conftest import chat, post
+from tests.webapp.participant.test_dialogues import REASON, make_dialogues
+from tests.webapp.participant.test_judge import begin, shown
+from tests.webapp.participant.test_turns import make_marking
+from webapp.core.rights import Right
+from webapp.participant.steps import judge as judging
+from webapp.pay.visits import visits_of
+from webapp.ratings.judging import judgements_of
+from webapp.ratings.models import Rating
+from webapp.studies.erasure import participants_erase
+from webapp.studies.models import Breakage, Participant, Study, Task
+
+pytestmark = pytest.mark.django_db
+
+
+def key_on(page: str) -> str:
+    """Return what the page calls the thing that it asks about."""
+    found = re.search(r'name="_of" value="([^"]+)"', page)
+    assert found
+    return found[1]
+
+
+def withdraw_of(conversation_id) -> None:
+    """Erase whoever had this conversation."""
+    participants_erase(participants=Participant.objects.filter(conversations=conversation_id))
+
+
+def test_half_a_pair_is_never_asked_about(browser: Client) -> None:
+    make_dialogues()
+    address = begin(browser)
+    task = Task.objects.get(participant__study__key="a")
+    first, second = judgements_of(task)
+    key = key_on(shown(browser.get(address)))
+    withdraw_of(first.slots[1].conversation_id)
+    answers = {"preference": "b", "comments": REASON}
+    led = post(browser, address, _n="1", _of=key, **answers)
+    assert not Rating.objects.filter(first__isnull=False).exists()
+    page = shown(browser.get(led.url))
+    assert "because the person who wrote it withdrew" in page
+    assert "Pair 1 of 1" in page
+    assert key_on(page) == second.key
+    done = post(browser, address, _n="1", _of=second.key, **answers)
+    assert "Your answers arrived" in shown(browser.get(done.url))
+    task.refresh_from_db()
+    assert (task.state, task.outcome) == ("completed", "rated")
+
+
+def test_without_anything_left_the_person_is_given_other_work(browser: Client) -> None:
+    make_dialogues()
+    address = begin(browser)
+    task = Task.objects.get(participant__study__key="a")
+    for one in judgements_of(task):
+        withdraw_of(one.slots[0].conversation_id)
+    led = browser.get(address)
+    assert led.status_code == 302
+    task.refresh_from_db()
+    assert (task.state, task.outcome) == ("failed", "")
+    assert browser.get(led.url).status_code == 200
+
+
+def test_marked_replies_that_are_gone_are_left_out_and_what_was_marked_counts(
+    browser: Client,
+) -> None:
+    make_marking(n_chats=2, n_conversations=2)
+    address = begin(browser)
+    task = Task.objects.get(participant__study__key="a")
+    judged = judgements_of(task)
+    n_first = sum(one.slots == judged[0].slots for one in judged)
+    for n, one in enumerate(judged[:n_first], start=1):
+        post(browser, address, _n=str(n), _of=one.key, marks="_none")
+    task.refresh_from_db()
+    assert Rating.objects.filter(task=task).count() == n_first
+    assert n_first < len(judged)
+    withdraw_of(judged[-1].slots[0].conversation_id)
+    assert "Your answers arrived" in shown(browser.get(address, follow=True))
+    task.refresh_from_db()
+    assert task.outcome == "rated"
+
+
+def test_a_server_error_says_what_is_saved_and_pay_knows_whose_fault_it_was(
+    browser: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_dialogues(contact="lab@example.org", place_minutes=1)
+    address = begin(browser)
+    task = Task.objects.get(participant__study__key="a")
+    first = judgements_of(task)[0]
+    post(browser, address, _n="1", _of=first.key, preference="b", comments=REASON)
+    browser.raise_request_exception = False
+    with monkeypatch.context() as broken:
+        broken.setattr(judging, "judged_shown", lambda *_: 1 / 0)
+        page = browser.get(address)
+    assert page.status_code == 500
+    said = shown(page)
+    reference = Breakage.objects.get().reference
+    assert "Your answers up to item 1 are saved." in said
+    assert reference in said
+    assert "mailto:lab@example.org" in said
+    logged = next(one for one in caplog.records if reference in one.getMessage())
+    assert "ZeroDivisionError" in repr(logged.exc_info)
+    again = re.search(r'button-primary" href="([^"]+)"', said)[1]
+    assert "Pair 2 of 2" in shown(browser.get(again, follow=True))
+    # Whoever goes away after that left through no fault of theirs, and not through a chatbot's.
+    Task.objects.filter(pk=task.pk).update(created_at="2020-01-01T00:00Z")
+    [visit] = visits_of(Study.objects.get(key="a")).all
+    assert (visit.outcome, visit.fault, visit.is_ours) == ("left", "server", True)
+    staff = Client()
+    staff.force_login(make_staff(Right.READ, Right.PAY))
+    listed = shown(staff.get("/dashboard/studies/a/collect/pay/"))
+    assert f"Our server failed ({reference})" in listed
+    assert "Our server failed them; the log has each code." in listed
+    # Somebody else's browser gets the plain page, which says nothing of the task.
+    stranger = Client(raise_request_exception=False)
+    assert stranger.get(address).status_code == 404
+
+
+def test_a_chat_s_error_page_counts_its_messages(
+    study: Study, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = begin_chat(browser)
+    chat(conversation, 2)
+    browser.raise_request_exception = False
+    monkeypatch.setattr("webapp.participant.steps.chat.chat_words", lambda _version: 1 / 0)
+    said = shown(browser.get(f"/chat/{conversation.pk}/"))
+    assert "Your 2 messages are saved." in said
+    assert Breakage.objects.get().task == conversation.task
