@@ -154,3 +154,8 @@ function paragraph(text) {
   made.textContent = text;
   return made;
 }
+
+// Another language takes the texts along that nobody has changed: they are shown anew, once it is saved.
+document.getElementById("id_language")?.addEventListener("change", () => {
+  document.addEventListener("build:saved", () => location.reload(), { once: true });
+});
