@@ -22,9 +22,14 @@ class SharedRotatingFile(RotatingFileHandler):
         super().__init__(
             filename, maxBytes=maxBytes, backupCount=backupCount, encoding="utf-8", delay=True
         )
-        self._among_processes = FileLock(f"{self.baseFilename}.lock")
+        self._lock_made()
+
+    def _lock_made(self) -> None:
+        self._among_processes, self._pid = FileLock(f"{self.baseFilename}.lock"), os.getpid()
 
     def emit(self, record: LogRecord) -> None:
+        if self._pid != os.getpid():  # a worker's child, which must not use its parent's lock
+            self._lock_made()
         with self._among_processes:
             if self.stream is not None and not self._has_name(self.stream):
                 self.stream.close()
