@@ -9,11 +9,11 @@ from chatbots.storable import storable
 
 LINE_MAX_CHARS = 20_000
 
-_TOKEN = re.compile(r"([?&](?:t|rehearsal)=)[^&\s\"']+")
+_TOKEN = re.compile(r"([?&](?:t|rehearsal)=|/(?:go-on|withdraw)/)[^&/\s\"']+(?=[&/\s\"']|$)")
 
 
 def redact_tokens(text: str) -> str:
-    """Replace the value of every `t=` and `rehearsal=` query parameter by three dots."""
+    """Replace every token by three dots: of `t=`, `rehearsal=`, and of links to move or withdraw by."""
     return _TOKEN.sub(r"\1…", text)
 
 

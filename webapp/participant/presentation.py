@@ -196,25 +196,25 @@ def rights_said(rights: Rights) -> list[str]:
             )
             % {"n": days}
         )
-    if (days := rights.ids_kept_days) is not None:
+    if (ids := rights.ids_kept_days) is not None:
         found.append(
             ngettext(
                 "Your number on the recruitment platform is erased %(n)s day after the study has ended, or after "
                 "your pay was decided if that is later.",
                 "Your number on the recruitment platform is erased %(n)s days after the study has ended, or after "
                 "your pay was decided if that is later.",
-                days,
+                ids,
             )
-            % {"n": days}
+            % {"n": ids}
         )
-    if (days := rights.texts_kept_days) is not None:
+    if (texts := rights.texts_kept_days) is not None:
         found.append(
             ngettext(
                 "What you write is erased %(n)s day after the study has ended; your ratings stay.",
                 "What you write is erased %(n)s days after the study has ended; your ratings stay.",
-                days,
+                texts,
             )
-            % {"n": days}
+            % {"n": texts}
         )
     return found
 
