@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
@@ -65,10 +65,9 @@ def task_progress(task: Task) -> Progress:
         return Progress(
             len(chosen & there), Rating.objects.filter(task=task, turn__isnull=False).count()
         )
-    kept = slots_kept(task.slots.order_by("order"))
-    made = dict(kept.values_list("pk", "chat__pk"))
+    kept = slots_kept(task.slots.annotate(chat_pk=F("chat__pk")).order_by("order"))
     slots = [
-        (slot.pk, slot.item_id, slot.conversation_id, made[slot.pk])
+        (slot.pk, slot.item_id, slot.conversation_id, slot.chat_pk)  # type: ignore[attr-defined]
         for group in slots_judged(kept)
         for slot in group
     ]
