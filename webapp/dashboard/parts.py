@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from evaluation.analysis.correlations import HybridCorrelations
 from evaluation.analysis.models import RatingModels
 from evaluation.analysis.raters import RaterAnalysis
@@ -81,13 +83,16 @@ def trajectories_part(frame: StudyFrame, found: StudyTrajectories) -> Section:
 
 def hybrid_part(frame: StudyFrame) -> Section:
     """Return the stored fits of the hybrid metric."""
-    return hybrid_section(
+    section = hybrid_section(
         fits_newest(frame.study),
         study_key=frame.study.key,
         bots=frame.bots,
         dimensions={dimension.key: dimension.title for dimension in frame.dimensions},
         link=frame.link,
     )
+    if frame.without and section.lead:
+        section.lead.insert(0, _("Fits are stored: they count everybody, people with flags too."))
+    return section
 
 
 def correlations_part(frame: StudyFrame, found: StudyCorrelations) -> Section:
