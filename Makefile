@@ -67,11 +67,11 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 	@$(PYTHON) manage.py serve --demo --worker
 
 # The second pass takes every test; SECOND_PASS=database leaves out what knows neither database nor Redis
-# (tests/architecture sees to it) and what a browser shows, for the views are tested on both.
+# (tests/architecture sees to it), what a browser shows, for the views are tested on both, and what rights addresses ask for.
 SECOND_PASS ?= all
 WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
   contracts/test_bots.py contracts/test_metrics.py contracts/test_devices.py journeys/test_package.py \
-  webapp/runs/test_train_bot.py webapp/bots/test_train_emotion.py)
+  webapp/dashboard/test_rights.py webapp/runs/test_train_bot.py webapp/bots/test_train_emotion.py)
 
 # No commit of a test waits for the disk: what is killed there is never the database itself.
 # Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.

@@ -80,3 +80,21 @@ class BonusForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "input", "id": "c-note"}),
     )
     asked = forms.UUIDField(widget=forms.HiddenInput)
+
+
+class ResultsFileForm(forms.Form):
+    """Mechanical Turk's results file, as text."""
+
+    file = forms.FileField(
+        error_messages={
+            "required": _("Choose the results file of Mechanical Turk first."),
+            "empty": _("The file is empty."),
+        }
+    )
+
+    def clean_file(self) -> str:
+        """Return the file's text."""
+        try:
+            return self.cleaned_data["file"].read().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise forms.ValidationError(_("The file is no CSV file in UTF-8.")) from None

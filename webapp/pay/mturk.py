@@ -1,19 +1,28 @@
 """Decisions as a file that Mechanical Turk's requester page takes: columns Approve and Reject beside the ids.
 
-See "Reviewing assignments offline" in the Requester UI guide: an X in Approve, or the reason in Reject.
+See "Reviewing assignments offline" in the Requester UI guide: an X in Approve, or the reason in Reject. Where people
+paste a code of ours into a plain project, Mechanical Turk alone knows their assignments: then its own results file is
+filled in, each row by its assignment or else by the code.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
 
 from evaluation.formats.spreadsheet import escaped
+from webapp.core.errors import Refused
 from webapp.pay.models import Decision
-from webapp.studies.models import Study
+from webapp.pay.visits import VisitKey
+from webapp.studies.models import Study, Task
 
 _COLUMNS = ("HITId", "AssignmentId", "WorkerId", "Approve", "Reject")
+_ANSWER = "Answer."
+"""What the columns begin with that hold what people gave to the task's form, the pasted code among it."""
 
 
 def mturk_file(study: Study) -> Iterator[str]:
@@ -44,6 +53,92 @@ def mturk_file(study: Study) -> Iterator[str]:
                 " ".join(decision.reason.split()),
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Mechanical Turk's results file with the columns Approve and Reject filled in.
+
+    Attributes:
+        text: of the file, as CSV.
+        n_filled: rows that have a decision now.
+        n_open: rows of people of the study about whom nothing is decided.
+        n_unknown: rows that belong to nobody of the study, by their assignment or any code in them.
+    """
+
+    text: str
+    n_filled: int
+    n_open: int
+    n_unknown: int
+
+
+def results_filled(study: Study, text: str) -> Filled:
+    """Fill the study's decisions into a results file, in two queries however long it is.
+
+    Raises:
+        Refused: `no_results_file` for what is none.
+    """
+    rows = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
+    columns = list(rows.fieldnames or ())
+    if "AssignmentId" not in columns:
+        raise Refused(
+            "no_results_file",
+            _(
+                "This is not a results file of Mechanical Turk: it has no column AssignmentId. Download it there under "
+                "Review results, Download CSV."
+            ),
+        )
+    columns += [name for name in ("Approve", "Reject") if name not in columns]
+    verdicts = _verdicts(study)
+    codes, by_assignment = _visits_known(study)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, quoting=csv.QUOTE_ALL, extrasaction="ignore")
+    writer.writeheader()
+    n_filled = n_open = n_unknown = 0
+    for row in rows:
+        visit = by_assignment.get(row["AssignmentId"]) or _by_code(row, codes)
+        verdict = verdicts.get(visit) if visit is not None else None
+        n_unknown += visit is None
+        n_open += visit is not None and verdict is None
+        if verdict is not None:
+            n_filled += 1
+            is_approved = verdict.action == Decision.Action.APPROVE
+            row["Approve"] = "X" if is_approved else ""
+            row["Reject"] = "" if is_approved else " ".join(verdict.reason.split())
+        writer.writerow({name: escaped(row.get(name) or "") for name in columns})
+    return Filled(out.getvalue(), n_filled, n_open, n_unknown)
+
+
+def _verdicts(study: Study) -> dict[VisitKey, Decision]:
+    """Return what is decided about visits and can still be told, or has been."""
+    found = Decision.objects.filter(participant__study=study).exclude(state=Decision.State.UNDONE)
+    verdicts = found.exclude(action=Decision.Action.BONUS).order_by("pk")
+    return {VisitKey(one.participant_id, one.submission): one for one in verdicts}
+
+
+def _visits_known(study: Study) -> tuple[dict[str, VisitKey], dict[str, VisitKey]]:
+    """Return the study's visits by the code that each was shown, and by the platform's id of it."""
+    codes: dict[str, VisitKey] = {}
+    by_assignment: dict[str, VisitKey] = {}
+    tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False).order_by(
+        "pk"
+    )
+    for person, submission, code in tasks.values_list(
+        "participant", "submission", "completion_code"
+    ).iterator(chunk_size=2000):
+        visit = VisitKey(person, submission)
+        if code:
+            codes[code.upper()] = visit
+        if submission:
+            by_assignment[submission] = visit
+    return codes, by_assignment
+
+
+def _by_code(row: Mapping[str, str | None], codes: Mapping[str, VisitKey]) -> VisitKey | None:
+    """Return whose code somebody pasted into the task; spaces and small letters are let pass."""
+    pasted = (text for name, text in row.items() if str(name).startswith(_ANSWER) and text)
+    found = (codes.get("".join(text.split()).upper()) for text in pasted)
+    return next((visit for visit in found if visit is not None), None)
 
 
 def _line(cells: tuple[str, ...]) -> str:

@@ -21,7 +21,7 @@ from evaluation.stats.sequential import (
 
 SCALE = {"low": 1.0, "high": 7.0}
 LEVEL = 0.9
-N_STUDIES = 160
+N_STUDIES = 100
 N_RATERS = 160
 # The share that may ever leave the truth out, and two Monte-Carlo standard errors of it.
 MOST = (1 - LEVEL) + 2 * math.sqrt((1 - LEVEL) * LEVEL / N_STUDIES)

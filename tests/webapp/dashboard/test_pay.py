@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -23,12 +24,12 @@ from tests.webapp.pay.test_services import REASON
 from webapp.core.rights import Right
 from webapp.dashboard import pay_list
 from webapp.pay.models import Decision
-from webapp.pay.mturk import mturk_file
+from webapp.pay.mturk import mturk_file, results_filled
 from webapp.pay.services import visit_reject, visits_approve
 from webapp.pay.visits import VisitKey
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job
-from webapp.studies.models import Study
+from webapp.studies.models import Study, Task
 from webapp.studies.recruitment_models import PlatformIds
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 from webapp.transfer.writers import stream
@@ -322,6 +323,56 @@ def test_mechanical_turk_gets_a_file(payer: Client, paid: Study, visit: Make) ->
     ]
     decide(payer, paid, action="sent")
     assert len(list(mturk_file(paid))) == 1
+
+
+def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_pasted_code(
+    payer: Client, paid: Study, visit: Make
+) -> None:
+    good, bad = visit("rated", "good", platform="mturk"), visit("rated", "bad", platform="mturk")
+    pasted = visit("rated", "pasted")
+    visit("rated", "waiting")
+    visits_approve(study=paid, keys=[good, pasted])
+    visit_reject(study=paid, key=bad, reason="=1+1,\n no work")
+    code = Task.objects.get(participant=pasted.participant).completion_code
+    assert code is not None
+    given = [
+        ("ses-good", "a code with a mistake"),
+        ("ses-bad", ""),
+        ("of no link", f" {code.lower()} "),
+        ("ses-waiting", ""),
+        ("a stranger's", "ABC-DEF"),
+    ]
+    text = "\ufeffAssignmentId,WorkerId,Answer.surveycode\n"
+    text += "".join(f'{assignment},W,"{answer}"\n' for assignment, answer in given)
+    with CaptureQueriesContext(connection) as queries:
+        filled = results_filled(paid, text)
+    assert len(queries) == 2
+    rows = list(csv.DictReader(io.StringIO(filled.text)))
+    assert [(row["Approve"], row["Reject"]) for row in rows] == [
+        ("X", ""),
+        ("", "'=1+1, no work"),
+        ("X", ""),
+        ("", ""),
+        ("", ""),
+    ]
+    assert [row["Answer.surveycode"] for row in rows] == [answer for _, answer in given]
+    assert (filled.n_filled, filled.n_open, filled.n_unknown) == (3, 1, 1)
+    where = reverse("dashboard:study_pay_mturk", args=[paid.key])
+
+    def upload(content: bytes) -> Any:
+        file = SimpleUploadedFile("results.csv", content, "text/csv")
+        return payer.post(where, {"file": file}, follow=True)
+
+    answer = upload(text.encode())
+    assert answer["Content-Disposition"] == 'attachment; filename="paid-mturk-results.csv"'
+    assert answer.content.decode() == filled.text
+    for content, told in (
+        (b"Name,Code\nA,B\n", "it has no column AssignmentId"),
+        (b"AssignmentId\nses-waiting\n", "of 1 rows nothing is decided yet"),
+        (b"\xff\xfe\x00", "no CSV file in UTF-8"),
+        (b"", "The file is empty."),
+    ):
+        assert told in upload(content).content.decode()
 
 
 def test_codes_of_prolific_come_as_json(staff: Client, paid: Study, settings: Any) -> None:

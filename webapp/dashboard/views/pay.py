@@ -20,20 +20,20 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard import pay_list
 from webapp.dashboard.access import needs
-from webapp.dashboard.pay_forms import BonusForm, RejectForm
+from webapp.dashboard.pay_forms import BonusForm, RejectForm, ResultsFileForm
 from webapp.dashboard.pay_person import pay_person
 from webapp.dashboard.views.export import streamed
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.pay import sending, services
 from webapp.pay.flags.base import flags_of
-from webapp.pay.mturk import mturk_file
+from webapp.pay.mturk import mturk_file, results_filled
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
 from webapp.pay.selectors import comparison_newest, platform_job
 from webapp.pay.visits import VisitKey, codes_shown, visits_of
@@ -324,13 +324,41 @@ def codes(request: HttpRequest, key: str) -> JsonResponse:
     )
 
 
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 @needs(Right.PAY, Right.PRIVATE)
 def mturk(request: HttpRequest, key: str) -> HttpResponseBase:
-    """Send the decisions as the file that Mechanical Turk's requester page takes."""
+    """Send the decisions as the file that Mechanical Turk's requester page takes, or fill in the one that it gave."""
     study = study_of(key)
+    if request.method == "POST":
+        return _mturk_filled(request, study)
     lines = (line.encode() for line in mturk_file(study))
     response = StreamingHttpResponse(streamed(lines), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{study.key}-mturk.csv"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
+    """Send back Mechanical Turk's own results file with the decisions in it; where nothing could be, say so."""
+    form = ResultsFileForm(request.POST, request.FILES)
+    if not form.is_valid():
+        messages.error(request, " ".join(form.errors["file"]))
+        return _back(request, study)
+    try:
+        filled = results_filled(study, form.cleaned_data["file"])
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return _back(request, study)
+    if not filled.n_filled:
+        messages.error(
+            request,
+            _(
+                "Nothing could be filled in: of {n_open} rows nothing is decided yet, and {n_unknown} belong to "
+                "nobody of this study."
+            ).format(n_open=filled.n_open, n_unknown=filled.n_unknown),
+        )
+        return _back(request, study)
+    response = HttpResponse(filled.text, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{study.key}-mturk-results.csv"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
