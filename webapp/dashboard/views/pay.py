@@ -342,7 +342,7 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
     """Send back Mechanical Turk's own results file with the decisions in it; where nothing could be, say so."""
     form = ResultsFileForm(request.POST, request.FILES)
     if not form.is_valid():
-        messages.error(request, " ".join(form.errors["file"]))
+        messages.error(request, " ".join(map(str, form.errors["file"])))
         return _back(request, study)
     try:
         filled = results_filled(study, form.cleaned_data["file"])
