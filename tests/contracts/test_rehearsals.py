@@ -27,10 +27,12 @@ from tests.builders import make_staff
 from webapp.asgi import application, django_application
 from webapp.bots.models import BotVersion
 from webapp.conversations import services
+from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.core.rights import Right
 from webapp.participant import consumers
 from webapp.participant.rehearsal import OutsideDoors, Played, ScriptedParticipant, ways
+from webapp.ratings.checks import checks_by_task
 from webapp.ratings.models import Rating
 from webapp.studies.examples import study_example
 from webapp.studies.importing import study_import
@@ -125,15 +127,42 @@ class InsideDoors(OutsideDoors):
         return InsideSocket(conversation_id or self.conversation_id, cookies, self.told)
 
 
+IN_CHAT = {"after": 1, "question": "Please write the word yes.", "expected": ["yes"]}
+IN_FORM = {
+    "key": "colour",
+    "title": "Please choose blue.",
+    "kind": "choice",
+    "options": ["Red", "Blue"],
+    "expected": ["Blue"],
+}
+BESIDE_KNOWN = {
+    "context": ["hi"],
+    "response": "Hello. To show that you read this, please choose 2 here.",
+    "reference": "Hello you.",
+    "reference_score": 4,
+    "expected": {"relevance": [2]},
+}
+
+
+def checks_of(study: Study) -> dict[str, Any]:
+    """Return every kind of check that the protocol takes and its example does not have."""
+    protocol = protocols.get(study.protocol)
+    found: dict[str, Any] = {"after": [*study.values.after, IN_FORM]}
+    if protocol.gives == "bots":
+        found["chat_checks"] = [IN_CHAT]
+    if protocol.needs_reference:
+        found["attention_checks"] = [BESIDE_KNOWN]
+    return found
+
+
 def opened(name: str) -> Study:
-    """Return the protocol's example, brought in from its YAML, with the sample conversations where it gives some."""
+    """Return the protocol's example, brought in from its YAML, with checks, and the sample conversations it gives."""
     file = study_file_read(study_file_text(study_example(name)))
     study = study_import(file=file, opens=protocols.get(name).gives != "conversations").study
     assert study_file_text(study_file_of(study)) == study_file_text(file)
     if judges_conversations(study):
         records_store(study=study, records=conversations_sample())
-        study = study_edit(study=study, state=Study.State.COLLECTING)
-    return study
+    return study_edit(study=study, state=Study.State.COLLECTING, **checks_of(study))
 
 
 def secrets_of(study: Study) -> set[str]:
@@ -183,6 +212,14 @@ def results_shown(study: Study) -> None:
     n_rated = Rating.objects.filter(task=task).count()
     n_chats = Rating.objects.filter(conversation__slot__task=task).count()
     assert n_rated or n_chats, study.protocol
+    chats = Conversation.objects.filter(slot__task=task)
+    asked = {
+        (one.kind, one.name) for one in checks_by_task(Task.objects.filter(pk=task.pk))[task.pk]
+    }
+    assert ("after", "colour") in asked, study.protocol
+    assert (("chat", IN_CHAT["question"]) in asked) == chats.exists(), study.protocol
+    settings = study.values.attention
+    assert any(kind == "item" for kind, _name in asked) == bool(settings.attention_checks)
     client = Client()
     client.force_login(make_staff(Right.READ, username=study.key))
     for page in ("study", "study_statistics", "study_bots", "study_pairs"):

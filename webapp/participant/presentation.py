@@ -280,6 +280,7 @@ def arena_notes() -> dict[str, tuple[str, str]]:
         "bad_answers": (_("Not saved yet."), _("Choose one of the four answers.")),
         "too_early": (_("Not yet."), _("Write a little more before you choose.")),
         "waiting_for_reply": (_("Not yet."), _("You can choose when both have answered.")),
+        "check_due": (_("One question first."), _("Answer it, then go on.")),
         "not_failed": (_("Both chatbots are still running."), _("Go on writing.")),
         "no_bot": (failed, _("No other pair is free now. Try again, or finish early.")),
         "all_rated": (failed, _("You have met all other pairs. Try again, or finish early.")),

@@ -103,6 +103,7 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
             "You can choose after %(n)s more message.", "You can choose after %(n)s more messages."
         ),
         "choose_now": _("Choose, or write on."),
+        "choose_asked": _("Answer the question of the researchers first."),
         "choose_last": _("This talk is complete. Choose one of the four."),
         "chosen": _("You can change it, or"),
         "waiting_for_reply": _("A chatbot is still answering. Your text stays in the box."),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from django.db import transaction
 from django.utils.translation import gettext as _
 
@@ -23,7 +27,13 @@ CHOICES: dict[str, tuple[int, int]] = {
 """What can be chosen, with what is stored: which is better (1 the first, -1 the second), and whether both are bad."""
 
 
-def comparison_submit(*, task: Task, slots: tuple[Slot, Slot], choice: str) -> RatingOutcome:
+def comparison_submit(
+    *,
+    task: Task,
+    slots: tuple[Slot, Slot],
+    choice: str,
+    besides: Mapping[str, Any] = MappingProxyType({}),
+) -> RatingOutcome:
     """Store the choice, close both chats and open the next pair's, or complete the task, in one transaction.
 
     A pair to come with a bot that was set aside meanwhile makes way for another one.
@@ -32,9 +42,10 @@ def comparison_submit(*, task: Task, slots: tuple[Slot, Slot], choice: str) -> R
 
     Args:
         choice: a name in `CHOICES`.
+        besides: answers to the questions that the study asks beside the choice, by their keys.
 
     Raises:
-        Refused: `bad_answers` for another choice, and as `pair_close` and `rating_add`.
+        Refused: `bad_answers` for another choice and wrong answers, and as `pair_close` and `rating_add`.
     """
     if choice not in CHOICES:
         raise Refused("bad_answers", _("Choose one of the four answers."))
@@ -45,9 +56,8 @@ def comparison_submit(*, task: Task, slots: tuple[Slot, Slot], choice: str) -> R
             return RatingOutcome(given, task, created=False)
         pair_close(slots=slots)
         [question] = task.version.rubric.dimensions.all()
-        outcome = rating_add(
-            task=task, target=slots, answers={question.key: preference, BOTH_BAD: both_bad}
-        )
+        answers = {**besides, question.key: preference, BOTH_BAD: both_bad}
+        outcome = rating_add(task=task, target=slots, answers=answers)
         if outcome.task.state == Task.State.OPEN and not task_goes_on(task=outcome.task):
             # No bot is left for the pairs to come: what was done earns the early end, which is our fault.
             ended = task_complete(task=outcome.task, outcome=Outcome.BOT_FAILED)

@@ -33,6 +33,15 @@ class AttentionCheck(Values):
         title="The second reply",
         description="Where two replies are compared; else it stays empty.",
     )
+    reference: str = Field(
+        default="",
+        max_length=2000,
+        title="The known reply",
+        description="Where replies are rated beside a known one; else it stays empty.",
+    )
+    reference_score: float | None = Field(
+        default=None, title="Its score", description="As the study's scale has it."
+    )
     expected: dict[Key, Annotated[Many[int], Field(min_length=1)]] = Field(
         min_length=1,
         title="Answers that pass",
@@ -44,8 +53,9 @@ class AttentionCheck(Values):
     def key(self) -> str:
         """The name of the item that stands for it: the same check has the same one in every version."""
         told = self.model_dump(mode="json")
-        if not self.second_response:
-            del told["second_response"]  # as checks were known before there was one
+        for name in ("second_response", "reference", "reference_score"):
+            if not told[name]:
+                del told[name]  # as checks were known before there was one
         said = json.dumps(told, sort_keys=True)
         return f"check/{hashlib.sha256(said.encode()).hexdigest()[:16]}"
 

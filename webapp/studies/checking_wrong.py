@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.utils.translation import gettext as _
 
+from webapp.studies.attention import AttentionCheck
 from webapp.studies.models import Study
-from webapp.studies.protocols.base import protocols
-from webapp.studies.selectors import marks_own_chats
+from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.values import StudyValues
 
 Errors = dict[str, str]
@@ -17,8 +19,7 @@ def checking_wrong(study: Study, values: StudyValues) -> Errors:
     return {
         **_points_wrong(values),
         **_chat_checks_wrong(study, values),
-        **_asked_checks_wrong(study, values),
-        **_pairs_wrong(study, values),
+        **_items_wrong(study, values),
     }
 
 
@@ -37,7 +38,7 @@ def _chat_checks_wrong(study: Study, values: StudyValues) -> Errors:
     checks = values.checking.chat_checks
     if not checks or study.protocol not in protocols:
         return {}
-    if all(step.name != "chat" for step in protocols.get(study.protocol).steps):
+    if protocols.get(study.protocol).gives != "bots":
         sentence = _("In the protocol “%(name)s” nobody chats, so nothing can be asked in a chat.")
         return {"chat_checks": sentence % {"name": study.protocol}}
     told = [
@@ -51,37 +52,54 @@ def _chat_checks_wrong(study: Study, values: StudyValues) -> Errors:
     return {"chat_checks": " ".join(told)} if told else {}
 
 
-def _asked_checks_wrong(study: Study, values: StudyValues) -> Errors:
-    """Check that there is a form for attention checks among the questions after the task."""
-    checks = [one for one in values.after if one.is_check]
-    if not checks or not marks_own_chats(study):
-        return {}
-    sentence = _(
-        "“%(key)s” is an attention check, and after this task replies are marked. Ask it before the task, or in the chat."
-    )
-    return {"after": sentence % {"key": checks[0].key}}
-
-
-def _pairs_wrong(study: Study, values: StudyValues) -> Errors:
-    """Check that an attention check among items holds as many replies as they do."""
+def _items_wrong(study: Study, values: StudyValues) -> Errors:
+    """Check that attention checks among items look like them: as many replies, and a known one where they have it."""
     checks = values.attention.attention_checks
     if not checks or study.protocol not in protocols:
         return {}
     protocol = protocols.get(study.protocol)
-    if protocol.needs_reference:
-        sentence = _(
-            "This protocol shows a known reply beside each. Give items a known right answer instead (gold)."
-        )
-        return {"attention_checks": sentence}
-    is_pair = protocol.n_replies == 2
-    wrong = [
-        number for number, one in enumerate(checks, start=1) if bool(one.second_response) != is_pair
-    ]
-    if not wrong:
-        return {}
-    sentence = (
-        _("Check %(number)d needs a second reply: two are compared.")
-        if is_pair
-        else _("Check %(number)d has a second reply, and one reply is judged at a time.")
+    told = _looks_wrong(checks, protocol)
+    if not told and protocol.needs_reference:
+        told = _references_wrong(checks, values)
+    return {"attention_checks": told} if told else {}
+
+
+def _looks_wrong(checks: Sequence[AttentionCheck], protocol: StudyProtocol) -> str:
+    is_pair, has_reference = protocol.n_replies == 2, protocol.needs_reference
+    for number, one in enumerate(checks, start=1):
+        told = {"number": number}
+        if is_pair and not one.second_response:
+            return _("Check %(number)d needs a second reply: two are compared.") % told
+        if not is_pair and one.second_response:
+            sentence = _("Check %(number)d has a second reply, and one reply is judged at a time.")
+            return sentence % told
+        if has_reference and not (one.reference and one.reference_score is not None):
+            sentence = _(
+                "Check %(number)d needs a known reply and its score, for every reply has one beside it."
+            )
+            return sentence % told
+        if not has_reference and (one.reference or one.reference_score is not None):
+            sentence = _("Check %(number)d has a known reply, and this protocol shows none.")
+            return sentence % told
+    return ""
+
+
+def _references_wrong(checks: Sequence[AttentionCheck], values: StudyValues) -> str:
+    """Check that known scores are on the scale, and that nothing is expected that is not asked of checks."""
+    rated = [one for one in values.after if one.is_rated]
+    low, high = (
+        min((one.low for one in rated), default=1),
+        max((one.high for one in rated), default=5),
     )
-    return {"attention_checks": sentence % {"number": wrong[0]}}
+    for number, one in enumerate(checks, start=1):
+        told = {"number": number, "score": one.reference_score, "low": low, "high": high}
+        if rated and one.reference_score is not None and not low <= one.reference_score <= high:
+            sentence = _("Check %(number)d: the score %(score)g is not from %(low)g to %(high)g.")
+            return sentence % told
+        for key in one.expected:
+            if key in values.referencing.asked_only_of:
+                sentence = _(
+                    "Check %(number)d expects an answer to “%(key)s”, which is asked of one kind of talk alone."
+                )
+                return sentence % {**told, "key": key}
+    return ""

@@ -354,11 +354,11 @@ def scales_wrong(study: Study, values: StudyValues, rubric: Rubric | None) -> Er
     if study.protocol not in protocols:
         return {}
     protocol = protocols.get(study.protocol)
-    n_asked = len(values.after) or len(scales_of(values, rubric))
+    n_asked = len(scales_of(values, rubric))
     if protocol.n_asked is not None and n_asked != protocol.n_asked:
         sentence = ngettext(
-            "The protocol “%(name)s” has room for %(n)d question after its task, and there are %(found)d.",
-            "The protocol “%(name)s” has room for %(n)d questions after its task, and there are %(found)d.",
+            "The protocol “%(name)s” has room for %(n)d scale after its task, and there are %(found)d.",
+            "The protocol “%(name)s” has room for %(n)d scales after its task, and there are %(found)d.",
             protocol.n_asked,
         )
         told = {"name": study.protocol, "n": protocol.n_asked, "found": n_asked}

@@ -289,6 +289,8 @@ def _of_check(study: Study, check: AttentionCheck) -> Item:
         purpose=Item.Purpose.CHECK,
         context=list(check.context),
         responses=[{"text": text} for text in (check.response, check.second_response) if text],
+        reference=check.reference or None,
+        reference_score=check.reference_score,
         expected={key: list(passing) for key, passing in check.expected.items()},
     )
 

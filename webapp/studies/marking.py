@@ -90,7 +90,7 @@ class OwnMarking(Values):
 
     def errors(self, after: Sequence[Question]) -> dict[str, str]:
         """Return what cannot be asked while people chat, by the name of the value."""
-        others = [question for question in after if question.kind != "scale"]
+        others = [question for question in after if not question.is_rated]
         if self.marked_when == "after" or not others:
             return {}
         words = _(

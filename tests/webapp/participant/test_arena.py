@@ -10,8 +10,11 @@ from tests.builders import exchange, fail_reply, make_arena, make_participant
 from tests.webapp.participant.conftest import entry_field, post
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
+from webapp.ratings.checks import checks_by_task
 from webapp.ratings.comparing import comparison_submit
+from webapp.ratings.judging import check_place
 from webapp.ratings.models import Rating
+from webapp.ratings.pairs import pairs_counted
 from webapp.studies.models import Outcome, Slot, Task
 from webapp.studies.services import task_complete, task_open
 
@@ -202,11 +205,72 @@ def test_an_arena_has_one_question_with_a_side_for_each_chatbot() -> None:
     better = {"key": "better", "title": "Which one?", "kind": "scale", "low": -1, "high": 1}
     assert make_arena().rubric.dimensions.get().scale == (-1, 1)
     for after, wrong in (
-        ([better, {**better, "key": "nicer"}], "has room for 1 question"),
+        ([better, {**better, "key": "nicer"}], "has room for 1 scale"),
         ([{**better, "low": 1, "high": 7}], "on a scale from -1 to 1"),
     ):
         with pytest.raises(ValidationError, match=wrong):
             make_arena("b", after=after)
+
+
+def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first(
+    browser: Client,
+) -> None:
+    better = {"key": "better", "title": "Which one?", "kind": "scale", "low": -1, "high": 1}
+    colours = {"kind": "choice", "options": ["Red", "Blue"], "expected": ["Blue"]}
+    make_arena(
+        chat_checks=[{"after": 2, "question": "Please write yes.", "expected": ["yes"]}],
+        min_exchanges=2,
+        after=[
+            better,
+            {"key": "why", "title": "Why?", "kind": "text"},
+            {"key": "colour", "title": "Please choose blue.", **colours},
+        ],
+        counts_typing=True,
+    )
+    address = begin(browser)
+    talk(1)
+    page = browser.get(address).content.decode()
+    assert 'data-asks="2"' in page
+    assert " data-counts-typing" in page
+    assert "Please write yes." not in page
+    # Due is what both have answered.
+    exchange(open_chats()[0], "more", "well")
+    assert "Please write yes." not in browser.get(address).content.decode()
+    exchange(open_chats()[1], "more", "well")
+    page = browser.get(address).content.decode()
+    first = open_chats()[0]
+    answer = f"/chat/{first.pk}/answer/"
+    assert "Please write yes." in page
+    assert f'action="{answer}"' in page
+    assert "data-asks" not in page
+    sent = {"_n": "1", "choice": "a", "why": "it listened", "colour": "Red"}
+    early = post(browser, address, **sent).url
+    assert early == f"{address}?note=check_due"
+    assert "One question first." in browser.get(early).content.decode()
+    [check] = Task.objects.get().version.values.checking.chat_checks
+    assert post(browser, answer, _check=check.digest, answer="no").url == address
+    # What is missing beside the choice is said with the choice kept; the check stands at one pair alone.
+    at = check_place(Task.objects.get(), 2) + 1
+    for n in (1, 2):
+        page = browser.get(address).content.decode()
+        assert ("Please choose blue." in page) == (n == at)
+        if n == 2:
+            talk(2)
+            chat = open_chats()[0]
+            post(browser, f"/chat/{chat.pk}/answer/", _check=check.digest, answer="yes")
+        again = post(browser, address, _n=str(n), choice="a", why=" ")
+        assert again.status_code == 200
+        assert 'value="a" aria-disabled="true" checked' in again.content.decode()
+        ended = post(browser, address, **{**sent, "_n": str(n)}).url
+    assert ended.endswith("/done/")
+    assert [one.other_answers["why"] for one in Rating.objects.order_by("pk")] == [
+        "it listened"
+    ] * 2
+    task = Task.objects.get()
+    assert task.outcome == Outcome.FAILED_CHECK
+    found = {(one.kind, one.passed) for one in checks_by_task(Task.objects.all())[task.pk]}
+    assert found == {("chat", False), ("chat", True), ("after", False)}
+    assert not pairs_counted(task.participant.study).exists()
 
 
 def test_pairs_are_new_balanced_and_end() -> None:

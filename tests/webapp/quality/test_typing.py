@@ -7,14 +7,24 @@ import uuid
 import pytest
 from django.test import Client
 
-from tests.builders import exchange, make_conversation, make_rating, make_study
+from tests.builders import (
+    exchange,
+    make_arena,
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_study,
+)
+from webapp.conversations.entering import task_chats
 from webapp.conversations.frames import MessageFrame, Typed, frame_parse
 from webapp.conversations.models import Conversation, Typing
 from webapp.conversations.services import turn_add_human
 from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import TaskFlag
 from webapp.quality.services import flags_make
+from webapp.ratings.comparing import comparison_submit
 from webapp.studies.models import Study
+from webapp.studies.services import task_open
 from webapp.studies.terms import consent_texts
 
 pytestmark = pytest.mark.django_db
@@ -73,3 +83,22 @@ def test_pasted_messages_are_flagged_by_it() -> None:
     kind = flag_kinds.get("pasted")
     flag = TaskFlag.objects.get(name="pasted")
     assert kind.explain(flag.figures, {}) == "3 of 3 messages were pasted."
+
+
+def test_of_an_arena_what_was_written_to_both_counts_once() -> None:
+    study = make_arena(counts_typing=True, n_comparisons=1)
+    task = task_open(participant=make_participant(study))
+    task_chats(task=task)
+    first, second = Conversation.objects.order_by("slot__order")
+    for number in range(3):
+        text = f"Message {number}, with which somebody fills in more than sixty characters."
+        for chat in (first, second):
+            exchange(chat, text, "I see.")
+            turn = chat.turns.filter(speaker="human").last()
+            Typing.objects.create(turn=turn, **COUNTED.model_dump())
+    slots = (first.slot, second.slot)
+    assert comparison_submit(task=task, slots=slots, choice="a").task.outcome == "rated"
+    flags_make(study=study)
+    figures = dict(TaskFlag.objects.values_list("name", "figures"))
+    assert figures["pasted"] == {"pasted": 3, "copied": 0, "messages": 3}
+    assert figures["machine"]["long"] == 3

@@ -251,3 +251,36 @@ def test_whoever_withdraws_takes_the_answers_in_the_chat_along() -> None:
     conversation_withdraw(conversation=Conversation.objects.get(pk=chat.pk))
     assert not ChatCheckAnswer.objects.exists()
     assert rows_of(study, "checks") == []
+
+
+KNOWN = {"response": "Choose 2.", "reference": "Well.", "reference_score": 4}
+FIT = {"key": "fit", "title": "Fits?", "kind": "scale", "low": 1, "high": 5}
+
+
+@pytest.mark.parametrize(
+    ("check", "of_one_kind", "wrong"),
+    [
+        (KNOWN, {}, ""),
+        ({"response": "Choose 2."}, {}, "needs a known reply and its score"),
+        ({**KNOWN, "reference_score": 9}, {}, "the score 9 is not from 1 to 5"),
+        ({**KNOWN, "second_response": "No."}, {}, "has a second reply"),
+        (KNOWN, {"fit": ["persona"]}, "asked of one kind of talk alone"),
+    ],
+)
+def test_beside_known_replies_checks_have_one_too(
+    check: dict[str, Any], of_one_kind: dict[str, Any], wrong: str
+) -> None:
+    fields = {
+        "protocol": "reference",
+        "bots": [],
+        "state": "draft",
+        "after": [FIT],
+        "asked_only_of": of_one_kind,
+        "attention_checks": [{**check, "expected": {"fit": [2]}}],
+    }
+    if not wrong:
+        assert make_study(**fields).values.attention.attention_checks[0].reference == "Well."
+        return
+    with pytest.raises(ValidationError) as refused:
+        make_study(**fields)
+    assert wrong in refused.value.message_dict["attention_checks"][0]

@@ -6,6 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from webapp.conversations.chat_checks import chat_check_due
 from webapp.conversations.entering import task_chats
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import bots_unavailable_at_hosts, failure_of, reply_is_coming
@@ -37,7 +38,7 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
 
     Raises:
         Refused: `closed` where that has happened, `too_early` before both have answered often enough,
-            `waiting_for_reply` while one is still answering.
+            `waiting_for_reply` while one is still answering, `check_due` before the researchers' question is answered.
     """
     chats = pair_chats(slots=slots)
     for chat in chats:
@@ -50,6 +51,8 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
             raise Refused("too_early", _("Write a little more before you choose."))
     if chats[0].n_exchanges != chats[1].n_exchanges:
         raise Refused("waiting_for_reply", _("You can choose when both have answered."))
+    if chats[0].version is not None and chat_check_due(chats[0], chats[0].version):
+        raise Refused("check_due", _("Answer the question of the researchers first."))
     for chat in chats:
         conversation_complete(conversation=chat)
 

@@ -36,23 +36,24 @@ class ChecksStep(BuildStep):
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> ChecksForm:
         fields: dict[str, forms.Field] = section_fields("checking")
         lists = ["quiz_questions"]
-        if plan.protocol and any(step.name == "chat" for step in plan.protocol.steps):
+        if plan.protocol and plan.protocol.gives == "bots":
             lists.append("chat_checks")
         settings = plan.protocol.settings if plan.protocol else ()
         if "training" in settings:
             lists.append("training_pairs")
         if "attention" in settings:
             fields |= section_fields("attention")
-            if plan.protocol and not plan.protocol.needs_reference:
-                lists.append("attention_checks")
+            lists.append("attention_checks")
         is_pair = plan.protocol is not None and plan.protocol.n_replies == 2
+        has_reference = plan.protocol is not None and plan.protocol.needs_reference
+        without = () if is_pair else ("second_response",)
         return ChecksForm(
             data,
             fields={name: field for name, field in fields.items() if name not in KINDS},
             lists=lists,
             initial=plan.study.values.flat(),
             questions=scales_asked(plan),
-            leave_out=() if is_pair else ("second_response",),
+            leave_out=without if has_reference else (*without, "reference", "reference_score"),
         )
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:

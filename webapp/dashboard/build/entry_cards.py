@@ -98,7 +98,7 @@ KINDS: dict[str, EntryKind] = {
             _("Attention check among the items"),
             {},
             by_question="expected",
-            long=("response", "second_response"),
+            long=("response", "second_response", "reference"),
         ),
     )
 }

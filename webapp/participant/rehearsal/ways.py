@@ -79,17 +79,17 @@ async def chat(person: Person) -> None:
             await _vote(person, socket, last["turn"])
             await _mark(person, socket, last["turn"])
     doors = person.doors
-    await _aside(person)
+    await _aside(person, f"/chat/{doors.conversation_id}/")
     if PageForm(str(doors.page.url), "/end/").fed(doors.page.text).action:
         await doors.send(doors.form("/end/"), {})
     else:
         await doors.open(f"/chat/{doors.conversation_id}/rate/")
 
 
-async def _aside(person: Person) -> None:
-    """Answer what the researchers ask in the chat."""
+async def _aside(person: Person, page: str) -> None:
+    """Answer what the researchers ask in the chat of this page."""
     doors = person.doors
-    await doors.open(f"/chat/{doors.conversation_id}/")
+    await doors.open(page)
     while (asked := PageForm(str(doors.page.url), "/answer/").fed(doors.page.text)).action:
         right = asked.hidden.get("_right_answer", "")
         is_attentive = person.rng.random() < _ATTENTIVE
@@ -145,7 +145,11 @@ async def arena(person: Person) -> None:
     choice = ("a" if difference > 0 else "b") if abs(difference) > 0.1 else "equal"
     if choice == "equal" and max(first, second) < 0.3:
         choice = "bad"
-    after = await doors.send(asked, {"choice": choice})
+    await _aside(person, str(doors.page.url))
+    asked = doors.form("/arena/")
+    beside = _by_chance(asked, person)
+    beside |= {name: person.rng.choice(options) for name, options in asked.choices.items()}
+    after = await doors.send(asked, {**beside, **_attentive(asked, person.rng), "choice": choice})
     if doors.step == "arena" and doors.form("/arena/").hidden.get("_n") == asked.hidden["_n"]:
         raise DoorClosed(f"the choice was not taken at {after.url.path} ({after.status_code})")
 

@@ -8,6 +8,9 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
+from webapp.participant.asides import aside_shown
+from webapp.participant.asked import asked_after_of, right_of
+from webapp.participant.forms import RatingForm
 from webapp.participant.presentation import arena_notes, place_held_until, study_texts, way_at
 from webapp.participant.reporting import report_shown, turns_reported
 from webapp.participant.selectors import chats_by_slot
@@ -20,8 +23,8 @@ from webapp.participant.steps.base import (
     to_next_step,
 )
 from webapp.participant.wording import arena_words
-from webapp.ratings.comparing import comparison_submit
-from webapp.ratings.judging import Judgement, judgements_of
+from webapp.ratings.comparing import CHOICES, comparison_submit
+from webapp.ratings.judging import Judgement, check_place, judgements_of
 from webapp.studies.models import Slot, Task
 
 _MOST_SEGMENTS = 12
@@ -58,13 +61,17 @@ def arena(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
         return to_next_step(standing, visit)
     n = unrated[0]
     slots = _pair(judgements[n - 1])
+    form = _besides(request, task, judgements, n)
     if request.method != "POST":
-        return _page(request, task, visit, judgements, n, slots)
+        return _page(request, task, visit, judgements, n, slots, form)
     here = visit.link("arena", task.public_id)
     if request.POST.get("_n") != str(n):  # sent twice, or from an older page
         return redirect(here)
+    choice = request.POST.get("choice", "")
+    if choice in CHOICES and not form.is_valid():
+        return _page(request, task, visit, judgements, n, slots, form)
     try:
-        comparison_submit(task=task, slots=slots, choice=request.POST.get("choice", ""))
+        comparison_submit(task=task, slots=slots, choice=choice, besides=form.answers)
     except Refused as refused:
         task.refresh_from_db()
         if task.state != Task.State.OPEN or refused.code == "closed":
@@ -72,6 +79,14 @@ def arena(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
         return redirect(visit.link("arena", task.public_id, note=refused.code))
     task.refresh_from_db()
     return to_next_step(standing_of(task), visit)
+
+
+def _besides(request: HttpRequest, task: Task, judgements: list[Judgement], n: int) -> RatingForm:
+    """Return the form of what is asked beside the choice; attention checks stand at one pair of the task."""
+    questions = [one for one in asked_after_of(task.participant, task.version) if not one.is_rated]
+    if check_place(task, len(judgements)) != n - 1:
+        questions = [one for one in questions if not one.is_check]
+    return RatingForm(questions, request.POST if request.method == "POST" else None)
 
 
 def _pair(judgement: Judgement) -> tuple[Slot, Slot]:
@@ -86,8 +101,11 @@ def _page(
     judgements: list[Judgement],
     n: int,
     slots: tuple[Slot, Slot],
+    form: RatingForm,
 ) -> HttpResponse:
     study, version = task.participant.study, task.version
+    others = form.questions()
+    wrong = [one for one in others if one.errors]
     chats = chats_by_slot(slots)
     sides = [(slot.side, chats[slot.pk]) for slot in slots]
     reports = [visit.link("chat-report", chat.pk) for _side, chat in sides]
@@ -104,6 +122,12 @@ def _page(
         "note": arena_notes().get(request.GET.get("note", "")),
         "held_until": place_held_until(sides[0][1]),
         "words": arena_words(version),
+        **aside_shown([chat for _side, chat in sides], version),
+        "choice": request.POST.get("choice", ""),
+        "others": others,
+        "passing": right_of(task.participant, others),
+        "wrong": wrong,
+        "some_refused": any(one.given for one in wrong),
         "way": way_at(study, "arena"),
         **report_shown(version, reports[0]),
         "reports": [

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from webapp.conversations.chat_checks import chat_check_answer, chat_checks_left
+from webapp.conversations.chat_checks import chat_check_answer
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import chat_turn
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page
+from webapp.participant.asides import aside_shown
 from webapp.participant.presentation import chat_notes, place_held_until, study_texts, way_at
 from webapp.participant.reporting import report_shown, turns_reported
 from webapp.participant.steps.base import (
@@ -25,7 +24,6 @@ from webapp.participant.steps.base import (
 )
 from webapp.participant.wording import chat_words, marked_words
 from webapp.ratings.marks import chat_end_to_mark, marks_asked
-from webapp.studies.models import StudyVersion
 from webapp.studies.selectors import marks_own_chats
 
 
@@ -68,24 +66,12 @@ def chat(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
         "held_until": place_held_until(conversation),
         "n_segments": range(min(version.values.chat.min_exchanges, 20)),
         "turn": chat_turn(conversation),
-        **_aside(conversation, version),
+        **aside_shown([conversation], version),
         "way": way_at(study, "chat"),
         **report_shown(version, visit.link("chat-report", conversation.pk)),
         "reported": turns_reported(conversation),
     }
     return render(request, "participant/chat.html", context)
-
-
-def _aside(conversation: Conversation, version: StudyVersion) -> dict[str, Any]:
-    """Return the researchers' question that is due, and after how many messages the next ones are."""
-    left = chat_checks_left(conversation, version)
-    due = next((one for one in left if one.after <= conversation.n_exchanges), None)
-    return {
-        "aside": due,
-        # Scripted people know what passes; nobody else is told.
-        "aside_right": due.expected[0] if due and conversation.is_synthetic else "",
-        "asks_after": [one.after for one in left if one != due],
-    }
 
 
 @require_POST
@@ -104,6 +90,9 @@ def answer(request: HttpRequest, conversation: Conversation, visit: Visit) -> Ht
     conversation.refresh_from_db()
     if conversation.state != Conversation.State.OPEN:
         return to_next_step(standing_in(conversation), visit)
+    slot, task = conversation.slot, conversation.task
+    if slot is not None and slot.side and task is not None:
+        return redirect(visit.link("arena", task.public_id, note=note))
     return redirect(visit.link("chat", conversation.pk, note=note))
 
 

@@ -28,7 +28,7 @@ is no part of it: the study's values say that (`questions` before a task, `after
   said beside the known replies), `approval` (shares of what was chosen).
 - `needs_checks`: whether a study must have attention checks before it opens.
 - `asks`, `scale`, `n_asked`: the questions that a new study begins with, where those about a chat do not fit, the
-  one scale that its sheet has, and how many questions there can be.
+  one scale that its sheet has, and how many scales there can be.
 - `instructions`: what a new study tells people to do, where the usual words do not fit.
 - `not_asked`, `more_answers` and `answers_wrong`: questions that are not asked of an item, what is answered beside
   the rubric's questions, and rules between answers.
@@ -245,7 +245,7 @@ class StudyProtocol(Protocol):
     scale: tuple[int, int] | None = None
     """The one scale that its sheet asks on, whatever a researcher asks; None: any."""
     n_asked: int | None = None
-    """How many questions its page has room for after the task; None: any number."""
+    """How many scales its page has room for after the task; None: any number."""
     instructions: str = ""
     """What a new study tells people to do, a point a line; empty: how one chats, or how one judges replies."""
     n_replies: int | None = None

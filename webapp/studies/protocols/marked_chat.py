@@ -25,7 +25,7 @@ class MarkedChat(StudyProtocol):
     title = "Chat, and mark the replies"
     description = "Each person chats with a bot and ticks for its replies what is true of them, while they chat or afterwards."
     gives: Gives = "bots"
-    settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering")
+    settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering", "typing")
     identity = Identity("marked_chat", "1")
     steps = (
         Step("consent", _("About")),

@@ -1,6 +1,7 @@
 // The arena: one message goes to two chatbots, whose chats have a socket each. The server's rows are the truth, as on
 // the chat page: after every connection `history` says how things stand, and everything is keyed by turn.
 
+import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Outbox } from "./outbox.js";
@@ -15,10 +16,12 @@ const words = JSON.parse(byId("words").textContent);
 const nMin = Number(main.dataset.minExchanges);
 const nMax = Number(main.dataset.maxExchanges);
 const storeKey = `confab.${main.dataset.task}.${main.dataset.number}`;
+const others = document.getElementById("others"); // what is asked beside the choice
 const radios = [...document.querySelectorAll("input[name=choice]")];
 
 const outbox = new Outbox(`${storeKey}.outbox`);
-const state = { ended: false };
+// A choice whose page came back, since something beside it was missing.
+const state = { ended: false, kept: radios.find((radio) => radio.checked) };
 
 const sides = [...document.querySelectorAll("[data-side]")].map(({ dataset }) => ({
   name: dataset.side,
@@ -231,7 +234,7 @@ const chosen = () => radios.find((radio) => radio.checked);
 
 function canChoose() {
   const isComplete = all((side) => side.loaded && rounds.nReplies(side.name) === nComplete());
-  return isComplete && !isDue() && !hasFailed() && nComplete() >= nMin;
+  return isComplete && !isDue() && !hasFailed() && !asideDue() && nComplete() >= nMin;
 }
 
 function choose(radio) {
@@ -287,13 +290,20 @@ byId("failed")
 function update() {
   const isLoaded = all((side) => side.loaded);
   const n = nComplete();
-  const isOver = isLoaded && n >= nMax && !isDue() && !hasFailed();
+  const isQuiet = isLoaded && !isDue() && !hasFailed();
+  asideFollow(n, { isQuiet, onShown: update });
+  const isAsked = asideDue();
+  const isOver = isQuiet && n >= nMax && !isAsked;
   const isOpen = canChoose();
   if (!isOpen) for (const radio of radios) radio.checked = false;
+  if (isOpen && state.kept) {
+    state.kept.checked = true;
+    state.kept = null;
+  }
   const picked = chosen();
 
   composer.openFor(!isDue() && !hasFailed() && !state.ended);
-  byId("composer").hidden = isOver || Boolean(picked) || hasFailed();
+  byId("composer").hidden = isOver || isAsked || Boolean(picked) || hasFailed();
   hintShow();
 
   const ways = sides.flatMap((side) => (side.can ? [side.can] : []));
@@ -305,6 +315,7 @@ function update() {
   for (const radio of radios) radio.setAttribute("aria-disabled", String(!isOpen));
   byId("choice").hidden = hasFailed();
   byId("save").hidden = !picked;
+  if (others) others.hidden = !picked;
   byId("write-on").hidden = !picked || isOver;
   byId("chosen").textContent = picked ? `${picked.closest("label").querySelector(".long").textContent}.` : "";
   byId("choice-words").textContent = choiceWords(n, isOpen, picked, isOver);
@@ -312,6 +323,7 @@ function update() {
 }
 
 function choiceWords(n, isOpen, picked, isOver) {
+  if (asideDue()) return words.choose_asked;
   if (picked) return isOver ? "" : words.chosen;
   if (isOver) return words.choose_last;
   if (isOpen) return words.choose_now;
@@ -326,5 +338,7 @@ function hintShow() {
 }
 
 update();
-if (composer.byTouch.matches) byId("title").focus();
+const wrong = document.getElementById("summary");
+if (wrong) wrong.focus();
+else if (composer.byTouch.matches) byId("title").focus();
 else byId("text").focus({ preventScroll: true });

@@ -3,7 +3,9 @@
 import { busyWire, byId } from "./page.js";
 
 const place = byId("aside-place");
-const asks = (byId("main").dataset.asks ?? "").split(" ").filter(Boolean).map(Number);
+const AGAIN_AFTER_MS = 2000;
+const asksOf = (main) => (main?.dataset.asks ?? "").split(" ").filter(Boolean).map(Number);
+const asks = asksOf(byId("main"));
 let isFetching = false;
 
 export const asideDue = () => Boolean(place.firstElementChild);
@@ -16,15 +18,18 @@ export async function asideFollow(n, { isQuiet, onShown }) {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const question = page.getElementById("aside-question");
-    if (!question) return; // the reply that makes it due is not stored yet
-    asks.splice(0, asks.length, ...asks.filter((after) => n < after));
-    place.append(question);
-    busyWire(place);
-    onShown();
-    question.scrollIntoView({ block: "nearest" });
-    question.querySelector("input:not([type=hidden])").focus({ preventScroll: true });
+    asks.splice(0, asks.length, ...asksOf(page.getElementById("main"))); // one may be answered in another window
+    if (question) {
+      place.append(question);
+      busyWire(place);
+      onShown();
+      question.scrollIntoView({ block: "nearest" });
+      question.querySelector("input:not([type=hidden])").focus({ preventScroll: true });
+    } else if (asks.some((after) => n >= after)) {
+      setTimeout(onShown, AGAIN_AFTER_MS); // the reply that makes it due is not stored yet
+    }
   } catch {
-    // The connection is gone; the next reply tries again, and the form asks before it opens.
+    setTimeout(onShown, AGAIN_AFTER_MS); // the connection is gone
   } finally {
     isFetching = false;
   }
