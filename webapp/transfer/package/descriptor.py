@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from evaluation.formats.spreadsheet import escaped
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportColumn
 from webapp.transfer.package.archive import Packed
@@ -85,10 +86,15 @@ def _field(column: ExportColumn) -> dict[str, Any]:
     if column.asked is not None:
         found["title"] = column.asked.words
     if column.labels:
-        labels = [{"value": plain(value), "label": words} for value, words in column.labels]
+        labels = [{"value": _cell(value), "label": words} for value, words in column.labels]
         # Numbers with a point can have no categories there.
         found["categories" if column.type in ("text", "integer") else "valueLabels"] = labels
     if column.unit:
         found["unit"] = column.unit
     found["missingReason"] = column.missing or EMPTY
     return found
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as it stands in the table, where texts are safe for spreadsheets."""
+    return escaped(value) if isinstance(value, str) else plain(value)

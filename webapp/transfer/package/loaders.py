@@ -13,6 +13,8 @@ from webapp.transfer.package.codebook import plain
 from webapp.transfer.package.tables import WrittenTable
 
 _RESERVED = {"ALL", "AND", "BY", "EQ", "GE", "GT", "LE", "LT", "NE", "NOT", "OR", "TO", "WITH"}
+_RESERVED |= {"COMMENT", "DEFINE", "DOCUMENT", "REMARK"}
+"""The first are words of SPSS; at the others a command begins that takes the next lines as its text."""
 _WIDEST = 32767
 """Bytes of the longest text that SPSS holds."""
 _LABEL_BYTES = 120
@@ -70,7 +72,7 @@ def _typed(cells, kind, labels):
     if kind == "integer":
         return pd.to_numeric(given).astype("Int64")
     if kind == "number":
-        return pd.to_numeric(given).astype("float64")
+        return given.astype("float64")
     if kind == "boolean":
         return given.map({"true": True, "false": False}).astype("boolean")
     if kind == "time":
@@ -102,17 +104,17 @@ def load_r(tables: Iterable[WrittenTable]) -> str:
     return "".join(parts)
 
 
-_R = r"""# Loads the tables of this data package into R, with base R alone: source("load.R") in this folder.
+_R = r"""# Loads the tables of this data package into R, with base R alone: source("load.R", encoding = "UTF-8") here.
 # Texts with a fixed set of values become factors, times are UTC, an empty cell is NA, and a leading apostrophe that
 # keeps spreadsheets from running a text as a formula is taken away. attr(x, "label") says what a column holds,
-# attr(x, "labels") which words stand at the points of a scale. JSON stays text.
+# attr(x, "labels") which words stand at the points of a scale. JSON stays text, and R reads every line end as \n.
 
 confab_table <- function(name) {
   read.csv(file.path("data", paste0(name, ".csv")), colClasses = "character", na.strings = "",
            encoding = "UTF-8", check.names = FALSE)
 }
 confab_text <- function(x) sub("^'(?='*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20])", "", x, perl = TRUE)
-confab_time <- function(x) as.POSIXct(substr(x, 1, 19), format = "%Y-%m-%dT%H:%M:%S", tz = "UTC")
+confab_time <- function(x) as.POSIXct(x, format = "%Y-%m-%dT%H:%M:%OS", tz = "UTC")
 """
 
 
@@ -126,7 +128,7 @@ def _r_typed(column: ExportColumn, cell: str) -> str:
     if column.type == "text" and column.labels:
         levels = ", ".join(_r(value) for value, _words in column.labels)
         words = ", ".join(_r(words) for _value, words in column.labels)
-        return f"factor({cell}, levels = c({levels}), labels = c({words}))"
+        return f"factor(confab_text({cell}), levels = c({levels}), labels = c({words}))"
     return f"confab_text({cell})"
 
 
@@ -144,10 +146,15 @@ def load_sps(tables: Iterable[WrittenTable]) -> str:
 _SPS = """* Encoding: UTF-8.
 * Loads the tables of this data package into SPSS, each as a data set and a .sav file.
 * First make this folder the working directory: CD 'path of the folder'.
-* The tables in spss/ are those in data/ with each cell on one line, which SPSS needs; an apostrophe before = + - or @
-  at the beginning of a text is not part of it. Empty cells of numbers are system-missing, those of texts user-missing.
+* The tables in spss/ are those in data/ with each cell on one line, which SPSS needs, and times (UTC) as SPSS writes them.
+* A leading apostrophe that keeps spreadsheets from running a text as a formula is taken away.
+* Empty cells of numbers, times and truth values are system-missing, those of texts user-missing.
+* SPSS holds at most 32767 bytes of a text: what is longer is cut there, not in data/.
 SET DECIMAL=DOT.
 """
+_NO_YES = ((0, "No"), (1, "Yes"))
+_RUN = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a text begins with that a spreadsheet would run, as `evaluation.formats.spreadsheet` has it; SPSS reads no tab."""
 
 
 def _sps_table(written: WrittenTable) -> str:
@@ -173,16 +180,23 @@ def _sps_table(written: WrittenTable) -> str:
     for variable, column in zip(variables, columns, strict=True):
         lines += [f"  {variable}", f"    {_sps(column.description, _TITLE_BYTES)}"]
     lines[-1] += "."
-    labelled = [pair for pair in zip(variables, columns, strict=True) if pair[1].labels]
+    texts = [v for v, c in zip(variables, columns, strict=True) if c.type in ("text", "json")]
+    for variable, is_escaped in zip(variables, written.escaped, strict=True):
+        if is_escaped:
+            lines += _sps_unescaped(variable)
+    labelled = [
+        (variable, column, labels)
+        for variable, column in zip(variables, columns, strict=True)
+        if (labels := _NO_YES if column.type == "boolean" else column.labels)
+    ]
     if labelled:
         lines.append("VALUE LABELS")
-        for number, (variable, column) in enumerate(labelled):
+        for number, (variable, column, labels) in enumerate(labelled):
             lines.append(f"  {'/' if number else ''}{variable}")
-            for value, words in column.labels:
+            for value, words in labels:
                 shown = _sps(value, _LABEL_BYTES) if column.type == "text" else f"{value:g}"
                 lines.append(f"    {shown} {_sps(words, _LABEL_BYTES)}")
         lines[-1] += "."
-    texts = [v for v, c in zip(variables, columns, strict=True) if not _is_number(c)]
     if texts:
         lines += ["MISSING VALUES", *(f"  {variable}" for variable in texts), "  (' ')."]
     numbers = [v for v, c in zip(variables, columns, strict=True) if c.type == "number"]
@@ -212,14 +226,26 @@ def sps_names(columns: Sequence[ExportColumn]) -> list[str]:
     return found
 
 
-def _is_number(column: ExportColumn) -> bool:
-    return column.type in ("integer", "number")
+def _sps_unescaped(variable: str) -> list[str]:
+    """Return a command that takes the apostrophe from texts that begin with one, where a formula follows."""
+    text = f'LTRIM({variable}, "\'")'
+    begins = [f'    INDEX({text}, "{character}")' for character in _RUN]
+    return [
+        f'IF (SUBSTR({variable}, 1, 1) = "\'" AND ANY(1,',
+        ",\n".join(begins) + "))",
+        f"  {variable} = SUBSTR({variable}, 2).",
+    ]
 
 
 def _sps_format(column: ExportColumn, width: int) -> str:
-    if _is_number(column):
+    if column.type in ("integer", "number"):
         return "F20.0"  # what has a point keeps it; places that are not written are not made up
-    return f"A{min(max(width, 8), _WIDEST)}"
+    if column.type == "boolean":
+        return "F1.0"
+    if column.type == "time":
+        return "DATETIME24.3"
+    labelled = [len(str(value).encode("utf-8")) for value, _words in column.labels]
+    return f"A{min(max(width, *labelled, 8), _WIDEST)}"
 
 
 def _sps(text: Any, most: int) -> str:

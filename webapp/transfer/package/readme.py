@@ -113,7 +113,7 @@ def _languages(study: Study) -> str:
 
 
 _LOADING = """- pandas: `python load.py`, or `from load import load; tables = load()`
-- R: `source("load.R")` in this folder
+- R: `source("load.R", encoding = "UTF-8")` in this folder
 - SPSS: make this folder the working directory and run `load.sps`
 - Confab: `confab.read("this.zip")` in a notebook; `confab import this.zip --study KEY` makes the study again
 - any tool that reads [Data Package](https://datapackage.org): `datapackage.json`

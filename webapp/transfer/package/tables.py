@@ -6,12 +6,13 @@ import csv
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import IO, Any, cast
 
 from django.utils.crypto import salted_hmac
 
-from evaluation.formats.spreadsheet import escaped
+from evaluation.formats.spreadsheet import escaped, unescaped
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportColumn, Exporter, ExportOptions, exporter_list
@@ -34,6 +35,7 @@ KEYS = {
 }
 """What tells the rows of a table apart."""
 _PIECE_BYTES = 256 * 1024
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
 
 def pseudonym(study: Study, name: str) -> str:
@@ -113,12 +115,14 @@ class WrittenTable:
     """A table whose rows have been read.
 
     Attributes:
-        widths: of each column the bytes of its longest cell, which SPSS needs to know.
+        widths: of each column the bytes of its longest cell in the file for SPSS.
+        escaped: of each column whether a text in it was made safe for spreadsheets.
     """
 
     table: PackagedTable
     n_rows: int
     widths: list[int]
+    escaped: list[bool]
 
 
 def table_files(
@@ -126,7 +130,7 @@ def table_files(
 ) -> tuple[WrittenTable, list[File]]:
     """Read a table into files on disk: the CSV of all, and one for SPSS, in whose cells no line ends."""
     whole, for_spss = (cast(IO[bytes], tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
-    written = WrittenTable(table, 0, [0] * len(table.columns))
+    written = WrittenTable(table, 0, [0] * len(table.columns), [False] * len(table.columns))
     rows = _seen(table.rows(study, options), written, for_spss)
     for piece in stream("csv", table.columns, rows):
         whole.write(piece)
@@ -142,17 +146,24 @@ def _seen(rows: Iterable[Row], written: WrittenTable, copy: IO[bytes]) -> Iterat
     writer = csv.writer(text)
     writer.writerow([column.name for column in written.table.columns])
     for row in rows:
-        cells = [_on_one_line(value) for value in row]
+        cells = [_for_spss(value) for value in row]
         for place, cell in enumerate(cells):
             written.widths[place] = max(written.widths[place], len(cell.encode("utf-8")))
+            written.escaped[place] |= unescaped(cell) is not cell
         writer.writerow(cells)
         written.n_rows += 1
         yield row
     text.detach()
 
 
-def _on_one_line(value: Any) -> str:
-    return " ".join(str(cell_of(value, escaped)).splitlines())
+def _for_spss(value: Any) -> str:
+    """Return a cell as `load.sps` reads it: on one line, a truth value as 0 or 1, a time as SPSS writes it."""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, datetime):
+        at = value.astimezone(UTC)
+        return f"{at.day:02}-{_MONTHS[at.month - 1]}-{at:%Y %H:%M:%S}.{at.microsecond // 1000:03}"
+    return str(cell_of(value, lambda text: escaped(" ".join(text.replace("\t", " ").splitlines()))))
 
 
 def _file(path: str, file: IO[bytes]) -> File:
