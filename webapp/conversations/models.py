@@ -96,6 +96,12 @@ class Conversation(TimeStamped):
             models.Index(
                 fields=["due_lease_until"], condition=Q(due_turn__isnull=False), name="reply_due"
             ),
+            # Who chats now: few, among all chats that were left open.
+            models.Index(
+                fields=["updated_at"],
+                condition=Q(state="open", source="chat"),
+                name="chat_open_touched",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(

@@ -129,8 +129,10 @@ def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
         ~Exists(settled),
         outcome=Outcome.BOT_FAILED,
         participant__platform__in=PAYING,
-        participant__in=people,
+        participant__is_synthetic=False,
     )
+    if study is not None:
+        early = early.filter(participant__study=study)
     counted = Counter[int]()
     for pk, n in lost.order_by().values_list("study").annotate(n=Count("pk", distinct=True)):
         counted[pk] = n

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
+from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
@@ -50,17 +51,16 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
         row = seen.get(bot_id)
         title, control = registered.get(bot_id, (bot_id, False))
         if row is not None:
-            title, control = row["bot__title"], row["bot__is_control"]
+            title, control = row["title"], row["is_control"]
         bots[bot_id] = BotInfo(bot_id, title or bot_id, slot, control or bot_id in marked)
     return bots
 
 
 def _talked(conversations: QuerySet[Conversation]) -> dict[str, Any]:
     """Return the bots of these conversations, by id."""
-    rows = conversations.order_by("bot__bot_id").values(
-        "bot__bot_id", "bot__title", "bot__is_control"
-    )
-    return {row["bot__bot_id"]: row for row in rows.distinct()}
+    own = conversations.filter(bot=OuterRef("pk")).order_by()
+    rows = BotVersion.objects.filter(Exists(own)).order_by("bot_id", "pk")
+    return {row["bot_id"]: row for row in rows.values("bot_id", "title", "is_control")}
 
 
 def _models(study: Study) -> set[str]:

@@ -99,6 +99,7 @@ class Rating(TimeStamped):
                 name="rating_in_task_has_person",
             ),
         ]
+        indexes = [models.Index(fields=["submitted_at"], name="rating_submitted")]
 
     def __str__(self) -> str:
         return f"rating {self.pk}"

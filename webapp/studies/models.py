@@ -392,7 +392,16 @@ class Task(TimeStamped):
         ]
         indexes = [
             # Who holds a place: few, among all tasks that ever were.
-            models.Index(fields=["created_at"], condition=Q(state="open"), name="task_open_since")
+            models.Index(fields=["created_at"], condition=Q(state="open"), name="task_open_since"),
+            # Who is at work now, how fast work comes in, and whose work broke.
+            models.Index(
+                fields=["updated_at"], condition=Q(state="open"), name="task_open_touched"
+            ),
+            models.Index(fields=["ended_at"], condition=Q(outcome="rated"), name="task_rated_at"),
+            models.Index(
+                fields=["participant"], condition=Q(outcome="bot_failed"), name="task_bot_failed"
+            ),
+            models.Index(fields=["participant"], condition=Q(state="failed"), name="task_lost"),
         ]
 
     def __str__(self) -> str:

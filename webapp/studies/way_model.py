@@ -60,9 +60,7 @@ class Whereabouts(models.Model):
 
     class Meta:
         verbose_name_plural = _("whereabouts")
-        indexes = [
-            models.Index(fields=["study", "is_synthetic", "furthest"], name="whereabouts_furthest"),
-        ]
+        indexes = [models.Index(fields=["study", "seen_at"], name="whereabouts_seen")]
 
     def __str__(self) -> str:
         return f"{self.task_id}: {self.step}"

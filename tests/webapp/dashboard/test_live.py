@@ -269,3 +269,28 @@ def test_somebody_who_failed_a_check_has_not_left() -> None:
     task_end(task=conversation.task, outcome=Outcome.FAILED_CHECK)
     stages = {one.name: one for one in room(study).people.stages}
     assert (stages["chat"].ended, stages["chat"].left, stages["chat"].share) == (1, 0, None)
+
+
+def test_people_are_counted_once_and_a_large_study_not_at_every_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study = make_study("s", pay_each=1.0)
+    link = {"platform": "prolific", "external_id": "p1"}
+    lost = at(make_conversation(study, **link, recruitment={"SESSION_ID": "s1"}), "chat")
+    fail_reply(lost)
+    conversation_services.conversation_finish_failed(conversation=lost)
+    again = make_conversation(study, n_exchanges=3, **link, recruitment={"SESSION_ID": "s2"})
+    make_rating(at(at(again, "chat"), "form"))
+    at(make_conversation(study, is_synthetic=True), "chat")
+    totals = room(study).people.totals
+    assert (totals.agreed, totals.done, totals.reached) == (1, 1, {"chat": 1, "form": 1})
+    assert totals.ended == {"": 0, "chat": 0, "form": 0}, "who has finished has not ended early"
+    assert (totals.outcomes, totals.n_visits) == ({"rated": 1, "bot_failed": 1}, 2)
+    with_scripts = room(study, include_synthetic=True)
+    assert (with_scripts.people.n_agreed, with_scripts.money.people) == (2, 2.0)
+    monkeypatch.setattr("webapp.dashboard.live.totals.LARGE", 0)
+    monkeypatch.setattr("webapp.dashboard.live.totals._REUSED_FOR", 10_000)
+    assert room(study).people.n_agreed == 1
+    make_conversation(study)
+    known = room(study).people
+    assert (known.n_agreed, known.n_inside) == (1, 1), "who is inside is always read"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import Count, Q, Sum
 from django.db.models.functions import TruncHour
 from django.utils import timezone
 
 from webapp.bots.models import Spending
 from webapp.bots.selectors import spending_spent
 from webapp.dashboard.build.cost import Cost, cost_of
+from webapp.dashboard.live.people import People
+from webapp.dashboard.live.totals import Totals
 from webapp.pay.models import Decision
 from webapp.ratings.models import Rating
 from webapp.studies.models import Outcome, Study, Task
@@ -36,13 +38,11 @@ class Pace:
 
     Attributes:
         hours: the latest, the present one last.
-        latest_at: of the newest rating; None without any.
         n_done, n_wanted: tasks that were rated to their end, and how many are wanted; 0: no limit.
         hours_left: until the wanted ones are there, as it went in the last two hours; None where nothing says.
     """
 
     hours: tuple[Hour, ...]
-    latest_at: datetime | None
     n_done: int
     n_wanted: int
     hours_left: float | None
@@ -68,14 +68,13 @@ class Money:
     planned: Cost
 
 
-def pace_of(study: Study, *, include_synthetic: bool, now: datetime) -> Pace:
+def pace_of(study: Study, people: People, *, include_synthetic: bool, now: datetime) -> Pace:
     """Read how fast ratings come in."""
     ratings = Rating.objects.filter(participant__study=study)
     tasks = Task.objects.filter(participant__study=study, outcome=Outcome.RATED)
     if not include_synthetic:
         ratings = ratings.filter(participant__is_synthetic=False)
         tasks = tasks.filter(participant__is_synthetic=False)
-    latest_at = ratings.aggregate(at=Max("submitted_at"))["at"]
     this = timezone.localtime(now).replace(minute=0, second=0, microsecond=0)
     starts = [this - timedelta(hours=back) for back in reversed(range(HOURS))]
     counted = dict(
@@ -85,28 +84,23 @@ def pace_of(study: Study, *, include_synthetic: bool, now: datetime) -> Pace:
         .annotate(n=Count("pk"))
     )
     hours = tuple(Hour(start, counted.get(start, 0), start == this) for start in starts)
-    done = tasks.aggregate(
-        n=Count("pk"), lately=Count("pk", filter=Q(ended_at__gte=now - _RATE_OVER))
-    )
-    planned = cost_of(study).n
-    left = planned - done["n"]
-    rate = done["lately"] / (_RATE_OVER.total_seconds() / 3600)
-    is_known = planned and left > 0 and done["lately"] >= _LEAST_FOR_RATE
-    return Pace(hours, latest_at, done["n"], planned, left / rate if is_known else None)
+    n_lately = tasks.filter(ended_at__gte=now - _RATE_OVER).count()
+    n_done, planned = people.totals.outcomes.get(Outcome.RATED, 0), cost_of(study).n
+    left = planned - n_done
+    rate = n_lately / (_RATE_OVER.total_seconds() / 3600)
+    is_known = planned and left > 0 and n_lately >= _LEAST_FOR_RATE
+    return Pace(hours, n_done, planned, left / rate if is_known else None)
 
 
-def money_of(study: Study) -> Money:
-    """Read what the study has cost so far; scripted participants cost nothing."""
+def money_of(study: Study, totals: Totals) -> Money:
+    """Read what the study has cost so far.
+
+    Args:
+        totals: of people alone; scripted participants cost nothing.
+    """
     planned, recruitment = cost_of(study), study.values.recruitment
     people = None
     if recruitment.pay_each is not None:
-        # A visit is paid once, however many tasks were done in it.
-        earned = Task.objects.filter(
-            participant__study=study,
-            participant__is_synthetic=False,
-            outcome__in=[Outcome.RATED, Outcome.BOT_FAILED],
-        )
-        n_visits = earned.order_by().values("participant", "submission").distinct().count()
         decided = (
             Decision.objects.filter(participant__study=study)
             .exclude(state=Decision.State.UNDONE)
@@ -115,14 +109,9 @@ def money_of(study: Study) -> Money:
                 bonuses=Sum("amount", filter=Q(action=Decision.Action.BONUS)),
             )
         )
-        pay = max(0, n_visits - decided["rejected"]) * recruitment.pay_each
+        pay = max(0, totals.n_visits - decided["rejected"]) * recruitment.pay_each
         if recruitment.pay_screened_out:
-            screened_out = Task.objects.filter(
-                participant__study=study,
-                participant__is_synthetic=False,
-                outcome=Outcome.SCREENED_OUT,
-            )
-            pay += screened_out.count() * recruitment.pay_screened_out
+            pay += totals.outcomes.get(Outcome.SCREENED_OUT, 0) * recruitment.pay_screened_out
         people = (pay + float(decided["bonuses"] or 0)) * (1 + recruitment.fee_share)
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
     return Money(people, spent or None, planned)

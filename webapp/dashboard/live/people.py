@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from evaluation.stats.proportion import share_interval
-from webapp.studies.models import LinkOpening, Outcome, Study, Task
+from webapp.dashboard.live.totals import Totals, totals_of
+from webapp.studies.models import LinkOpening, Outcome, Study, Task, Whereabouts
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import steps_asked
 
@@ -29,7 +29,6 @@ _TITLES = {
     "quiz": gettext_lazy("Quiz"),
 }
 """Steps that share their heading with others."""
-_OUT = (Outcome.BOT_FAILED, Outcome.SCREENED_OUT, Outcome.FAILED_CHECK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +68,11 @@ class People:
 
     Attributes:
         stages: from the opened link to the end.
-        n_opened: browsers in which the link was opened.
-        outcomes: how many tasks ended how, by outcome.
-        turned_away: how many found that they could not begin, by the reason's code.
+        totals: what they are counted from.
     """
 
     stages: tuple[Stage, ...]
-    n_opened: int
-    outcomes: dict[str, int]
-    turned_away: dict[str, int]
+    totals: Totals
 
     @property
     def n_inside(self) -> int:
@@ -97,84 +92,58 @@ class People:
 
 def people_of(study: Study, *, include_synthetic: bool, now: datetime) -> People:
     """Read how far the study's people are; scripted participants only where they are asked for."""
-    names = [name for name in steps_asked(study) if name not in _NOT_COUNTED]
-    tasks = Task.objects.filter(participant__study=study)
-    openings = LinkOpening.objects.filter(study=study)
+    names = step_names(study)
+    since = now - QUIET
+    totals = totals_of(study, names, include_synthetic=include_synthetic)
+    looking = LinkOpening.objects.filter(
+        study=study, answered_at=None, refused="", seen_at__gte=since
+    )
+    if not include_synthetic:
+        looking = looking.filter(is_synthetic=False)
+    inside = _inside(study, since, include_synthetic=include_synthetic)
+    return People(_stages(study, names, totals, looking.count(), inside), totals)
+
+
+def step_names(study: Study) -> list[str]:
+    """Return the steps that are stages of their own, in their order."""
+    return [name for name in steps_asked(study) if name not in _NOT_COUNTED]
+
+
+def _inside(
+    study: Study, since: datetime, *, include_synthetic: bool
+) -> tuple[Counter[str], Counter[str]]:
+    """Count the people at work now, by the step they look at and by the furthest they have reached.
+
+    Three ways to be at work, each by an index on time: many tasks stay open when their people have left.
+    """
+    tasks = Task.objects.filter(participant__study=study, state=Task.State.OPEN)
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)
-        openings = openings.filter(is_synthetic=False)
-    since = now - QUIET
-    opened = openings.aggregate(
-        n=Count("pk"), now=Count("pk", filter=Q(answered_at=None, refused="", seen_at__gte=since))
+    looked = Whereabouts.objects.filter(study=study, seen_at__gte=since)
+    columns = ("pk", "whereabouts__step", "whereabouts__furthest")
+    ways = (
+        tasks.filter(updated_at__gte=since),
+        tasks.filter(pk__in=looked.values("task")),
+        tasks.filter(
+            slots__chat__state="open",
+            slots__chat__source="chat",
+            slots__chat__updated_at__gte=since,
+        ),
     )
-    refused = openings.exclude(refused="").filter(answered_at=None).order_by()
-    turned_away = dict(refused.values_list("refused").annotate(n=Count("pk")))
-    reached, outcomes = _reached(tasks, names)
-    inside = _inside(tasks, since)
-    ended = _ended(tasks)
-    return People(
-        _stages(study, names, opened, turned_away, reached, outcomes, inside, ended),
-        opened["n"],
-        outcomes,
-        turned_away,
-    )
-
-
-def _reached(tasks: QuerySet[Task], names: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count who ever reached each step, and how many tasks ended how, in two queries."""
-    done = Q(outcome=Outcome.RATED)
-    counts: dict[str, Any] = {
-        f"at_{name}": Count(
-            "participant", distinct=True, filter=done | Q(whereabouts__furthest__in=names[i:])
-        )
-        for i, name in enumerate(names)
-    }
-    found = tasks.exclude(outcome=Outcome.NO_CONSENT).aggregate(
-        agreed=Count("participant", distinct=True),
-        done=Count("participant", distinct=True, filter=done),
-        **counts,
-    )
-    reached = {name: found[f"at_{name}"] for name in names}
-    ends = tasks.exclude(outcome="").order_by().values_list("outcome").annotate(n=Count("pk"))
-    return {AGREED: found["agreed"], **reached, DONE: found["done"]}, dict(ends)
-
-
-def _inside(tasks: QuerySet[Task], since: datetime) -> tuple[Counter[str], Counter[str]]:
-    """Count the people at work now, by the step they look at and by the furthest they have reached."""
-    seen = (
-        Q(whereabouts__seen_at__gte=since)
-        | Q(updated_at__gte=since)
-        | Q(slots__chat__updated_at__gte=since)
-    )
-    rows = tasks.filter(seen, state=Task.State.OPEN).values_list(
-        "pk", "whereabouts__step", "whereabouts__furthest"
-    )
-    found = list(rows.distinct())
+    first, *others = (way.order_by().values_list(*columns) for way in ways)
+    found = list(first.union(*others))
     return (
         Counter(step or AGREED for _pk, step, _furthest in found),
         Counter(furthest or AGREED for _pk, _step, furthest in found),
     )
 
 
-def _ended(tasks: QuerySet[Task]) -> Counter[str]:
-    """Count those whose only end was none of their own doing, or a check, by the furthest step."""
-    rated = tasks.filter(participant=OuterRef("participant"), outcome=Outcome.RATED)
-    rows = tasks.filter(~Exists(rated), outcome__in=_OUT).order_by()
-    counted = rows.values_list("whereabouts__furthest").annotate(
-        n=Count("participant", distinct=True)
-    )
-    return Counter({step or AGREED: n for step, n in counted})
-
-
 def _stages(
     study: Study,
     names: Sequence[str],
-    opened: Mapping[str, int],
-    turned_away: Mapping[str, int],
-    reached: Mapping[str, int],
-    outcomes: Mapping[str, int],
+    totals: Totals,
+    n_looking: int,
     inside: tuple[Mapping[str, int], Mapping[str, int]],
-    ended: Mapping[str, int],
 ) -> tuple[Stage, ...]:
     headings = {step.name: step.heading for step in protocols.get(study.protocol).steps}
     titles: dict[str, Any] = {
@@ -183,18 +152,24 @@ def _stages(
         **{name: _TITLES.get(name, headings[name]) for name in names},
         DONE: gettext_lazy("Done"),
     }
-    n_came = reached[AGREED] + outcomes.get(Outcome.NO_CONSENT, 0)
-    counted = {**reached, OPENED: max(opened["n"], n_came)}
-    now, on_way, out = (_by_stage(one, names) for one in (*inside, ended))
-    now[OPENED] = on_way[OPENED] = opened["now"]
-    out[OPENED] = sum(turned_away.values()) + outcomes.get(Outcome.NO_CONSENT, 0)
+    n_declined = totals.outcomes.get(Outcome.NO_CONSENT, 0)
+    n_came = totals.agreed + n_declined
+    counted = {
+        OPENED: max(totals.n_opened, n_came),
+        AGREED: totals.agreed,
+        **totals.reached,
+        DONE: totals.done,
+    }
+    now, on_way, out = (_by_stage(one, names) for one in (*inside, totals.ended))
+    now[OPENED] = on_way[OPENED] = n_looking
+    out[OPENED] = sum(totals.refused.values()) + n_declined
     found = []
     for name, after in pairwise(titles):
         n = counted[name]
         stage = Stage(
             name, titles[name], n, now.get(name, 0), on_way.get(name, 0), min(out.get(name, 0), n)
         )
-        is_known = name != OPENED or opened["n"] >= n_came
+        is_known = name != OPENED or totals.n_opened >= n_came
         found.append(_with_left(stage, counted[after]) if is_known else stage)
     return (*found, Stage(DONE, titles[DONE], counted[DONE]))
 

@@ -9,8 +9,10 @@ from datetime import datetime
 from webapp.dashboard.live.bots import LiveBot, Waiting, bots_of, waiting_of
 from webapp.dashboard.live.order import Order, order_of
 from webapp.dashboard.live.pace import Money, Pace, money_of, pace_of
-from webapp.dashboard.live.people import People, people_of
+from webapp.dashboard.live.people import People, people_of, step_names
 from webapp.dashboard.live.things import Thing, things_of
+from webapp.dashboard.live.totals import totals_of
+from webapp.ratings.models import Rating
 from webapp.results.order import order_refresh
 from webapp.studies.models import OrderState, Study
 from webapp.studies.places import is_collecting
@@ -45,7 +47,7 @@ class Room:
     @property
     def is_empty(self) -> bool:
         """Whether nobody has come yet."""
-        return not self.people.n_opened and not self.people.n_agreed
+        return not self.people.totals.n_opened and not self.people.n_agreed
 
     @property
     def digest(self) -> str:
@@ -61,25 +63,34 @@ def room_of(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bo
     """
     bots = bots_of(study, include_synthetic=include_synthetic, now=now)
     waiting, n_waiting = waiting_of(study, bots, include_synthetic=include_synthetic, now=now)
-    pace = pace_of(study, include_synthetic=include_synthetic, now=now)
+    people = people_of(study, include_synthetic=include_synthetic, now=now)
+    pace = pace_of(study, people, include_synthetic=include_synthetic, now=now)
+    real = people.totals
+    if include_synthetic:
+        real = totals_of(study, step_names(study), include_synthetic=False)
     order = None
     if ranks_bots(study):
         state = OrderState.objects.filter(study=study).first()
         order = order_of(study, state, bots)
-        is_new = pace.latest_at is not None and (state is None or pace.latest_at > state.made_at)
-        if is_new and is_collecting(study):
+        if is_collecting(study) and _is_new(study, state):
             order_refresh(study)
     return Room(
         study.state,
-        people_of(study, include_synthetic=include_synthetic, now=now),
+        people,
         bots,
         waiting,
         n_waiting,
         pace,
-        money_of(study),
+        money_of(study, real),
         order,
         things_of(study, bots, may_pay=may_pay),
     )
+
+
+def _is_new(study: Study, state: OrderState | None) -> bool:
+    """Tell whether ratings have come since a worker looked."""
+    ratings = Rating.objects.filter(participant__study=study)
+    return (ratings.filter(submitted_at__gt=state.made_at) if state else ratings).exists()
 
 
 def ranks_bots(study: Study) -> bool:

@@ -116,11 +116,12 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "is_collecting": is_collecting(study),
         "endings": [
             (Outcome(outcome).label, n)
-            for outcome, n in sorted(room.people.outcomes.items())
+            for outcome, n in sorted(room.people.totals.outcomes.items())
             if outcome != Outcome.RATED
         ],
         "turned_away": [
-            (_TURNED_AWAY.get(code, code), n) for code, n in sorted(room.people.turned_away.items())
+            (_TURNED_AWAY.get(code, code), n)
+            for code, n in sorted(room.people.totals.refused.items())
         ],
         "costs": _costs(room),
         "slow_s": SLOW_S,
