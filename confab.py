@@ -10,6 +10,7 @@
     confab.raters(study.where(without=["fast", "pasted"]))
     fit = confab.hybrid(study, selfplay=played)
     confab.rank("pairs.csv").plot()
+    confab.judge("judged_replies.jsonl.gz", ["bleu", "semantic_similarity"])["bleu"].to_json()
 
 Everything here is the public face of `evaluation`; nothing of it knows Django. Vectors of sentences are kept in the folder
 that the environment variable CONFAB_DATA_DIR names, or in `./confab-data`, so that no text is encoded twice.
@@ -26,6 +27,7 @@ from chatbots.registry import plugins_import
 from chatbots.release import VERSION as __version__
 from evaluation.analysis.ranking import rank
 from evaluation.hybrid.of_study import hybrid
+from evaluation.judgements import judge
 from evaluation.reading import read
 from evaluation.study import Study, agreement, compare, models, raters, selfplay, vectors_kept_in
 
@@ -35,6 +37,7 @@ __all__ = [
     "agreement",
     "compare",
     "hybrid",
+    "judge",
     "models",
     "plugins_import",
     "rank",

@@ -4,7 +4,11 @@
      "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …], "emotion": "…", "topic": "…",
      "gold": {"coherence": [4, 5]}}
 
-What stands in the second line and the third may be missing; a second reply is for comparisons. One JSON object per line (`.jsonl`, `.jsonl.gz`). Other keys, such as `ratings` and `scale`, are passed over.
+What stands in the second line and the third may be missing; a second reply is for comparisons. One JSON object per line
+(`.jsonl`, `.jsonl.gz`). Other keys are passed over. Where people have judged the first reply, `ratings` and `scale` are
+read as well (`JudgedItem`, `judged_read`):
+
+    {…, "ratings": [{"rater": "…", "coherence": 3}, …], "scale": [1, 5]}
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -122,6 +126,77 @@ class Item(Values, extra="ignore"):
         return {name: value for name, value in known.items() if value}
 
 
+class ReplyInContext(NamedTuple):
+    """What a turn-level metric reads: a reply, what was said before it, and maybe what a person replied there.
+
+    Attributes:
+        context: utterances before the reply, oldest first; those without a word are not among them.
+        response: the reply.
+        reference: a person's reply; None where there is none.
+    """
+
+    context: tuple[str, ...]
+    response: str
+    reference: str | None = None
+
+
+def _scores(value: dict[str, float | str | None]) -> dict[str, float | str | None]:
+    for name, one in value.items():
+        if isinstance(one, str) and name not in _NOT_SCORES:
+            raise ValueError(f"each value must be a number, but {name} is {one!r}")
+    return value
+
+
+_NOT_SCORES = ("rater", "comment", "comments")
+Scores = Annotated[
+    dict[str, Annotated[Number | str | None, Wanted("a number")]], AfterValidator(_scores)
+]
+"""One person's scores by dimension, and `rater`, who it was."""
+
+
+class JudgedItem(Item):
+    """A reply that people have judged. It may be blank: it is counted then, not scored.
+
+    Attributes:
+        ratings: of each person the scores by dimension; where only a mean was published, that one.
+        scale: lowest and highest value; None where the file does not say.
+        scales: of dimensions with a scale of their own.
+    """
+
+    response: Text
+    ratings: Many[Scores] = ()
+    scale: Many[Number] | None = None
+    scales: dict[str, Many[Number]] = {}
+
+    @property
+    def reply(self) -> ReplyInContext:
+        """What metrics read. An utterance without a word is absent, not empty; so is such a reference."""
+        reference = self.reference if self.reference and self.reference.strip() else None
+        said = tuple(text for text in self.context if text.strip())
+        return ReplyInContext(said, self.response, reference)
+
+    @property
+    def dimensions(self) -> list[str]:
+        """What it was judged on, in the order of the file."""
+        names = dict.fromkeys(name for rating in self.ratings for name in rating)
+        return [name for name in names if name not in _NOT_SCORES]
+
+    def scores(self, dimension: str) -> tuple[list[tuple[str, float]], int]:
+        """Return the raters and their scores on a dimension, and how many were left out as beyond the scale."""
+        ends = self.scales.get(dimension) or (() if self.scales else self.scale) or ()
+        low, high = (min(ends), max(ends)) if ends else (float("-inf"), float("inf"))
+        given = [
+            (str(rating.get("rater") or ""), float(value))
+            for rating in self.ratings
+            if isinstance(value := rating.get(dimension), int | float)
+        ]
+        kept = [(rater, value) for rater, value in given if low <= value <= high]
+        return kept, len(given) - len(kept)
+
+
+I = TypeVar("I", bound=Item)  # noqa: E741
+
+
 @dataclass(frozen=True, slots=True)
 class ItemLine:
     """An item and the line of the file that it stands in, from 1."""
@@ -132,19 +207,30 @@ class ItemLine:
 
 def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
     """Stream the items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
+    for found in _lines(path, Item):
+        yield found if isinstance(found, Skipped) else ItemLine(*found)
+
+
+def judged_read(path: Path) -> Iterator[JudgedItem | Skipped]:
+    """Stream the judged items of a file; a line that is none comes as `Skipped`, with its number and all that is wrong."""
+    for found in _lines(path, JudgedItem):
+        yield found if isinstance(found, Skipped) else found[1]
+
+
+def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:
     for found in text_lines(path):
         if isinstance(found, Skipped):
             yield found
             continue
         number, text = found
         try:
-            item = values_read(Item, json.loads(text), what="the line")
+            item = values_read(kind, json.loads(text), what="the line")
             if len(item.key) > MAX_ID_CHARS:
                 raise ValuesError(
                     f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} "
                     "are possible"
                 )
-            yield ItemLine(number, item)
+            yield number, item
         except json.JSONDecodeError as error:
             what = error.msg.removesuffix(" at")
             yield Skipped(number, f"not JSON: {what} at character {error.pos + 1}")

@@ -94,13 +94,22 @@ def _sha256(file: Path, mtime_ns: int, size: int) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-@lru_cache(maxsize=64)
-def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
+def gguf_values(file: Path) -> dict[str, Any]:
+    """Read the table at the file's beginning, names and values as they are; each call reads it anew.
+
+    Raises:
+        GgufError: it is no GGUF file.
+    """
     try:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as m:
-            values = _Reader(m).table()
+            return _Reader(m).table()
     except (ValueError, struct.error, UnicodeDecodeError, MemoryError, OverflowError) as error:
         raise GgufError(f"{file} is no GGUF file, or a damaged one ({error})") from error
+
+
+@lru_cache(maxsize=64)
+def _header(file: Path, mtime_ns: int, size: int) -> GgufHeader:
+    values = gguf_values(file)
     of = str(values.get("general.architecture", ""))
 
     def number(name: str) -> int:

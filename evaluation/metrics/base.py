@@ -108,6 +108,15 @@ class MetricDefaults:
     """Whether it is computed where nobody names the metrics; False: only on request."""
     languages: tuple[str, ...] | None = None
     """Codes (ISO 639-1) of the languages its numbers hold for; (): any; None: those of what it is given."""
+    needs: tuple[str, ...] = ()
+    """What it does not work without, beside the text: "a reference", "Java", "a language model"."""
+    licence: str = ""
+    """Of the weights and data that it reads; empty: it reads none, or none that is known before it is chosen."""
+
+    @property
+    def device(self) -> str:
+        """Where its model computes; the CPU where it has none of its own."""
+        return str(getattr(getattr(self, "options", None), "device", "") or "cpu")
 
     @property
     def params(self) -> dict[str, Any]:

@@ -65,6 +65,7 @@ def correlate(
     interval: Literal["bootstrap", "fisher"] = "bootstrap",
     units: Sequence[Any] | None = None,
     n_bootstrap: int = N_BOOTSTRAP,
+    bootstrap_limit: int = BOOTSTRAP_LIMIT,
     seed: int = 0,
 ) -> Correlation:
     """Correlate two series; pairs with an undefined side are left out.
@@ -75,6 +76,7 @@ def correlate(
         interval: percentiles of resampled units, or Fisher's z.
         units: (n,) what is resampled whole (participants, bots); by default each pair by itself.
         n_bootstrap: how often.
+        bootstrap_limit: with more pairs the interval is Fisher's, which knows nothing of units.
         seed: of the resampling.
 
     Returns:
@@ -97,7 +99,7 @@ def correlate(
     r, p = float(np.clip(found.statistic, -1.0, 1.0)), float(found.pvalue)
     p_value = p if np.isfinite(p) else None
 
-    if interval == "fisher" or n > BOOTSTRAP_LIMIT:
+    if interval == "fisher" or n > bootstrap_limit:
         low, high = fisher_interval(r, n, method, level)
         how = "Fisher's z"
         text = f"no interval: {n} pairs are too few"

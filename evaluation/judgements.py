@@ -1,0 +1,355 @@
+"""Which metric agrees with people: turn-level metrics against human scores of single replies.
+
+`judgements_read` reads a file of judged items and says what it left out; `judge` scores them by metrics and
+correlates, for each data set, each dialogue model in it, and all together. Replies to one context share it, so
+intervals resample contexts, not replies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chatbots.registry import UnknownName
+from evaluation.formats.base import Skipped
+from evaluation.items import JudgedItem, ReplyInContext, judged_read
+from evaluation.metrics.base import Metric
+from evaluation.metrics.registry import metric_get, metric_list
+from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
+from evaluation.metrics.shared import BLANK, Shared
+from evaluation.stats.correlation import METHODS, Correlation, correlate
+from evaluation.untokenised import untokenised
+
+USUAL_TARGET = "overall"
+UNREADABLE = "the line is no judged item"
+DUPLICATE_ID = "an item of this id came before"
+NOT_JUDGED = "there is no human score of it"
+BEYOND_SCALE = "its human scores lie beyond the scale"
+NO_VALUE = "the metric is undefined here"
+_MOST_PAIRS = 20_000
+"""With more items than this, intervals are Fisher's."""
+_MOST_LINES_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """Judged items, each id once, and what of the file was left out.
+
+    Attributes:
+        items: those with at least one score on some dimension.
+        skipped: why others were left out, and how many.
+        lines: the first unreadable lines, as "line 3: what is wrong".
+    """
+
+    items: tuple[JudgedItem, ...]
+    skipped: dict[str, int] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+
+    @property
+    def targets(self) -> list[str]:
+        """The dimensions that people judged, in the order of the file."""
+        return list(dict.fromkeys(name for item in self.items for name in item.dimensions))
+
+    def target(self, name: str = "") -> str:
+        """Return the dimension to compare with: this one; without a name the only one, else `overall`, else the first.
+
+        Raises:
+            ValueError: nothing was judged, or nothing by this name; the message lists what was.
+        """
+        there = self.targets
+        if not there:
+            raise ValueError("no item of the file has a human score under `ratings`")
+        if name and name not in there:
+            raise ValueError(f"nobody judged {name!r}; there is {', '.join(there)}")
+        return name or (USUAL_TARGET if USUAL_TARGET in there else there[0])
+
+
+def judgements_read(path: Path) -> Judgements:
+    """Read a file of judged items, one JSON object per line."""
+    return judgements_of(judged_read(path))
+
+
+def judgements_of(found: Iterable[JudgedItem | Skipped]) -> Judgements:
+    """Keep the first item of each id; count the others by what is wrong with them."""
+    items: dict[str, JudgedItem] = {}
+    skipped: Counter[str] = Counter()
+    lines: list[str] = []
+    for one in found:
+        if isinstance(one, Skipped):
+            skipped[UNREADABLE] += 1
+            if len(lines) < _MOST_LINES_TOLD:
+                lines.append(f"line {one.line}: {one.reason}")
+        elif one.key in items:
+            skipped[DUPLICATE_ID] += 1
+        else:
+            items[one.key] = one
+    return Judgements(tuple(items.values()), dict(skipped), tuple(lines))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a column of scores and people agree over some replies.
+
+    Attributes:
+        correlations: by method.
+        n: replies with both scores.
+        n_contexts: different contexts among them, which intervals resample.
+        n_responses: different replies among them; few of them make a coefficient rest on a few texts.
+        skipped: why other replies were left out, and how many.
+    """
+
+    correlations: dict[str, Correlation]
+    n: int
+    n_contexts: int
+    n_responses: int
+    skipped: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{"pearson": {"r", "p", "ci95"}, …, "n", "n_contexts", "n_responses", "skipped"}`."""
+        return {
+            **{name: found.to_json() for name, found in self.correlations.items()},
+            "n": self.n,
+            "n_contexts": self.n_contexts,
+            "n_responses": self.n_responses,
+            "skipped": self.skipped,
+        }
+
+
+@dataclass(frozen=True)
+class Cells:
+    """An agreement over everything, and over parts of it.
+
+    Attributes:
+        pooled: all replies.
+        models: by dialogue model, where the file names several.
+        sources: by data set, where it names several, each with its own models.
+    """
+
+    pooled: Agreement
+    models: dict[str, Agreement]
+    sources: dict[str, Cells]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the pooled agreement, with `models` and `sources` where there are several."""
+        found = self.pooled.to_json()
+        if self.models:
+            found["models"] = {name: one.to_json() for name, one in self.models.items()}
+        if self.sources:
+            found["sources"] = {name: one.to_json() for name, one in self.sources.items()}
+        return found
+
+
+@dataclass(frozen=True)
+class MetricJudged:
+    """One metric beside people.
+
+    Attributes:
+        name: as it was asked for.
+        target: the dimension people judged.
+        columns: by column; the first is the metric's main one.
+        unavailable: why it could not be computed; empty where it was.
+        scores: by column, the score of each item of the file, NaN where undefined.
+    """
+
+    name: str
+    target: str
+    columns: dict[str, Cells]
+    unavailable: str = ""
+    scores: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the agreement of the main column, and of all of them where there are several."""
+        if self.unavailable:
+            nothing = {"r": None, "p": None}
+            return {
+                **dict.fromkeys(METHODS, nothing),
+                "n": 0,
+                "target": self.target,
+                "unavailable": self.unavailable,
+            }
+        main, *more = self.columns
+        found = {"column": main, "target": self.target, **self.columns[main].to_json()}
+        if more:
+            found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
+        return found
+
+
+def judge(
+    judgements: Judgements | Path | str,
+    metrics: Sequence[Metric | str],
+    *,
+    target: str = "",
+    shared: Shared | None = None,
+    progress: Callable[[str], Progress] | None = None,
+) -> dict[str, MetricJudged]:
+    """Score all items by each metric and correlate with people; a metric that cannot be computed here says why.
+
+    Args:
+        judgements: judged items, or the file that holds them.
+        metrics: metrics, their names, or names of turn-level columns.
+        target: the dimension people judged; see `Judgements.target`.
+        shared: texts encoded so far; by default a new one.
+        progress: given a metric's name, returns what is called with (replies done, replies in all).
+
+    Returns:
+        By the names as asked for, in their order.
+
+    Raises:
+        UnknownName: for an unknown name, with the nearest ones.
+        ValueError: nobody judged the target.
+    """
+    if not isinstance(judgements, Judgements):
+        judgements = judgements_read(Path(judgements))
+    target = judgements.target(target)
+    chosen = {
+        (one if isinstance(one, str) else one.name): _metric_and_columns(one) for one in metrics
+    }
+    shared = shared or Shared()
+    humans = _Humans.of(judgements, target)
+    as_given = [item.reply for item in judgements.items]
+    as_written = [_untokenised(reply) for reply in as_given]
+    found = {}
+    for name, (metric, wanted) in chosen.items():
+        reason = metric.unavailable_reason()
+        if reason is not None:
+            found[name] = MetricJudged(name, target, {}, unavailable=reason)
+            continue
+        replies = as_given if getattr(metric, "reads_tokens", False) else as_written
+        told = np.array([bool(reply.response.strip()) for reply in replies], dtype=bool)
+        asked = [reply for reply, one in zip(replies, told & humans.judged, strict=True) if one]
+        made = item_scores(
+            metric, asked, shared, progress=progress(name) if progress is not None else None
+        )
+        scores = {}
+        for column, values in made.items():
+            if not wanted or column in wanted:
+                scores[column] = np.full(len(replies), np.nan)
+                scores[column][told & humans.judged] = values
+        lacking = [
+            metric.lacking(metric.seen(reply)) if isinstance(metric, ReplyMetric) else None
+            for reply in replies
+        ]
+        columns = {column: humans.cells(values, told, lacking) for column, values in scores.items()}
+        found[name] = MetricJudged(name, target, columns, scores=scores)
+    return found
+
+
+def _metric_and_columns(one: Metric | str) -> tuple[Metric, tuple[str, ...]]:
+    """Return the metric, and which of its columns are wanted; none: all."""
+    if not isinstance(one, str):
+        return one, ()
+    try:
+        return metric_get(one), ()
+    except UnknownName:
+        for metric in metric_list():
+            if any(column.name == one and column.level == "turn" for column in metric.columns):
+                return metric, (one,)
+        raise
+
+
+def _untokenised(reply: ReplyInContext) -> ReplyInContext:
+    context, response, reference = reply
+    return ReplyInContext(
+        tuple(map(untokenised, context)),
+        untokenised(response),
+        None if reference is None else untokenised(reference),
+    )
+
+
+@dataclass(frozen=True)
+class _Humans:
+    """People's mean score of each item, and the parts that items fall into.
+
+    Attributes:
+        items: (N,) the items.
+        means: (N,) NaN where there is none.
+        beyond: (N,) whether all scores of an item lie beyond the scale.
+        contexts: (N,) the source and the context, which replies share.
+    """
+
+    items: tuple[JudgedItem, ...]
+    skipped: dict[str, int]
+    means: np.ndarray
+    beyond: np.ndarray
+    contexts: np.ndarray
+    models: np.ndarray
+    sources: np.ndarray
+    responses: np.ndarray
+
+    @classmethod
+    def of(cls, judgements: Judgements, target: str) -> _Humans:
+        items = judgements.items
+        given = [item.scores(target) for item in items]
+        return cls(
+            items=items,
+            skipped=judgements.skipped,
+            means=np.array(
+                [np.mean([value for _, value in kept]) if kept else np.nan for kept, _ in given],
+                dtype=float,
+            ),
+            beyond=np.array([not kept and left > 0 for kept, left in given], dtype=bool),
+            contexts=_texts("\n".join((item.source, *item.context)) for item in items),
+            models=_texts(item.model for item in items),
+            sources=_texts(item.source for item in items),
+            responses=_texts(untokenised(item.response).casefold() for item in items),
+        )
+
+    @property
+    def judged(self) -> np.ndarray:
+        """Return (N,) whether people judged an item."""
+        return np.isfinite(self.means)
+
+    def cells(self, values: np.ndarray, told: np.ndarray, lacking: Sequence[str | None]) -> Cells:
+        """Correlate a column's scores with people's, over everything and its parts."""
+        why = np.full(len(self.items), "", dtype=object)
+        for k, reason in enumerate(lacking):
+            if self.beyond[k]:
+                why[k] = BEYOND_SCALE
+            elif not np.isfinite(self.means[k]):
+                why[k] = NOT_JUDGED
+            elif not told[k]:
+                why[k] = BLANK
+            elif not np.isfinite(values[k]):
+                why[k] = reason or NO_VALUE
+        everything = np.ones(len(self.items), dtype=bool)
+        pooled = self._cells(values, why, everything)
+        pooled.pooled.skipped.update(self.skipped)
+        return pooled
+
+    def _cells(self, values: np.ndarray, why: np.ndarray, part: np.ndarray) -> Cells:
+        models, sources = _parts(self.models[part]), _parts(self.sources[part])
+        return Cells(
+            self._agreement(values, why, part),
+            {name: self._agreement(values, why, part & (self.models == name)) for name in models},
+            {name: self._cells(values, why, part & (self.sources == name)) for name in sources},
+        )
+
+    def _agreement(self, values: np.ndarray, why: np.ndarray, part: np.ndarray) -> Agreement:
+        used = part & (why == "")
+        x, y, units = values[used], self.means[used], self.contexts[used]
+        skipped = Counter(str(reason) for reason in why[part] if reason)
+        return Agreement(
+            {
+                method: correlate(x, y, method, units=units, bootstrap_limit=_MOST_PAIRS)
+                for method in METHODS
+            },
+            n=int(used.sum()),
+            n_contexts=len(set(units)),
+            n_responses=len(set(self.responses[used])),
+            skipped=dict(skipped),
+        )
+
+
+def _texts(values: Iterable[str]) -> np.ndarray:
+    return np.array(list(values), dtype=object)
+
+
+def _parts(names: np.ndarray) -> list[str]:
+    """Return the names, in their order, where there are several; items without one are in no part."""
+    found = list(dict.fromkeys(name for name in names if name))
+    return found if len(found) > 1 else []

@@ -1,0 +1,164 @@
+"""Turn-level metrics: they score one reply in its context, and maybe against what a person replied there.
+
+Derive from `ReplyMetric`, declare `columns` (`per_turn`) and write `score`. The same class then works on judged
+items (`evaluation/judgements.py`) and on conversations, where every turn of the bot is a reply after the turns
+before it and the conversation's value is the mean over them. Conversations have no references: a metric that needs
+one is undefined there, and says so.
+
+`item_scores` scores items by any metric, these and all others, which then see the item as a short conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from chatbots import Conversation
+from chatbots.storable import storable
+from evaluation.items import ReplyInContext
+from evaluation.metrics.base import Measured, Metric, MetricDefaults
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.shared import BLANK, Shared, blank
+
+BATCH = 256
+NO_REFERENCE = "there is no reference"
+NO_CONTEXT = "nothing was said before"
+
+Progress = Callable[[int, int], None]
+
+
+class ReplyMetric(MetricDefaults):
+    """Base of the metrics that score single replies; derive from it and write `score`.
+
+    Attributes:
+        needs_reference: it compares the reply with what a person replied.
+        reads_reference: some of its columns do.
+        needs_context: it says nothing of a reply that opens a conversation.
+        reads_tokens: it takes texts as the file has them, "I ' m" too, as published; others get them as written.
+        window: how many utterances of the context it sees; None: all.
+    """
+
+    default = False
+    needs_reference: bool = False
+    reads_reference: bool = False
+    needs_context: bool = False
+    reads_tokens: bool = False
+    window: int | None = None
+
+    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> Mapping[str, np.ndarray]:
+        """Score distinct replies, none of them blank, each with what the metric needs.
+
+        Returns:
+            For each turn-level column (N,), NaN where undefined.
+        """
+        raise NotImplementedError
+
+    @property
+    def turn_columns(self) -> list[str]:
+        """Names of its turn-level columns; the first is its main one."""
+        return [column.name for column in self.columns if column.level == "turn"]
+
+    def seen(self, reply: ReplyInContext) -> ReplyInContext:
+        """Return the reply with as much of its context as the metric looks at, and no reference it does not need."""
+        context, response, reference = reply
+        keeps = self.needs_reference or self.reads_reference
+        if self.window is not None:
+            context = context[max(0, len(context) - self.window) :] if self.window else ()
+        return ReplyInContext(context, response, reference if keeps else None)
+
+    def lacking(self, reply: ReplyInContext) -> str | None:
+        """Say why a reply cannot be scored, or return None."""
+        if blank(reply.response):
+            return BLANK
+        if self.needs_reference and reply.reference is None:
+            return NO_REFERENCE
+        if self.needs_context and not reply.context:
+            return NO_CONTEXT
+        return None
+
+    def scored(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+        """Score replies, equal ones once; NaN for those that lack something."""
+        seen = [self.seen(reply) for reply in replies]
+        asked = [one for one in dict.fromkeys(seen) if self.lacking(one) is None]
+        found = {name: np.full(len(replies), np.nan) for name in self.turn_columns}
+        if asked:
+            made = self.score(asked, shared)
+            place = {one: k for k, one in enumerate(asked)}
+            at = np.array([place.get(one, -1) for one in seen])
+            for name, values in found.items():
+                values[at >= 0] = np.asarray(made[name], dtype=float)[at[at >= 0]]
+        return found
+
+    def measure(self, layout: Layout, shared: Shared) -> Measured:
+        begins = np.arange(len(layout.texts)) - layout.turn_of
+        replies = [
+            ReplyInContext(
+                tuple(text for text in layout.texts[begins[i] : i] if not blank(text)),
+                layout.texts[i],
+            )
+            for i in layout.bot.tolist()
+        ]
+        found = self.scored(replies, shared)
+        reasons = {why for reply in replies if (why := self.lacking(reply))}
+        return Measured(
+            {name: layout.spread(layout.bot, values) for name, values in found.items()},
+            reasons=dict.fromkeys(found, sorted(reasons)),
+        )
+
+
+def item_scores(
+    metric: Metric,
+    replies: Sequence[ReplyInContext],
+    shared: Shared,
+    *,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> dict[str, np.ndarray]:
+    """Score replies by a metric, in batches of texts of like length, equal replies once.
+
+    Args:
+        replies: in any order.
+        progress: called with (replies done, replies in all) after each batch.
+
+    Returns:
+        For each turn-level column of the metric that can stand at a reply (N,), NaN where undefined, its main
+        column first. Columns without any value are left out, unless all are.
+    """
+    distinct = list(dict.fromkeys(replies))
+    order = sorted(range(len(distinct)), key=lambda k: len(distinct[k].response))
+    names = [column.name for column in metric.columns if column.level == "turn"]
+    values = {name: np.full(len(distinct), np.nan) for name in names}
+    for start in range(0, len(order), batch):
+        part = order[start : start + batch]
+        asked = [distinct[k] for k in part]
+        made = (
+            metric.scored(asked, shared)
+            if isinstance(metric, ReplyMetric)
+            else _as_conversations(metric, asked, shared)
+        )
+        for name in names:
+            values[name][part] = made[name]
+        if progress is not None:
+            progress(min(start + batch, len(order)), len(order))
+    defined = [name for name in names if np.isfinite(values[name]).any()]
+    place = {one: k for k, one in enumerate(distinct)}
+    at = [place[one] for one in replies]
+    return {name: values[name][at] for name in defined or names[:1]}
+
+
+def _as_conversations(
+    metric: Metric, replies: Sequence[ReplyInContext], shared: Shared
+) -> dict[str, np.ndarray]:
+    """Compute a metric on conversations that end with the reply, said by the bot, and read the last turn."""
+    conversations = [
+        Conversation.from_texts(
+            [*map(storable, reply.context), storable(reply.response)],
+            id=str(k),
+            first="bot" if len(reply.context) % 2 == 0 else "human",
+        )
+        for k, reply in enumerate(replies)
+    ]
+    turns = metric.compute(conversations, shared=shared).turns
+    last = np.cumsum([len(one.turns) for one in conversations]) - 1
+    return {str(name): turns[name].to_numpy(dtype=float)[last] for name in turns.columns}

@@ -1,0 +1,60 @@
+"""BLEU and ROUGE by hand, and BLEU by NLTK with COCO-caption's tiny terms."""
+
+import numpy as np
+import pytest
+from nltk.translate.bleu_score import sentence_bleu as nltk_bleu
+
+from evaluation.items import ReplyInContext
+from evaluation.metrics.overlap import rouge_l, sentence_bleu
+from evaluation.metrics.registry import metric_get
+from evaluation.metrics.shared import Shared
+
+REFERENCE = "the cat sat on the mat today"
+
+
+def test_bleu_counts_clipped_runs_and_punishes_short_replies():
+    said = ["the", "the", "cat", "sat"]
+    # 1: the ×2, cat, sat: 4 of 4; 2: "the cat", "cat sat": 2 of 3; 3: "the cat sat": 1 of 2; 4: 0 of 1.
+    brevity = np.exp(1 - 7 / 4)
+    found = sentence_bleu(said, REFERENCE.split())
+    assert found[:3] == pytest.approx(
+        [brevity, (2 / 3) ** 0.5 * brevity, (2 / 3 / 2) ** (1 / 3) * brevity], rel=1e-6
+    )
+    assert 0 < found[3] < 1e-3  # never exactly 0
+
+
+def test_a_reply_too_short_for_four_words_outranks_a_long_one_without_a_match():
+    short = sentence_bleu(["dog"], REFERENCE.split())[3]
+    long = sentence_bleu(
+        ["a", "dog", "ran", "off", "with", "her", "old", "shoe"], REFERENCE.split()
+    )[3]
+    assert short > long > 0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the cat sat on a mat",
+        "The cat sat on the mat today",
+        "today the cat sat on the mat and slept",
+    ],
+)
+def test_bleu_is_nltks_where_every_order_matches(said):
+    wanted = nltk_bleu([REFERENCE.split()], said.split())
+    assert sentence_bleu(said.split(), REFERENCE.split())[3] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_rouge_l_weighs_recall():
+    # common: the cat sat mat, of 5 said and 7 wanted
+    precision, recall = 4 / 5, 4 / 7
+    wanted = (1 + 1.44) * precision * recall / (recall + 1.44 * precision)
+    assert rouge_l(["the", "cat", "sat", "mat", "cat"], REFERENCE.split()) == pytest.approx(wanted)
+    assert rouge_l(["dog"], REFERENCE.split()) == 0
+
+
+def test_rouge_by_its_package():
+    reply = ReplyInContext((), "The cat, sat.", REFERENCE)
+    found = metric_get("rouge").scored([reply, reply._replace(reference=None)], Shared())
+    assert found["rouge_1"][0] == pytest.approx(2 * 1 * (3 / 7) / (1 + 3 / 7))
+    assert found["rouge_2"][0] == pytest.approx(2 * 1 * (2 / 6) / (1 + 2 / 6))
+    assert np.isnan(found["rouge_1"][1])

@@ -1,0 +1,86 @@
+"""`evaluate_metrics --data FILE --metrics a,b [--target DIMENSION]`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from webapp.core.management.base import ConfabCommand, Usage
+from webapp.runs.management.commands.selfplay import names
+
+
+class Command(ConfabCommand):
+    help = "Correlate turn-level metrics with people's scores of single replies."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--data",
+            required=True,
+            type=Path,
+            metavar="FILE",
+            help=".jsonl or .jsonl.gz, one judged reply per line",
+        )
+        parser.add_argument(
+            "--metrics", required=True, metavar="a,b", help="metrics, or single columns of them"
+        )
+        parser.add_argument(
+            "--target", default="", metavar="DIMENSION",
+            help="what people judged; without it the only dimension, else `overall`, else the first",
+        )  # fmt: skip
+        parser.add_argument(
+            "--device", default="cpu", help="where the shared sentence encoder computes"
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        from evaluation.judgements import judge, judgements_read
+        from evaluation.metrics.shared import Shared
+        from webapp.bots.text_store import text_store
+
+        wanted = names(options["metrics"])
+        if not wanted:
+            raise Usage("--metrics names no metric")
+        judgements = judgements_read(options["data"])
+        for told in judgements.lines:
+            self.note(f"left out: {told}")
+        target = judgements.target(options["target"])
+        if not options["target"] and len(judgements.targets) > 1:
+            others = ", ".join(name for name in judgements.targets if name != target)
+            self.note(
+                f"compared with people's scores of {target!r}; --target names others: {others}"
+            )
+        found = judge(
+            judgements,
+            wanted,
+            target=target,
+            shared=Shared(options["device"], store=text_store()),
+            progress=self._progress,
+        )
+        for name, one in found.items():
+            if one.unavailable:
+                self.note(f"{name} is skipped: {one.unavailable}")
+        if all(one.unavailable for one in found.values()):
+            raise CommandError("none of the metrics can be computed here")
+        return {name: one.to_json() for name, one in found.items()}
+
+    def _progress(self, metric: str) -> Callable[[int, int], None]:
+        from tqdm import tqdm
+
+        bar = tqdm(desc=metric, unit="reply", file=sys.stderr, disable=not sys.stderr.isatty())
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+            if done == total:
+                bar.close()
+
+        return show
+
+    def present(self, result: dict[str, Any]) -> None:
+        from evaluation.judgements_printed import agreements_printed
+
+        self.stdout.write(agreements_printed(result))
