@@ -52,6 +52,10 @@ _OUTCOMES: dict[str, tuple[Any, str]] = {
     LEFT: (gettext_lazy("Left"), ""),
     INSIDE: (gettext_lazy("Inside now"), "info"),
 }
+_APPROVED = Decision.Action.APPROVE.value
+_FAILED_CHECK = Outcome.FAILED_CHECK.value
+_NOT_SENT = frozenset((Decision.State.FAILED.value, Decision.State.UNSURE.value))
+_TO_SEND = frozenset((Decision.State.DECIDED.value, Decision.State.SENDING.value))
 _SYMBOLS = {"GBP": "£", "USD": "$", "EUR": "€"}
 
 
@@ -84,18 +88,19 @@ class Filters:
 
 def state_of(visit: Visit, flags: Sequence[Flag]) -> str:
     """Return what is to be done with a visit, as one of the list's states."""
-    states = {one.state for one in visit.decisions}
-    if states & {Decision.State.FAILED, Decision.State.UNSURE}:
-        return FAILED
-    if states & {Decision.State.DECIDED, Decision.State.SENDING}:
-        return SEND
-    if visit.verdict is not None:
-        return PAID if visit.verdict.action == Decision.Action.APPROVE else REJECTED
+    if visit.verdict is not None or visit.bonuses:
+        states = {one.state for one in visit.decisions}
+        if states & _NOT_SENT:
+            return FAILED
+        if states & _TO_SEND:
+            return SEND
+        if visit.verdict is not None:
+            return PAID if visit.verdict.action == _APPROVED else REJECTED
     if visit.status in SETTLED:  # decided on the platform itself
         return {APPROVED: PAID, REJECTED_THERE: REJECTED}.get(visit.status, NOTHING)
-    if visit.is_ours:
+    if visit.fault:
         return OURS
-    if visit.outcome == Outcome.FAILED_CHECK or (visit.earns and flags):
+    if visit.outcome == _FAILED_CHECK or (flags and visit.earns):
         return LOOK
     return APPROVE if visit.earns else NOTHING
 
@@ -171,22 +176,25 @@ def pay_list(
         codes: a function from visits to the codes they were shown.
         with_ids: whether the platform's ids may be seen and searched.
     """
-    states = {visit.key: state_of(visit, flags.get(visit.key, ())) for visit in visits.all}
-    counts = Counter(states.values())
-    n_ours = sum(visit.is_ours for visit in visits.all)
-    n_by_api = sum(
-        visit.platform == "prolific" and states[visit.key] == SEND for visit in visits.all
-    )
-    found = visits_searched(visits, filters.words, by_id=with_ids)
+    none: list[Flag] = []
+    states = [state_of(visit, flags.get(visit.key, none)) for visit in visits.all]
+    counts = Counter(states)
+    ours = [v for v, state in zip(visits.all, states, strict=True) if state == OURS]
+    waiting: dict[str, list[Visit]] = {SEND: [], FAILED: []}
+    for visit, state in zip(visits.all, states, strict=True):
+        if state in waiting:
+            waiting[state].append(visit)
+    found = visits.all
     if filters.show == OURS:
-        found = [visit for visit in found if visit.is_ours]
+        found = [visit for visit in found if visit.fault]
     elif filters.show:
-        found = [visit for visit in found if states[visit.key] == filters.show]
+        found = [v for v, state in zip(found, states, strict=True) if state == filters.show]
+    found = visits_searched(visits, filters.words, among=found, by_id=with_ids)
     n_pages = max(1, -(-len(found) // PAGE))
     page = min(filters.page, n_pages)
     some = found[(page - 1) * PAGE : page * PAGE]
     shown_codes = codes(some)
-    numbers = {**counts, EVERYBODY: len(visits.all), OURS: n_ours}
+    numbers = {**counts, EVERYBODY: len(visits.all), OURS: sum(bool(v.fault) for v in visits.all)}
     n_to_pay = sum(map(_is_to_be_paid, visits.all))
     settings = visits.study.values.recruitment
     return PayList(
@@ -195,7 +203,7 @@ def pay_list(
                 visits.study,
                 visit,
                 flags.get(visit.key, []),
-                states[visit.key],
+                state_of(visit, flags.get(visit.key, none)),
                 shown_codes.get(visit.key, ""),
                 with_ids=with_ids,
             )
@@ -210,17 +218,10 @@ def pay_list(
         last=(page - 1) * PAGE + len(some),
         total=len(found),
         n_open={state: counts[state] for state in (APPROVE, OURS, LOOK, SEND, FAILED)},
-        n_by_api=n_by_api,
-        n_by_file=sum(
-            visit.platform == "mturk" and states[visit.key] in (SEND, FAILED)
-            for visit in visits.all
-        ),
-        n_bot_failed=sum(
-            visit.outcome == Outcome.BOT_FAILED for visit in visits.all if states[visit.key] == OURS
-        ),
-        n_server_failed=sum(
-            visit.fault == "server" for visit in visits.all if states[visit.key] == OURS
-        ),
+        n_by_api=sum(visit.platform == "prolific" for visit in waiting[SEND]),
+        n_by_file=sum(visit.platform == "mturk" for some in waiting.values() for visit in some),
+        n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
+        n_server_failed=sum(visit.fault == "server" for visit in ours),
         to_pay=money(n_to_pay * settings.pay_each, settings.currency)
         if settings.pay_each is not None
         else "",

@@ -6,14 +6,16 @@ are to be approved, looked at and paid beside the few that it lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
+from django.db.models import Case, CharField, IntegerField, Max, Min, Q, Value, When
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from webapp.pay.models import Decision, PlatformVisit
@@ -24,6 +26,8 @@ LEFT, INSIDE = "left", "inside"
 """Outcomes of those who have none: they went away, or are at it now."""
 APPROVED, REJECTED, AWAITING = "APPROVED", "REJECTED", "AWAITING REVIEW"
 GONE = ("RETURNED", "TIMED-OUT")
+NO_CODES = ("", "NOCODE")
+"""What Prolific says of the code of somebody who gave it none."""
 SETTLED = (APPROVED, REJECTED, *GONE)
 """What a platform says of visits that it takes no verdict about any more."""
 # Of several tasks of a visit, the one that earns most says how it ended.
@@ -35,11 +39,16 @@ _RANKS = (
     Outcome.WITHDRAWN,
     Outcome.NO_CONSENT,
 )
-_NO_OUTCOME = len(_RANKS)
+_OUTCOMES = [outcome.value for outcome in _RANKS]
+# Then, of visits without an outcome: a place is held, was held, a bot failed and no other was given, nothing.
+_HELD, _OPEN, _LOST, _NOTHING = range(len(_RANKS), len(_RANKS) + 4)
+_BOT_FAILED = _RANKS.index(Outcome.BOT_FAILED)
+_RATED = Outcome.RATED.value
+_BONUS = Decision.Action.BONUS.value
+_TOLD = Cast(KeyTextTransform("code", "tasks__told"), CharField())
 
 
-@dataclass(frozen=True, slots=True)
-class VisitKey:
+class VisitKey(NamedTuple):
     """Which visit: whose, and the platform's id of it."""
 
     participant: UUID
@@ -58,8 +67,7 @@ class VisitKey:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(NamedTuple):
     """A decision, as lists need it."""
 
     pk: int
@@ -74,7 +82,9 @@ class Decided:
         return self.state == Decision.State.SENT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(
+    slots=True, eq=False
+)  # made ten thousand at a time: a frozen one takes three times as long
 class Visit:
     """A visit.
 
@@ -85,6 +95,7 @@ class Visit:
         began_at, ended_at: its first task's begin and its last one's end; the latter None while it goes on.
         status: what the platform says of it, in its words; empty where it was not asked.
         entered_code: the code that the person gave the platform.
+        told: the code that they were shown at the end, as it was kept; None where nothing is kept.
         verdict: the standing approval or rejection.
         bonuses: the standing ones.
     """
@@ -99,6 +110,7 @@ class Visit:
     reference: str = ""
     status: str = ""
     entered_code: str = ""
+    told: str | None = None
     verdict: Decided | None = None
     bonuses: list[Decided] = field(default_factory=list)
 
@@ -115,7 +127,7 @@ class Visit:
     @property
     def earns(self) -> bool:
         """Whether its work is to be paid, as far as the outcome says."""
-        return self.is_ours or self.outcome == Outcome.RATED
+        return bool(self.fault) or self.outcome == _RATED
 
     @property
     def can_be_approved(self) -> bool:
@@ -148,29 +160,22 @@ class Visits:
 def visits_of(study: Study) -> Visits:
     """Return everybody who began; scripted participants are paid by nobody and left out."""
     since = timezone.now() - study.values.assignment.place_held_for
-    rank = Case(
-        *(When(tasks__outcome=outcome, then=Value(n)) for n, outcome in enumerate(_RANKS)),
-        default=Value(_NO_OUTCOME),
-        output_field=IntegerField(),
-    )
     rows = (
         Participant.objects.filter(study=study, is_synthetic=False)
         .order_by()
-        .values("pk", "platform", "platform_ids__external_id", "created_at", "tasks__submission")
+        .values_list(
+            "pk", "platform", "platform_ids__external_id", "created_at", "tasks__submission"
+        )
         .annotate(
-            rank=Min(rank),
+            place=Min(_place(since)),
             began=Min("tasks__created_at"),
             ended=Max("tasks__ended_at"),
-            n_tasks=Count("tasks"),
-            n_open=Count("tasks", filter=Q(tasks__state=Task.State.OPEN)),
-            n_held=Count(
-                "tasks", filter=Q(tasks__state=Task.State.OPEN, tasks__created_at__gte=since)
-            ),
-            n_lost=Count("tasks", filter=Q(tasks__state=Task.State.FAILED)),
+            told=Max(_TOLD),
+            told_first=Min(_TOLD),
         )
     )
     decisions = _decisions(study)
-    told = {
+    at_platform = {
         submission: (status, code)
         for submission, status, code in PlatformVisit.objects.filter(study=study).values_list(
             "submission", "status", "entered_code"
@@ -182,54 +187,76 @@ def visits_of(study: Study) -> Visits:
         person.pk: person.submission for person in idle.select_related("platform_ids", "study")
     }
     broken = _broken(study)
-    found = [
-        _visit(row, submissions, since, decisions, told, broken)
-        for row in rows.iterator(chunk_size=2000)
-    ]
-    found.sort(key=lambda visit: (visit.began_at, str(visit.key)), reverse=True)
+    found, unclear = [], []
+    for row in rows:
+        person, platform, external_id, entered, submission, place, *times, told, told_first = row
+        key = VisitKey(person, submission or submissions.get(person, ""))
+        began, ended = times[0] or entered, times[1]
+        status, entered_code = at_platform.get(key.submission, ("", ""))
+        reference = broken.get(key, "") if broken else ""
+        fault = ""
+        if place < _HELD:
+            outcome = _OUTCOMES[place]
+            fault = "bot" if place == _BOT_FAILED else ""
+        elif place == _HELD or (times[0] is None and began >= since):
+            outcome = INSIDE
+        else:
+            outcome = LEFT
+            if place == _LOST:
+                fault = "bot"
+            elif reference:  # they went away after a page that our server did not make
+                fault = "server"
+        standing = decisions.get(key, ())
+        visit = Visit(
+            key,
+            platform,
+            external_id or "",
+            outcome,
+            fault,
+            began,
+            None if outcome == INSIDE else ended,
+            reference,
+            status,
+            entered_code,
+            told,
+            next((one for one in standing if one.action != _BONUS), None),
+            [one for one in standing if one.action == _BONUS],
+        )
+        found.append(visit)
+        if told != told_first:
+            unclear.append(visit)
+    _told_apart(unclear)
+    found.sort(key=lambda visit: (visit.began_at, visit.key.participant.int), reverse=True)
     return Visits(study, found)
 
 
-def _visit(
-    row: Any,
-    submissions: dict[UUID, str],
-    since: datetime,
-    decisions: dict[VisitKey, list[Decided]],
-    told: dict[str, tuple[str, str]],
-    broken: dict[VisitKey, str],
-) -> Visit:
-    key = VisitKey(row["pk"], row["tasks__submission"] or submissions.get(row["pk"], ""))
-    began = row["began"] or row["created_at"]
-    is_held = row["n_held"] or (not row["n_tasks"] and began >= since)
-    if row["rank"] < _NO_OUTCOME:
-        outcome: str = _RANKS[row["rank"]]
-    else:
-        outcome = INSIDE if is_held else LEFT
-    standing = decisions.get(key, [])
-    verdicts = [one for one in standing if one.action != Decision.Action.BONUS]
-    status, entered_code = told.get(key.submission, ("", ""))
-    fault, reference = "", broken.get(key, "")
-    if outcome == Outcome.BOT_FAILED or (
-        outcome == LEFT and row["n_lost"] > 0 and not row["n_open"]
-    ):
-        fault = "bot"
-    elif outcome == LEFT and reference:
-        # They went away after a page that our server did not make.
-        fault = "server"
-    return Visit(
-        key=key,
-        platform=row["platform"],
-        external_id=row["platform_ids__external_id"] or "",
-        outcome=outcome,
-        fault=fault,
-        reference=reference,
-        began_at=began,
-        ended_at=row["ended"] if outcome != INSIDE else None,
-        status=status,
-        entered_code=entered_code,
-        verdict=verdicts[0] if verdicts else None,
-        bonuses=[one for one in standing if one.action == Decision.Action.BONUS],
+def _place(since: datetime) -> Case:
+    """Return how a task counts for the outcome of its visit, the less the more."""
+    is_open = Q(tasks__state=Task.State.OPEN)
+    return Case(
+        *(When(tasks__outcome=outcome, then=Value(n)) for n, outcome in enumerate(_OUTCOMES)),
+        When(is_open & Q(tasks__created_at__gte=since), then=Value(_HELD)),
+        When(is_open, then=Value(_OPEN)),
+        When(tasks__state=Task.State.FAILED, then=Value(_LOST)),
+        default=Value(_NOTHING),
+        output_field=IntegerField(),
     )
+
+
+def _told_apart(visits: Sequence[Visit]) -> None:
+    """Set the code of visits in which several were shown: the newest of those for the visit's outcome."""
+    if not visits:
+        return
+    people = {visit.key.participant for visit in visits}
+    tasks = Task.objects.filter(participant__in=people).exclude(told={}).order_by("pk")
+    told = {
+        (person, submission, outcome): found["code"]
+        for person, submission, outcome, found in tasks.values_list(
+            "participant", "submission", "outcome", "told"
+        )
+    }
+    for visit in visits:
+        visit.told = told.get((*visit.key, visit.outcome))
 
 
 def _broken(study: Study) -> dict[VisitKey, str]:
@@ -271,29 +298,19 @@ def codes_shown(visits: Iterable[Visit]) -> dict[VisitKey, str]:
     return found
 
 
-def codes_told(study: Study) -> dict[tuple[VisitKey, str], str]:
-    """Return the codes that people were told, by their visit and its outcome, in one query."""
-    rows = (
-        Task.objects.filter(participant__study=study, participant__is_synthetic=False)
-        .exclude(told={})
-        .order_by("pk")
-        .values_list("participant", "submission", "outcome", "told")
-    )
-    return {
-        (VisitKey(person, submission), outcome): told["code"]
-        for person, submission, outcome, told in rows.iterator(chunk_size=2000)
-    }
-
-
-def visits_searched(visits: Visits, words: str, *, by_id: bool = True) -> list[Visit]:
+def visits_searched(
+    visits: Visits, words: str, *, among: Sequence[Visit] | None = None, by_id: bool = True
+) -> list[Visit]:
     """Return the visits whose ids or codes contain these words, upper and lower case alike.
 
     Args:
+        among: which of them are looked through; None: all.
         by_id: whether the platform's ids are searched, too.
     """
+    some = visits.all if among is None else list(among)
     sought = words.strip().lower()
     if not sought:
-        return visits.all
+        return some
     recruitment = visits.study.values.recruitment
     outcomes = {one.value for one in Outcome if sought in recruitment.code(one).lower()}
     had = Q(completion_code__icontains=sought) | Q(told__code__icontains=sought)
@@ -303,11 +320,13 @@ def visits_searched(visits: Visits, words: str, *, by_id: bool = True) -> list[V
             had, participant__study=visits.study
         ).values_list("participant", "submission")
     }
+    own = sought.replace("-", "")
     return [
         visit
-        for visit in visits.all
+        for visit in some
         if (by_id and sought in f"{visit.external_id} {visit.key.submission}".lower())
-        or visit.key.participant.hex.startswith(sought.replace("-", ""))
-        or visit.outcome in outcomes
+        or visit.key.participant.hex.startswith(own)
+        # A code that was put in or corrected since was shown to nobody who ended before.
+        or (visit.told is None and visit.outcome in outcomes)
         or visit.key in by_own_code
     ]

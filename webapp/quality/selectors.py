@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, Max, Q
+from django.db.models import Count, Max, Q
+from django.utils.functional import lazy
 from django.utils.translation import gettext as _
 
 from chatbots.identity import canonical_json
@@ -26,7 +28,11 @@ class Flag:
 
     name: str
     title: Any
-    words: str
+    words: Any
+
+
+lazy_words = lazy(lambda make, *arguments: make(*arguments), str)
+"""Words that are made when they are shown: of thousands of flags a page explains a few."""
 
 
 def flags_data(study: Study) -> str:
@@ -55,11 +61,14 @@ def flags_of_visits(study: Study, state: FlagState | None) -> dict[tuple[UUID, s
     found: dict[tuple[UUID, str], list[Flag]] = {}
     if state is None:
         return found
-    rows = TaskFlag.objects.filter(participant__study=study).annotate(visit=F("task__submission"))
-    for row in rows.order_by("task_id", "name").iterator(chunk_size=2000):
-        flag = _flag(row, state)
+    rows = TaskFlag.objects.filter(participant__study=study).order_by("task_id", "name")
+    told = _Told(state)
+    for person, visit, name, figures in rows.values_list(
+        "participant", "task__submission", "name", "figures"
+    ):
+        flag = told.flag(name, figures)
         if flag is not None:
-            found.setdefault((row.participant_id, row.visit), []).append(flag)
+            found.setdefault((person, visit), []).append(flag)
     return found
 
 
@@ -71,22 +80,41 @@ def flags_of_people(
     if state is None:
         return found
     rows = TaskFlag.objects.filter(participant__in=list(people), participant__study=study)
+    told = _Told(state)
     for row in rows.order_by("task_id", "name"):
-        flag = _flag(row, state)
+        flag = told.flag(row.name, row.figures)
         if flag is not None:
             found.setdefault(row.participant_id, []).append(flag)
     return found
 
 
-def _flag(row: TaskFlag, state: FlagState) -> Flag | None:
-    if row.name not in flag_kinds:  # of a plug-in that is not installed here
-        return None
-    kind, told = flag_kinds.get(row.name), state.of(row.name)
-    words = kind.explain(row.figures, told.get("about", {}))
+class _Told:
+    """Flags with what is known of their kinds in a study, looked up once for each kind."""
+
+    def __init__(self, state: FlagState) -> None:
+        self._state = state
+        self._kinds: dict[str, tuple[Any, Callable[..., str]] | None] = {}
+
+    def flag(self, name: str, figures: Mapping[str, Any]) -> Flag | None:
+        """Return one flag; None where its kind came by a plug-in that is not installed here."""
+        if name not in self._kinds:
+            self._kinds[name] = self._kind(name)
+        kind = self._kinds[name]
+        return Flag(name, kind[0], lazy_words(kind[1], figures)) if kind is not None else None
+
+    def _kind(self, name: str) -> tuple[Any, Callable[..., str]] | None:
+        if name not in flag_kinds:
+            return None
+        kind, told = flag_kinds.get(name), self._state.of(name)
+        return kind.title, partial(_words, kind=kind, told=told)
+
+
+def _words(figures: Mapping[str, Any], *, kind: Any, told: Mapping[str, Any]) -> str:
+    words = str(kind.explain(figures, told.get("about", {})))
     if told.get("of"):
         share = _("{share} of tasks have this flag.").format(share=percent(told["n"], told["of"]))
         words = f"{words} {share}"
-    return Flag(row.name, kind.title, words)
+    return words
 
 
 def without_read(text: str) -> tuple[str, ...]:

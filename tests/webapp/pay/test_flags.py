@@ -48,7 +48,7 @@ def test_the_same_answer_throughout(paid: Study, visit: Make) -> None:
 def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(
     paid: Study, visit: Make
 ) -> None:
-    fine = visit("rated", "fine", quality=1, fluency=2)
+    visit("rated", "fine", quality=1, fluency=2)
     chat = make_conversation(paid, platform="prolific", external_id="pid-lost")
     fail_reply(chat)
     Conversation.objects.filter(pk=chat.pk).update(state="failed")
@@ -57,4 +57,6 @@ def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(
     assert set(named(paid)) == {lost}
     assert "50 % of those who earned pay" in named(paid)[lost]["no_code"]
     paid = study_edit(study=paid, code_rated="", code_bot_failed="")
-    assert set(named(paid)) == {lost, fine}
+    assert set(named(paid)) == {lost}, "who finished before was shown a code"
+    later = visit("rated", "later", quality=2, fluency=1)
+    assert set(named(paid)) == {lost, later}, "a code of Confab's own is none to be paid by"

@@ -25,8 +25,11 @@ class FlagKind(Protocol):
     name: str
     title: Any
 
-    def find(self, visits: Visits) -> dict[VisitKey, str]:
-        """Return the explanation for every visit that has this flag, in a constant number of queries."""
+    def find(self, visits: Visits) -> dict[VisitKey, Any]:
+        """Return the explanation for every visit that has this flag, in a constant number of queries.
+
+        Lists of thousands show a few of them: `lazy_words` puts off making the others.
+        """
         ...
 
 
@@ -46,7 +49,9 @@ def flags_of(visits: Visits, *, exact: bool = False) -> dict[VisitKey, list[Flag
         exact: look at all work now, however much there is, for somebody decides by it.
     """
     state = flags_now(visits.study, exact=exact).state
-    found = {VisitKey(*key): flags for key, flags in flags_of_visits(visits.study, state).items()}
+    found: dict[VisitKey, list[Flag]] = {}
+    for visit, flags in flags_of_visits(visits.study, state).items():
+        found[VisitKey(*visit)] = flags
     for kind in flag_kinds:
         for key, words in kind.find(visits).items():
             found.setdefault(key, []).append(Flag(kind.name, kind.title, words))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db.models import CharField, F
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from webapp.pay.flags.base import register_flag
-from webapp.pay.visits import AWAITING, VisitKey, Visits
+from webapp.pay.visits import AWAITING, NO_CODES, VisitKey, Visits
 from webapp.quality.flags.base import percent
-from webapp.studies.models import Outcome
+from webapp.studies.models import Outcome, Task
 
 
 @register_flag
@@ -18,22 +23,38 @@ class NoCode:
     name = "no_code"
     title = gettext_lazy("No code")
 
-    def find(self, visits: Visits) -> dict[VisitKey, str]:
-        recruitment = visits.study.values.recruitment
+    def find(self, visits: Visits) -> dict[VisitKey, Any]:
+        code_of = visits.study.values.recruitment.code
+        now = {outcome: code_of(outcome) for outcome in Outcome.values}
         earned = [visit for visit in visits.all if visit.earns]
+        ours = _of_ours(visits)
         found = {}
         for visit in earned:
-            if visit.status == AWAITING and visit.entered_code in ("", "NOCODE"):
+            if visit.status == AWAITING and visit.entered_code in NO_CODES:
                 found[visit.key] = _("They gave Prolific no code.")
-            elif visit.outcome not in Outcome.values:
+            elif visit.outcome not in now:
                 found[visit.key] = _(
                     "The chatbot failed them and they left: nobody could show them a code."
                 )
-            elif visit.platform == "prolific" and not recruitment.code(visit.outcome):
-                found[visit.key] = _(
-                    "They came from Prolific, and the study has none of its codes for this outcome."
-                )
-        return {
-            key: f"{words} {_('So it is with {share} of those who earned pay.').format(share=percent(len(found), len(earned)))}"
-            for key, words in found.items()
-        }
+            elif visit.platform == "prolific" and (
+                # A code that was corrected or put in later was shown to nobody who came before.
+                visit.key in ours or not (now[visit.outcome] if visit.told is None else visit.told)
+            ):
+                found[visit.key] = _("They came from Prolific, and were shown none of its codes.")
+        if not found:
+            return {}
+        share = percent(len(found), len(earned))
+        of_all = _("So it is with {share} of those who earned pay.").format(share=share)
+        return {key: f"{words} {of_all}" for key, words in found.items()}
+
+
+def _of_ours(visits: Visits) -> set[VisitKey]:
+    """Return the visits of Prolific's people who were shown a code of Confab's own, for want of another."""
+    tasks = Task.objects.filter(
+        participant__study=visits.study,
+        participant__platform="prolific",
+        participant__is_synthetic=False,
+        completion_code__isnull=False,
+    ).annotate(shown=Cast(KT("told__code"), CharField()))
+    rows = tasks.filter(shown=F("completion_code")).values_list("participant", "submission")
+    return {VisitKey(*row) for row in rows}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from webapp.pay.flags.base import register_flag
-from webapp.pay.visits import AWAITING, VisitKey, Visits, codes_told
+from webapp.pay.visits import AWAITING, NO_CODES, VisitKey, Visits
 from webapp.quality.flags.base import percent
+from webapp.quality.selectors import lazy_words
 from webapp.studies.models import Outcome
 
 
@@ -18,24 +22,26 @@ class OtherCode:
     name = "other_code"
     title = gettext_lazy("Other code")
 
-    def find(self, visits: Visits) -> dict[VisitKey, str]:
-        asked = [
-            visit
-            for visit in visits.all
-            if visit.status == AWAITING and visit.entered_code not in ("", "NOCODE")
-        ]
-        # Of those who came before a code was corrected, the one they were told.
-        told = codes_told(visits.study) if asked else {}
+    def find(self, visits: Visits) -> dict[VisitKey, Any]:
         code_of = visits.study.values.recruitment.code
-        other = {}
-        for visit in asked:
-            now = code_of(visit.outcome) if visit.outcome in Outcome.values else ""
-            own = told.get((visit.key, visit.outcome), now)
-            if visit.entered_code.upper() != own.upper():
+        now = {outcome: code_of(outcome) for outcome in Outcome.values}
+        n_asked, other = 0, {}
+        for visit in visits.all:
+            if visit.status != AWAITING or visit.entered_code in NO_CODES:
+                continue
+            n_asked += 1
+            # Of those who came before a code was corrected, the one they were told.
+            own = now.get(visit.outcome, "") if visit.told is None else visit.told
+            if visit.entered_code != own and visit.entered_code.upper() != own.upper():
                 other[visit.key] = (visit.entered_code, own)
-        return {
-            key: _(
-                "They gave Prolific {entered}; here they were shown {own}. So did {share}."
-            ).format(entered=entered, own=own or _("none"), share=percent(len(other), len(asked)))
-            for key, (entered, own) in other.items()
-        }
+        if not other:
+            return {}
+        share = percent(len(other), n_asked)
+        words = partial(_words, share=share)
+        return {key: lazy_words(words, entered, own) for key, (entered, own) in other.items()}
+
+
+def _words(entered: str, own: str, *, share: str) -> str:
+    return _("They gave Prolific {entered}; here they were shown {own}. So did {share}.").format(
+        entered=entered, own=own or _("none"), share=share
+    )
