@@ -8,7 +8,7 @@ from channels.routing import ChannelNameRouter, ProtocolTypeRouter, URLRouter
 from channels.sessions import SessionMiddlewareStack
 from django.conf import settings
 from django.core.asgi import get_asgi_application
-from django.urls import reverse
+from django.urls import Resolver404, resolve
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
 django_application = get_asgi_application()
@@ -19,17 +19,24 @@ from webapp.core.bodies import BodyLimits  # noqa: E402
 from webapp.core.crew import CrewedPages  # noqa: E402
 from webapp.core.origins import OriginValidator  # noqa: E402
 from webapp.core.prefix import PathPrefix  # noqa: E402
+from webapp.core.rights import Right  # noqa: E402
 from webapp.participant.routing import websocket_urlpatterns  # noqa: E402
 
 prefix = settings.CONFAB_PATH_PREFIX
 
 
-def is_upload(path: str) -> bool:
-    """Return whether this is a page that takes large files: of conversations, or of a study's items."""
-    own = path.removeprefix(prefix)
-    items = reverse("dashboard:study_items", args=["KEY"]).removeprefix(prefix).split("KEY")
-    is_items = own.startswith(items[0]) and own.endswith(items[1])
-    return is_items or own == reverse("dashboard:imports").removeprefix(prefix)
+def rights_to_upload(path: str) -> tuple[Right, ...]:
+    """Return which rights it takes to send a large file to this page; none where it takes no such files."""
+    try:
+        page = resolve(f"/{path.removeprefix(prefix).lstrip('/')}").view_name
+    except Resolver404:
+        return ()
+    return {
+        "dashboard:imports": (Right.READ, Right.RUN),
+        "dashboard:study_items": (Right.READ, Right.RUN),
+        # Mechanical Turk's results, in which decisions about pay are filled in.
+        "dashboard:study_pay_mturk": (Right.READ, Right.PAY, Right.PRIVATE),
+    }.get(page, ())
 
 
 pages = BodyLimits(
@@ -41,7 +48,7 @@ pages = BodyLimits(
     limit=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
     # The form around the file takes a little too.
     upload_limit=settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576 + 65_536,
-    is_upload=is_upload,
+    rights_to_upload=rights_to_upload,
 )
 sockets = OriginValidator(SessionMiddlewareStack(URLRouter(websocket_urlpatterns)))
 application = ProtocolTypeRouter(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import copy_context
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
@@ -28,8 +28,8 @@ class BodyLimits:
     Args:
         application: what answers all other requests.
         limit: bytes that anybody may send; they stay in memory.
-        upload_limit: bytes that staff with the right to import may send to the upload page.
-        is_upload: whether an address is the upload page.
+        upload_limit: bytes that staff may send to a page that takes files.
+        rights_to_upload: which rights that takes at an address; none where it takes no files.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class BodyLimits:
         *,
         limit: int,
         upload_limit: int,
-        is_upload: Callable[[str], bool],
+        rights_to_upload: Callable[[str], Collection[Right]],
     ) -> None:
         self.application = application
         self.limit = limit
         self.upload_limit = upload_limit
-        self.is_upload = is_upload
+        self.rights_to_upload = rights_to_upload
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         limit = self.limit
@@ -79,9 +79,10 @@ class BodyLimits:
 
     async def _raised(self, scope: dict[str, Any]) -> int:
         """Return the limit of whoever sends this; called only where the usual limit is exceeded."""
-        if scope["method"] != "POST" or not self.is_upload(scope["path"]):
+        rights = self.rights_to_upload(scope["path"])
+        if scope["method"] != "POST" or not rights:
             return self.limit
-        return self.upload_limit if await in_database(_may_upload)(scope) else self.limit
+        return self.upload_limit if await in_database(_may)(scope, *rights) else self.limit
 
 
 def _declared(scope: dict[str, Any]) -> int:
@@ -90,8 +91,8 @@ def _declared(scope: dict[str, Any]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _may_upload(scope: dict[str, Any]) -> bool:
-    """Tell whether the session that the request names is that of staff who may import."""
+def _may(scope: dict[str, Any], *rights: Right) -> bool:
+    """Tell whether the session that the request names is that of staff with these rights."""
     cookies = SimpleCookie()
     try:
         cookies.load(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
@@ -102,7 +103,7 @@ def _may_upload(scope: dict[str, Any]) -> bool:
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(
         morsel.value if morsel else None
     )
-    return may(get_user(request), Right.READ, Right.RUN)
+    return may(get_user(request), *rights)
 
 
 async def _refuse(send: Send, limit: int) -> None:

@@ -83,7 +83,7 @@ class BonusForm(forms.Form):
 
 
 class ResultsFileForm(forms.Form):
-    """Mechanical Turk's results file, as text."""
+    """Mechanical Turk's results file."""
 
     file = forms.FileField(
         error_messages={
@@ -91,10 +91,3 @@ class ResultsFileForm(forms.Form):
             "empty": _("The file is empty."),
         }
     )
-
-    def clean_file(self) -> str:
-        """Return the file's text."""
-        try:
-            return self.cleaned_data["file"].read().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise forms.ValidationError(_("The file is no CSV file in UTF-8.")) from None

@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TextIO
 
 from django.utils.translation import gettext as _
 
@@ -57,28 +58,42 @@ def mturk_file(study: Study) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Mechanical Turk's results file with the columns Approve and Reject filled in.
+    """What became of Mechanical Turk's results file.
 
     Attributes:
-        text: of the file, as CSV.
         n_filled: rows that have a decision now.
         n_open: rows of people of the study about whom nothing is decided.
         n_unknown: rows that belong to nobody of the study, by their assignment or any code in them.
     """
 
-    text: str
     n_filled: int
     n_open: int
     n_unknown: int
 
 
-def results_filled(study: Study, text: str) -> Filled:
-    """Fill the study's decisions into a results file, in two queries however long it is.
+def results_filled(study: Study, results: TextIO, out: TextIO) -> Filled:
+    """Fill the study's decisions into a results file, row by row, in two queries however long it is.
+
+    Args:
+        results: the file as Mechanical Turk gave it, opened with `newline=""`.
+        out: where it goes with the columns Approve and Reject, as CSV.
 
     Raises:
         Refused: `no_results_file` for what is none.
     """
-    rows = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
+    rows = csv.DictReader(results)
+    try:
+        return _filled(study, rows, out)
+    except UnicodeDecodeError:
+        raise Refused("no_results_file", _("The file is no CSV file in UTF-8.")) from None
+    except csv.Error as error:
+        raise Refused(
+            "no_results_file",
+            _("Line {n} of the file cannot be read: {why}").format(n=rows.line_num + 1, why=error),
+        ) from None
+
+
+def _filled(study: Study, rows: csv.DictReader[str], out: TextIO) -> Filled:
     columns = list(rows.fieldnames or ())
     if "AssignmentId" not in columns:
         raise Refused(
@@ -91,7 +106,6 @@ def results_filled(study: Study, text: str) -> Filled:
     columns += [name for name in ("Approve", "Reject") if name not in columns]
     verdicts = _verdicts(study)
     codes, by_assignment = _visits_known(study)
-    out = io.StringIO()
     writer = csv.DictWriter(out, columns, quoting=csv.QUOTE_ALL, extrasaction="ignore")
     writer.writeheader()
     n_filled = n_open = n_unknown = 0
@@ -106,7 +120,7 @@ def results_filled(study: Study, text: str) -> Filled:
             row["Approve"] = "X" if is_approved else ""
             row["Reject"] = "" if is_approved else " ".join(verdict.reason.split())
         writer.writerow({name: escaped(row.get(name) or "") for name in columns})
-    return Filled(out.getvalue(), n_filled, n_open, n_unknown)
+    return Filled(n_filled, n_open, n_unknown)
 
 
 def _verdicts(study: Study) -> dict[VisitKey, Decision]:

@@ -131,9 +131,9 @@ CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
 # Referrers carry at most the origin, so that no participant token leaves in one.
 SECURE_REFERRER_POLICY = "strict-origin"
-# Of conversations imported in the dashboard; the command has no limit.
 # Where workers reach the web server to rehearse a study; empty: where the browser that asks for it does.
 CONFAB_REHEARSAL_URL = env.str("CONFAB_REHEARSAL_URL", default="").rstrip("/")
+# Of files that the dashboard takes: conversations, items, results of Mechanical Turk; the commands have no limit.
 CONFAB_UPLOAD_LIMIT_MB = env.int("CONFAB_UPLOAD_LIMIT_MB", default=200)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 

@@ -75,12 +75,12 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", refused)
 
 
-async def cookie_of(*rights: Right) -> tuple[bytes, bytes]:
+async def cookie_of(*rights: Right, username: str = "r") -> tuple[bytes, bytes]:
     """Return the session cookie of staff with these rights."""
 
     def sign_in() -> str:
         client = Client()
-        client.force_login(make_staff(*rights))
+        client.force_login(make_staff(*rights, username=username))
         return client.cookies[django_settings.SESSION_COOKIE_NAME].value
 
     session = await sync_to_async(sign_in)()
@@ -123,6 +123,11 @@ async def test_staff_who_may_import_are_read_up_to_the_upload_limit() -> None:
         assert sender.n_taken >= 5
     limit = django_settings.CONFAB_UPLOAD_LIMIT_MB
     assert await Sender(limit + 2).post(UPLOADS, length((limit + 2) * MB), importer) == 413
+    results = "/dashboard/studies/s/collect/pay/mturk.csv"
+    assert await Sender(5).post(results, length(5 * MB), importer) == 413, "who imports, pays not"
+    payer = await cookie_of(Right.READ, Right.PAY, Right.PRIVATE, username="payer")
+    assert await Sender(5).post(results, length(5 * MB), payer) == 403
+    assert await Sender(5).post(UPLOADS, length(5 * MB), payer) == 413
     elsewhere = Sender(5)
     assert await elsewhere.post("/dashboard/runs/", importer) == 413
     assert elsewhere.n_taken <= 2

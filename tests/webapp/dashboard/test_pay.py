@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
@@ -326,7 +327,7 @@ def test_mechanical_turk_gets_a_file(payer: Client, paid: Study, visit: Make) ->
 
 
 def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_pasted_code(
-    payer: Client, paid: Study, visit: Make
+    payer: Client, paid: Study, visit: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = visit("rated", "good", platform="mturk"), visit("rated", "bad", platform="mturk")
     pasted = visit("rated", "pasted")
@@ -345,9 +346,11 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
     text = "\ufeffAssignmentId,WorkerId,Answer.surveycode\n"
     text += "".join(f'{assignment},W,"{answer}"\n' for assignment, answer in given)
     with CaptureQueriesContext(connection) as queries:
-        filled = results_filled(paid, text)
+        filled = results_filled(
+            paid, io.StringIO(text.removeprefix("\ufeff")), out := io.StringIO()
+        )
     assert len(queries) == 2
-    rows = list(csv.DictReader(io.StringIO(filled.text)))
+    rows = list(csv.DictReader(io.StringIO(out.getvalue())))
     assert [(row["Approve"], row["Reject"]) for row in rows] == [
         ("X", ""),
         ("", "'=1+1, no work"),
@@ -363,13 +366,23 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
         file = SimpleUploadedFile("results.csv", content, "text/csv")
         return payer.post(where, {"file": file}, follow=True)
 
+    def sent(answer: Any) -> str:
+        async def read() -> bytes:
+            return b"".join([piece async for piece in answer.streaming_content])
+
+        return async_to_sync(read)().decode()
+
     answer = upload(text.encode())
     assert answer["Content-Disposition"] == 'attachment; filename="paid-mturk-results.csv"'
-    assert answer.content.decode() == filled.text
+    assert sent(answer) == out.getvalue()
+    monkeypatch.setattr("webapp.dashboard.views.pay._IN_MEMORY_BYTES", 100)
+    monkeypatch.setattr("webapp.dashboard.views.pay._PIECE_BYTES", 64)
+    assert sent(upload(text.encode())) == out.getvalue(), "by the disk"
     for content, told in (
         (b"Name,Code\nA,B\n", "it has no column AssignmentId"),
         (b"AssignmentId\nses-waiting\n", "of 1 rows nothing is decided yet"),
         (b"\xff\xfe\x00", "no CSV file in UTF-8"),
+        (b"AssignmentId\n" + b"x" * 200_000, "Line 2 of the file cannot be read"),
         (b"", "The file is empty."),
     ):
         assert told in upload(content).content.decode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 import uuid
 from typing import Any
 from uuid import UUID
@@ -39,6 +41,10 @@ from webapp.pay.selectors import comparison_newest, platform_job
 from webapp.pay.visits import VisitKey, codes_shown, visits_of
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
+
+_IN_MEMORY_BYTES = 2_500_000
+"""A larger results file lies on the disk while it is filled in and sent back."""
+_PIECE_BYTES = 65_536
 
 
 @require_safe
@@ -344,12 +350,17 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
     if not form.is_valid():
         messages.error(request, " ".join(map(str, form.errors["file"])))
         return _back(request, study)
+    given = io.TextIOWrapper(form.cleaned_data["file"], "utf-8-sig", newline="")
+    kept = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 (closed once it is sent)
+    out = io.TextIOWrapper(kept, "utf-8", newline="")  # type: ignore[type-var]
     try:
-        filled = results_filled(study, form.cleaned_data["file"])
+        filled = results_filled(study, given, out)
     except Refused as refused:
+        out.close()
         messages.error(request, refused.message)
         return _back(request, study)
     if not filled.n_filled:
+        out.close()
         messages.error(
             request,
             _(
@@ -358,7 +369,13 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
             ).format(n_open=filled.n_open, n_unknown=filled.n_unknown),
         )
         return _back(request, study)
-    response = HttpResponse(filled.text, content_type="text/csv; charset=utf-8")
+    out.flush()
+    kept.seek(0)
+    response = StreamingHttpResponse(
+        streamed(iter(lambda: kept.read(_PIECE_BYTES), b"")),
+        content_type="text/csv; charset=utf-8",
+    )
+    response._resource_closers.append(out.close)  # type: ignore[attr-defined]
     response["Content-Disposition"] = f'attachment; filename="{study.key}-mturk-results.csv"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
