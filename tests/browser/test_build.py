@@ -347,7 +347,7 @@ def test_two_people_edit_one_study(lab: ConfabServer, new_page: Callable[..., An
     expect(own).to_have_value("Mine")
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, 768, 1280])
 def test_every_step_fits_its_window(
     lab: ConfabServer, new_page: Callable[..., Any], width: int
 ) -> None:

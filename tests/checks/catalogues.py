@@ -113,13 +113,16 @@ def extracted() -> Catalog:
 
 
 def first_texts() -> list[str]:
-    """Return the lines that studies begin with, and those of ready-made questions."""
+    """Return the lines that studies begin with, and those of ready-made and of new questions and checks."""
+    from webapp.dashboard.build.entry_cards import lines_new
+    from webapp.dashboard.build.question_actions import NEW, question_new
     from webapp.dashboard.build.question_sets import QUESTION_SETS
     from webapp.studies.default_texts import texts_said
     from webapp.studies.examples import default_lines
 
     ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
-    return sorted(default_lines() | set(texts_said(ready)))
+    new = [*(question_new(kind, "en").to_plain() for kind in NEW), *lines_new()]
+    return sorted(default_lines() | set(texts_said([*ready, *new])))
 
 
 def _is_of_model(path: Path) -> bool:

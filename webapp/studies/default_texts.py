@@ -18,7 +18,8 @@ TEXTS = frozenset(
     {
         *("title", "name", "help", "labels", "options"),
         *("consent_points", "consent_text", "instructions_text", "thanks_text"),
-        *("content_notice", "typing_notice", "choose_question", "context", "response"),
+        *("content_notice", "typing_notice", "choose_question", "question"),
+        *("context", "response", "second_response"),
         *("first", "second", "right", "expected", "why"),
     }
 )

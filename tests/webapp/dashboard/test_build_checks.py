@@ -15,6 +15,7 @@ from tests.builders import (
 )
 from webapp.core.rights import Right
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
 from webapp.studies.study_file import study_file_of, study_file_read, study_file_text
 
 pytestmark = pytest.mark.django_db
@@ -64,18 +65,26 @@ def test_every_list_is_shown_as_cards_and_saved_as_it_stands(staff: Client) -> N
     assert "Quiz, missed once" in staff.get(address(study)).content.decode()
 
 
-def test_buttons_add_move_and_delete_without_script(staff: Client) -> None:
-    study = make_study(quiz_questions=QUIZ, state="draft")
+def test_buttons_add_move_and_delete_without_script_and_a_deletion_is_undone(
+    staff: Client,
+) -> None:
+    study = make_study(quiz_questions=QUIZ, state="draft", language="de")
     asked = [
-        ("down:quiz_questions:1", 2),
-        ("add:quiz_questions", 3),
-        ("delete:quiz_questions:1", 2),
+        ("down:quiz_questions:1", 2, "#list-quiz_questions"),
+        ("add:quiz_questions", 3, "#list-quiz_questions"),
+        ("delete:quiz_questions:1", 2, "#deleted"),
     ]
-    for button, n in asked:
+    for button, n, place in asked:
         answer = staff.post(address(study), {**fields_of(staff, study), "_do": button})
-        assert answer.url.endswith("#list-quiz_questions")
+        assert answer.url.endswith(place)
         assert len(Study.objects.get().values.checking.quiz_questions) == n
-    assert Study.objects.get().values.checking.quiz_questions[0].right == "Five"
+    five, new = Study.objects.get().values.checking.quiz_questions
+    assert (five.right, new.question) == ("Five", "Was werden Sie tun?")
+    shown = staff.get(answer.url)
+    assert f"“{QUIZ[1]['question']}” is deleted." in shown.content.decode()
+    undo = {"_do": "undo:quiz_questions:", "_deleted": shown.context["deleted"]}
+    staff.post(address(study), {**fields_of(staff, study), **undo})
+    assert Study.objects.get().values.checking.quiz_questions[0].question == QUIZ[1]["question"]
 
 
 def test_a_mistake_stands_at_its_field(staff: Client) -> None:
@@ -108,15 +117,20 @@ def test_pairs_are_practised_and_checked_by_a_field_for_each_question(staff: Cli
     before = study.values.to_json()
     sent = fields_of(staff, study)
     assert sent["training_pairs-1-by_quality"] == "first"
-    assert sent["attention_checks-1-by_quality"] == "1"
+    assert sent["attention_checks-1-by_quality"] == ["1"]
     assert staff.post(address(study), sent).status_code == 302
     assert Study.objects.get().values.to_json() == before
     wrong = sent | {"attention_checks-1-by_quality": "7", "training_pairs-1-why": ""}
     told = staff.post(address(study), wrong, headers={"accept": "application/json"}).json()
     assert set(told["errors"]) == {"attention_checks-1-by_quality", "training_pairs-1-why"}
-    new = staff.post(address(study), {**sent, "_do": "add:training_pairs"})
-    assert new.status_code == 200, "an empty pair is shown and not stored"
-    assert "training_pairs-x2-first" in new.content.decode()
+    # New ones can be used as they stand: right answers are there for the questions that are asked.
+    for name in ("training_pairs", "attention_checks"):
+        staff.post(address(study), {**fields_of(staff, study), "_do": f"add:{name}"})
+    values = Study.objects.get().values
+    assert values.training.training_pairs[1].answers == {"quality": "first"}
+    assert set(values.attention.attention_checks[1].expected) == {
+        question.key for question in protocols.get("pairwise").asks
+    }
 
 
 def test_a_question_is_made_a_check_in_its_card_and_the_file_says_all_of_it(staff: Client) -> None:
@@ -146,7 +160,7 @@ def test_an_item_gets_its_right_answers_in_the_builder(staff: Client) -> None:
     study = make_annotated()
     page = f"/dashboard/studies/{study.key}/items/gold/"
     for item, answers in (("i1", "9"), ("nothing", "5"), ("i1", "4, 5")):
-        staff.post(page, {"item": item, "by_quality": answers})
+        staff.post(page, {"item": item, "by_quality": answers.split(", ")})
     [gold] = study.items.filter(purpose="gold")
     assert (gold.key, gold.expected) == ("i1", {"quality": [4, 5]})
     assert "The study has 1 gold item." in staff.get(address(study)).content.decode()

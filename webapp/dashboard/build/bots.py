@@ -23,6 +23,8 @@ from webapp.dashboard.build.sources import ConversationFileForm, conversation_co
 
 USUAL_LINE = "I had a rough day at work."
 """Asked of every bot, so that their answers can be compared."""
+SELDOM = ("pacing", "filtering", "typing")
+"""Sections that most studies leave as they are; they are folded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,12 @@ class BotCard:
     entry: BotEntry | None
     state: BotState | None
     slot: int | None
+
+    @property
+    def answers_unasked(self) -> bool:
+        """It is loaded and costs nothing, so the page asks it for a sample reply by itself."""
+        is_loaded = self.state is not None and self.state.tone == "good"
+        return is_loaded and self.entry is not None and self.entry.kind != "endpoint"
 
     @property
     def is_closed(self) -> bool:
@@ -91,10 +99,12 @@ class BotsStep(BuildStep):
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the cards of the bots, or the items there are."""
+        folded = [section_title(section) for section in SELDOM]
         if plan.makes_its_item:
-            return {"needs_none": True}
+            return {"needs_none": True, "folded": folded}
         if plan.gives == "items":
             return {
+                "folded": folded,
                 "items": items_first(plan.study),
                 "n_items": plan.n_items,
                 # First where there are none, else behind what is set.
@@ -106,11 +116,13 @@ class BotsStep(BuildStep):
             }
         if plan.gives != "bots":
             return {
+                "folded": folded,
                 "n_stored": conversation_count(plan.study),
                 "below_template": "dashboard/build/_conversations.html",
                 "file_form": ConversationFileForm(auto_id="c-file-%s"),
             }
         return {
+            "folded": folded,
             "cards": bot_cards(plan),
             "line": USUAL_LINE,
             "may_ask": may(request.user, Right.RUN),

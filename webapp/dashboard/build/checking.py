@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
+from webapp.dashboard.build.card_actions import deleted_just_now, moving_words
 from webapp.dashboard.build.checks_form import ChecksForm
 from webapp.dashboard.build.entry_cards import KINDS
 from webapp.dashboard.build.fields import SettingsForm, section_fields
@@ -57,8 +58,12 @@ class ChecksStep(BuildStep):
         )
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
-        """Return how many gold items there are."""
-        found: dict[str, Any] = {"asks_checks": checks_asked(plan)}
+        """Return the checks among the questions, the check that was deleted just now, and the gold items."""
+        found: dict[str, Any] = {
+            "asks_checks": checks_asked(plan),
+            "moving_words": moving_words(),
+            **deleted_just_now(request, {name: kind.named_by for name, kind in KINDS.items()}),
+        }
         if plan.protocol and "attention" in plan.protocol.settings:
             found |= {
                 "n_gold_items": gold_items(plan.study).count(),
@@ -68,7 +73,10 @@ class ChecksStep(BuildStep):
         return found
 
     def onward(self, form: SettingsForm) -> str:
-        """Lead back to the list whose button was pressed."""
+        """Lead back to the list whose button was pressed, with what it deleted."""
+        assert isinstance(form, ChecksForm)
+        if form.undo:
+            return f"?deleted={form.undo.sign()}#deleted"
         verb, _colon, rest = form.data.get("_do", "").partition(":")
         name = rest.partition(":")[0]
         return f"#list-{name}" if verb and name in KINDS else ""

@@ -9,14 +9,19 @@ from django import forms
 from django.http import QueryDict
 
 from chatbots.outside import Values
-from webapp.dashboard.build.entry_cards import KINDS, EntryCard
+from webapp.dashboard.build.card_actions import Drafts, Fields, Undo, cards_acted
+from webapp.dashboard.build.entry_cards import KINDS, EntryCard, entry_new
 from webapp.dashboard.build.fields import SettingsForm
-from webapp.dashboard.build.question_actions import Drafts
 from webapp.studies.questions import Question
 
 
 class ChecksForm(SettingsForm):
-    """Lists of checks, each entry a card. Buttons that work without script are sent as `_do`."""
+    """Lists of checks, each entry a card.
+
+    Attributes:
+        cards: of each list, by its name.
+        undo: what a button without script has just taken away.
+    """
 
     def __init__(
         self,
@@ -40,8 +45,12 @@ class ChecksForm(SettingsForm):
         super().__init__(data, groups=[("", {**fields, **of_lists})], initial=initial)
         self.lists = tuple(lists)
         self._told: dict[str, Any] = {"questions": questions, "leave_out": leave_out}
+        self._language = initial["language"]
+        self.undo: Undo | None = None
         self.cards: dict[str, list[EntryCard]] = {}
-        drafts = _acted(Drafts.of(data, lists)) if data is not None else None
+        drafts = None
+        if data is not None:
+            drafts, self.undo = cards_acted(Drafts.of(data, lists), self._added)
         for name in lists:
             if drafts is None:
                 self.cards[name] = [
@@ -54,11 +63,22 @@ class ChecksForm(SettingsForm):
                 ]
 
     def _card(
-        self, name: str, token: str, *, data: QueryDict | None = None, entry: Values | None = None
+        self,
+        name: str,
+        token: str,
+        *,
+        data: QueryDict | None = None,
+        entry: Values | None = None,
+        new: Fields | None = None,
     ) -> EntryCard:
-        return EntryCard(
-            data, kind=KINDS[name], prefix=f"{name}-{token}", entry=entry, **self._told
-        )
+        prefix = f"{name}-{token}"
+        return EntryCard(data, kind=KINDS[name], prefix=prefix, entry=entry, new=new, **self._told)
+
+    def _new(self, name: str) -> Fields:
+        return entry_new(KINDS[name], self._told["questions"], self._language)
+
+    def _added(self, verb: str, name: str, what: str) -> list[Fields]:
+        return [self._new(name)] if verb == "add" else []
 
     def full_clean(self) -> None:
         """Check the fields and every card; each mistake stands under the name of its own field."""
@@ -81,37 +101,8 @@ class ChecksForm(SettingsForm):
                 "name": name,
                 "cards": self.cards[name],
                 "add": KINDS[name].add,
+                "new_card": self._card(name, "NEWCARD", new=self._new(name)),
                 "errors": [str(error) for error in self.errors.get(name, ())],
             }
             for name in self.lists
         }
-
-
-def _acted(drafts: Drafts) -> Drafts:
-    """Return the drafts after the button that was pressed."""
-    verb, _colon, rest = drafts.data.get("_do", "").partition(":")
-    name, _colon, token = rest.partition(":")
-    if name not in drafts.tokens:
-        return drafts
-    tokens = drafts.tokens[name]
-    if verb == "add":
-        drafts.put(name, len(tokens), _blank(name))
-    elif token in tokens:
-        at = tokens.index(token)
-        if verb == "delete":
-            tokens.remove(token)
-        elif verb == "duplicate":
-            drafts.put(name, at + 1, drafts.fields(name, token))
-        elif verb in ("up", "down"):
-            to = at - 1 if verb == "up" else at + 1
-            if 0 <= to < len(tokens):
-                tokens.insert(to, tokens.pop(at))
-    return drafts
-
-
-def _blank(name: str) -> dict[str, str]:
-    """Return what a new entry says, as a form sends it."""
-    return {
-        field: "\n".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        for field, value in KINDS[name].blank.items()
-    }

@@ -15,10 +15,12 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError as WrongValues
 
 from chatbots.outside import Values, mistakes_of
+from webapp.dashboard.build.card_actions import Fields
 from webapp.dashboard.build.fields import field_made
 from webapp.studies.attention import AttentionCheck
 from webapp.studies.checking import ChatCheck, QuizQuestion
-from webapp.studies.questions import Question
+from webapp.studies.default_texts import texts_in
+from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question
 from webapp.studies.training import TrainingPair
 
 _SIDES = (
@@ -38,7 +40,8 @@ class EntryKind:
         entry: what each entry is.
         named_by: the field by which a folded card is told.
         add: words of the button that adds one.
-        blank: what a new one says.
+        new: what a new one says, in English; it can be used as it stands, and is there to be written over.
+        new_answer: what it gives as the right answer to the first question.
         by_question: the field with answers by question; empty for none.
         of_sides: these answers are sides of a comparison, else numbers.
         long: fields with several lines.
@@ -48,12 +51,19 @@ class EntryKind:
     entry: type[Values]
     named_by: str
     add: Any
-    blank: Mapping[str, Any]
+    new: Mapping[str, Any]
+    new_answer: str = ""
     by_question: str = ""
     of_sides: bool = False
     long: tuple[str, ...] = ()
 
 
+_PAIR_CHECK = {
+    "context": ["How was your weekend?", "Quiet. I mended my bicycle."],
+    "response": "Bicycles need care now and then. To show that you read this, please choose this reply everywhere.",
+    "second_response": "Bicycles need care now and then.",
+}
+"""An attention check where two replies are compared; sides are drawn, so it names none."""
 KINDS: dict[str, EntryKind] = {
     kind.name: kind
     for kind in (
@@ -63,9 +73,9 @@ KINDS: dict[str, EntryKind] = {
             "question",
             _("Question about the instructions"),
             {
-                "question": _("What will you do?"),
-                "options": (_("First answer"), _("Second answer")),
-                "right": _("First answer"),
+                "question": "What will you do?",
+                "options": ["First answer", "Second answer"],
+                "right": "First answer",
                 "point": 1,
             },
         ),
@@ -74,7 +84,13 @@ KINDS: dict[str, EntryKind] = {
             TrainingPair,
             "first",
             _("Practice pair"),
-            {},
+            {
+                "context": ["How was your weekend?"],
+                "first": "Lovely, thank you. And yours?",
+                "second": "A week has seven days.",
+                "why": "The first reply answers what was asked.",
+            },
+            "first",
             by_question="answers",
             of_sides=True,
             long=("first", "second", "why"),
@@ -86,9 +102,9 @@ KINDS: dict[str, EntryKind] = {
             _("Attention check in the chat"),
             {
                 "after": 2,
-                "question": _("To show that you are reading, please choose blue."),
-                "options": (_("Red"), _("Blue"), _("Green")),
-                "expected": (_("Blue"),),
+                "question": "To show that you are reading, please choose blue.",
+                "options": ["Red", "Blue", "Green"],
+                "expected": ["Blue"],
             },
         ),
         EntryKind(
@@ -96,7 +112,11 @@ KINDS: dict[str, EntryKind] = {
             AttentionCheck,
             "response",
             _("Attention check among the items"),
-            {},
+            {
+                "context": ["How was your weekend?", "Quiet. I mended my bicycle."],
+                "response": "Bicycles need care now and then. To show that you read this, please choose 2 here.",
+            },
+            "2",
             by_question="expected",
             long=("response", "second_response", "reference"),
         ),
@@ -124,16 +144,20 @@ class EntryCard(forms.Form):
         prefix: str,
         questions: list[Question],
         entry: Values | None = None,
+        new: Mapping[str, Any] | None = None,
         leave_out: tuple[str, ...] = (),
     ) -> None:
         """Make the card.
 
         Args:
             questions: the scales that are asked, for answers by question.
+            new: what its fields say, where there is no entry yet.
             leave_out: fields that the study's protocol has no use for.
         """
         self.kind, self.questions = kind, questions
-        super().__init__(data, prefix=prefix, initial=self._initial(entry) if entry else None)
+        super().__init__(
+            data, prefix=prefix, initial=self._initial(entry) if entry else dict(new or {})
+        )
         self.label_suffix = ""
         self.list_name, _dash, self.token = prefix.partition("-")
         self.entry: Values | None = None
@@ -148,7 +172,8 @@ class EntryCard(forms.Form):
                 if name in kind.long:
                     field.widget = forms.Textarea(attrs={"rows": 3})
         for field in self.fields.values():
-            field.widget.attrs["class"] = "input"
+            if not isinstance(field.widget, forms.CheckboxSelectMultiple):
+                field.widget.attrs["class"] = "input"
 
     def _by_question(self) -> dict[str, forms.Field]:
         made: dict[str, forms.Field] = {}
@@ -159,14 +184,8 @@ class EntryCard(forms.Form):
                     label=words, choices=_SIDES, required=False
                 )
                 continue
-            help_text = __(
-                "Numbers from %(low)d to %(high)d that pass, with commas between them. Empty: any answer passes."
-            )
-            made[f"by_{question.key}"] = forms.CharField(
-                label=words,
-                required=False,
-                max_length=100,
-                help_text=help_text % {"low": question.low, "high": question.high},
+            made[f"by_{question.key}"] = answers_field(
+                question, words, __("Those that pass. None: any answer passes.")
             )
         return made
 
@@ -174,13 +193,18 @@ class EntryCard(forms.Form):
         found = {name: getattr(entry, name) for name in self.kind.entry.model_fields}
         answers: Mapping[str, Any] = found.pop(self.kind.by_question, {})
         for key, given in answers.items():
-            found[f"by_{key}"] = given if isinstance(given, str) else ", ".join(map(str, given))
+            found[f"by_{key}"] = given if isinstance(given, str) else [str(one) for one in given]
         return found
+
+    @property
+    def title_field(self) -> str:
+        """The name of the field that it is told by while it is folded."""
+        return self.kind.named_by
 
     @property
     def title_now(self) -> str:
         """What it is told by while it is folded."""
-        return str(self[self.kind.named_by].value() or "") or __("New: fill it in")
+        return str(self[self.title_field].value() or "") or __("New: fill it in")
 
     def clean(self) -> dict[str, Any]:
         """Make the entry; what cannot be is said at its field."""
@@ -208,25 +232,82 @@ class EntryCard(forms.Form):
         return self.kind.named_by
 
     def _answers(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for question in self.questions:
-            text = given.get(f"by_{question.key}", "")
-            if not text:
-                continue
-            if self.kind.of_sides:
-                found[question.key] = text
-                continue
-            parts = [part.strip() for part in text.split(",") if part.strip()]
-            wrong = [part for part in parts if not part.lstrip("-").isdecimal()]
-            beyond = [part for part in parts if part not in wrong and not _is_on(part, question)]
-            for part in wrong or beyond:
+        found = {question.key: given.get(f"by_{question.key}") for question in self.questions}
+        return {key: answer for key, answer in found.items() if answer}
+
+    @property
+    def own_fields(self) -> list[forms.BoundField]:
+        """Its fields besides the answers by question."""
+        return [field for field in self if not field.name.startswith("by_")]
+
+    @property
+    def answer_fields(self) -> list[forms.BoundField]:
+        """The answers by question."""
+        return [field for field in self if field.name.startswith("by_")]
+
+
+def answers_field(question: Question, label: str, help_text: str) -> forms.Field:
+    """Return the field in which the answers to a scale are chosen that are right: boxes to tick, where they fit."""
+    told: dict[str, Any] = {"label": label, "required": False, "help_text": help_text}
+    if question.high - question.low >= MOST_POINTS_IN_A_ROW:
+        return NumbersField(low=question.low, high=question.high, **told)
+    points = range(question.low, question.high + 1)
+    if question.low < 0:  # of two, the first stands first
+        points = points[::-1]
+    return forms.TypedMultipleChoiceField(
+        choices=[(str(point), _point_words(question, point)) for point in points],
+        coerce=int,
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "build-points"}),
+        **told,
+    )
+
+
+def _point_words(question: Question, point: int) -> str:
+    words = question.labels.get(point, "")
+    if question.low < 0:  # sides of a comparison: their numbers stand on no page
+        return words or str(point)
+    return f"{point} ({words})" if words else str(point)
+
+
+class NumbersField(forms.CharField):
+    """Numbers of a scale with too many points to show each, with commas between them."""
+
+    def __init__(self, *, low: int, high: int, **told: Any) -> None:
+        self.low, self.high = low, high
+        words = __("Numbers from %(low)d to %(high)d, with commas between them.")
+        told["help_text"] = f"{words % {'low': low, 'high': high}} {told['help_text']}"
+        super().__init__(max_length=100, **told)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the numbers as one text."""
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> Any:
+        """Return the numbers; what is none of the scale is refused."""
+        parts = super().clean(value).replace(",", " ").split()
+        for part in parts:
+            if not part.lstrip("-").isdecimal() or not self.low <= int(part) <= self.high:
                 words = __("%(part)s is no number from %(low)d to %(high)d.")
-                told = {"part": part, "low": question.low, "high": question.high}
-                self.add_error(f"by_{question.key}", words % told)
-                break
-            found[question.key] = [int(part) for part in parts if part not in wrong]
-        return found
+                told = {"part": part, "low": self.low, "high": self.high}
+                raise forms.ValidationError(words % told)
+        return [int(part) for part in parts]
 
 
-def _is_on(part: str, question: Question) -> bool:
-    return question.low <= int(part) <= question.high
+def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fields:
+    """Return the fields of a new card as a form sends them, in the language of the study."""
+    is_pair = kind.name == "attention_checks" and any(one.low < 0 for one in questions)
+    plain = texts_in(dict(_PAIR_CHECK if is_pair else kind.new), language)
+    found: Fields = {
+        name: "\n".join(value) if isinstance(value, list) else str(value)
+        for name, value in plain.items()
+    }
+    if kind.by_question:
+        side = kind.new_answer if kind.of_sides else [kind.new_answer]
+        answer = ["1"] if is_pair else side
+        found |= {f"by_{one.key}": answer for one in (questions if is_pair else questions[:1])}
+    return found
+
+
+def lines_new() -> list[Any]:
+    """Return what new cards say in English, for the catalogues."""
+    return [_PAIR_CHECK, *(kind.new for kind in KINDS.values())]

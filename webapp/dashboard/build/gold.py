@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as __
 from django.utils.translation import gettext_lazy as _
 
+from webapp.dashboard.build.entry_cards import answers_field
 from webapp.studies.items import gold_store
 from webapp.studies.models import Item, Study
 from webapp.studies.questions import Question
@@ -24,28 +25,10 @@ class GoldForm(forms.Form):
         self.study, self.questions, self.label_suffix = study, questions, ""
         for question in questions:
             words = __("Right answers to “%(question)s”") % {"question": question.title}
-            told = __("Numbers from %(low)d to %(high)d, with commas between them.")
-            self.fields[f"by_{question.key}"] = forms.CharField(
-                label=words,
-                required=False,
-                max_length=100,
-                help_text=told % {"low": question.low, "high": question.high},
-            )
+            self.fields[f"by_{question.key}"] = answers_field(question, words, "")
         for field in self.fields.values():
-            field.widget.attrs["class"] = "input"
-
-    def clean(self) -> None:
-        """Read the answers; every one must be on its question's scale."""
-        self.expected: dict[str, list[int]] = {}
-        for question in self.questions:
-            parts = self.cleaned_data.get(f"by_{question.key}", "").replace(",", " ").split()
-            wrong = [part for part in parts if part not in _points(question)]
-            if wrong:
-                words = __("%(part)s is no number from %(low)d to %(high)d.")
-                told = {"part": wrong[0], "low": question.low, "high": question.high}
-                self.add_error(f"by_{question.key}", words % told)
-            elif parts:
-                self.expected[question.key] = [int(part) for part in parts]
+            if not isinstance(field.widget, forms.CheckboxSelectMultiple):
+                field.widget.attrs["class"] = "input"
 
     def store(self) -> None:
         """Store what the form says; without any answer the item is one like the others again.
@@ -58,8 +41,5 @@ class GoldForm(forms.Form):
         item = Item.objects.filter(study=self.study, key=name, purpose__in=kinds).first()
         if item is None:
             raise ValidationError(__("The study has no item “%(name)s”.") % {"name": name})
-        gold_store(item=item, expected=self.expected)
-
-
-def _points(question: Question) -> set[str]:
-    return {str(point) for point in range(question.low, question.high + 1)}
+        given = {one.key: self.cleaned_data[f"by_{one.key}"] for one in self.questions}
+        gold_store(item=item, expected={key: answers for key, answers in given.items() if answers})

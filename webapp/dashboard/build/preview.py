@@ -110,7 +110,6 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
     is_missed = asked.get("missed") == "1" and now == "quiz"
     outcome = asked.get("outcome", "")
     outcome = outcome if now == "done" and outcome in Outcome.values else ""
-    languages = {"": _("The study’s language"), **LANGUAGES}
     language = asked.get("lang", "")
     look = {
         "theme": asked["theme"] if asked.get("theme") in THEMES else "light",
@@ -150,8 +149,8 @@ def preview_of(study: Study, asked: Mapping[str, str], *, beside: str) -> Previe
         title=_("The participant's page: %(step)s") % {"step": heading},
         theme=look["theme"],
         themes=dict(THEMES),
-        language=look.get("lang", ""),
-        languages=languages,
+        language=look.get("lang", study.values.texts.language),
+        languages=LANGUAGES,
         field_steps={name: where for name, where in FIELD_STEPS.items() if where in has},
         step=now,
         outcome=outcome,

@@ -98,6 +98,7 @@ class QuestionCard(forms.Form):
     """One question. Its kind stays; so do the points of a scale on which people may have answered."""
 
     use_required_attribute = False
+    title_field = "title"
 
     kind = forms.ChoiceField(choices=list(NEW_KINDS.items()), widget=forms.HiddenInput)
     was = forms.CharField(required=False, widget=forms.HiddenInput)

@@ -1,7 +1,6 @@
 """The form of a study's questions: a card for each, before the task and after it, in the order of the page.
 
-Fields of a card are named `<list>-<token>-<field>`. The page's order of the tokens, sent as `<list>`, is the
-order of the questions. Buttons that work without script are sent as `_do`.
+How its cards are named and what their buttons do without script is said in `card_actions.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from typing import Any
 from django import forms
 from django.http import QueryDict
 
+from webapp.dashboard.build.card_actions import Drafts, Undo
 from webapp.dashboard.build.fields import SettingsForm, section_fields
-from webapp.dashboard.build.question_actions import Drafts, Scale, Undo, acted, question_new
+from webapp.dashboard.build.question_actions import Scale, acted, question_new
 from webapp.dashboard.build.question_cards import NEW_KINDS, QuestionCard, card_new
 from webapp.studies.questions import Question
 from webapp.studies.values import ASKED
@@ -98,7 +98,11 @@ class QuestionsForm(SettingsForm):
 
     def _listed(self, name: str) -> QuestionList:
         scale = self.scale if name == "after" else None
-        new = {kind: card_new(f"{name}-NEWCARD", question_new(kind), scale) for kind in NEW_KINDS}
+        language = self.initial["language"]
+        new = {
+            kind: card_new(f"{name}-NEWCARD", question_new(kind, language), scale)
+            for kind in NEW_KINDS
+        }
         errors = [str(error) for error in self.errors.get(name, ())]
         return QuestionList(name, self.cards.get(name, []), errors, new)
 

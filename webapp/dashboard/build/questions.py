@@ -11,15 +11,17 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
+from webapp.dashboard.build.card_actions import deleted_just_now, moving_words
 from webapp.dashboard.build.checking import checks_asked
 from webapp.dashboard.build.fields import SettingsForm
 from webapp.dashboard.build.preview import work_steps
-from webapp.dashboard.build.question_actions import Scale, Undo
+from webapp.dashboard.build.question_actions import Scale
 from webapp.dashboard.build.question_cards import NEW_KINDS, QuestionCard, card_new
 from webapp.dashboard.build.question_form import QuestionsForm
 from webapp.dashboard.build.question_sets import QuestionSet, sets_for
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
+from webapp.studies.questions import questions_told
 from webapp.studies.values import ASKED
 
 
@@ -54,18 +56,15 @@ class QuestionsStep(BuildStep):
 
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the lists' headings, what can be added, and the question that was deleted just now."""
-        deleted = request.GET.get("deleted", "")
-        undo = Undo.unsign(deleted)
         chosen = sets_for(plan.study.protocol)
         scale = plan.protocol.scale if plan.protocol else None
+        language = plan.study.values.texts.language
         work = work_steps(plan.protocol) if plan.protocol else []
         return {
             "new_kinds": NEW_KINDS,
             "n_checks_set": _checks_set(plan),
-            "sets": [(one, _set_cards(one, scale)) for one in chosen],
-            "deleted": deleted if undo else "",
-            "deleted_list": undo.list_name if undo else "",
-            "deleted_title": undo.sent.get("title", "") if undo else "",
+            "sets": [(one, _set_cards(one, scale, language)) for one in chosen],
+            **deleted_just_now(request, dict.fromkeys(ASKED, "title")),
             "shown_on": {"after": work[-1] if work else "", "questions": "questions"},
             "moving_words": _moving_words(),
         }
@@ -89,34 +88,23 @@ def _checks_set(plan: Plan) -> int:
     return sum(map(len, lists)) + len(checks_asked(plan)) + sum(map(bool, numbers))
 
 
-def _set_cards(chosen: QuestionSet, scale: Scale | None) -> list[QuestionCard]:
-    return [card_new("after-NEWCARD", question, scale) for question in chosen.questions]
+def _set_cards(chosen: QuestionSet, scale: Scale | None, language: str) -> list[QuestionCard]:
+    asked = questions_told(chosen.questions, language)
+    return [card_new("after-NEWCARD", question, scale) for question in asked]
 
 
 def _moving_words() -> dict[str, Any]:
     """Return what the page's script says of questions that move, come and go."""
-    return {
+    return moving_words() | {
         "moved": __("Question %(n)s is now %(place)s of %(of)s."),
         "first": __("It is the first question already."),
         "last": __("It is the last question already."),
-        "deleted": __("“%(title)s” is deleted."),
-        "undo": __("Undo"),
-        "undone": __("“%(title)s” is back."),
         "added": __("A question is added at the end."),
         "added_many": __("%(n)s questions are added at the end."),
-        "places": [
-            *(__("first"), __("second"), __("third"), __("fourth"), __("fifth"), __("sixth")),
-            *(__("seventh"), __("eighth"), __("ninth"), __("tenth")),
-        ],
-        "numbers": [
-            *(__("one"), __("two"), __("three"), __("four"), __("five"), __("six"), __("seven")),
-            *(__("eight"), __("nine"), __("ten")),
-        ],
         "count": {
             "one": ngettext("%(n)s question", "%(n)s questions", 1),
             "other": ngettext("%(n)s question", "%(n)s questions", 2),
         },
-        "place": __("number %(n)s"),
         "words_under": __("Words under %(point)s"),
         "optional": __("%(what)s, optional"),
     }

@@ -9,6 +9,7 @@ const AGAIN_MS = 5000;
 const form = document.querySelector("form[data-build]");
 stepShow();
 clockShow();
+fieldShow();
 askStart();
 codesStart();
 if (form) follow(form);
@@ -24,6 +25,14 @@ function stepShow() {
   const now = document.querySelector(".build-steps [aria-current]");
   const row = now?.closest("ol");
   if (row) row.scrollLeft = now.offsetLeft - row.offsetLeft - (row.clientWidth - now.clientWidth) / 2;
+}
+
+// An address that names a field leads into it, also where it is folded away.
+function fieldShow() {
+  const field = location.hash.startsWith("#id_") && document.getElementById(location.hash.slice(1));
+  if (!field) return;
+  for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  field.focus();
 }
 
 // The time in the reader's own zone.

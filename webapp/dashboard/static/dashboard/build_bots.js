@@ -1,4 +1,5 @@
-// One line asked of every bot that can answer; two at a time, so that a host is not flooded.
+// One line asked of every bot that can answer; two at a time, so that a host is not flooded. Those that are loaded and
+// cost nothing are asked when the page is opened.
 const AT_ONCE = 2;
 
 export function askStart() {
@@ -9,27 +10,29 @@ export function askStart() {
   const button = bar.querySelector("[data-ask-all]");
   let round = 0;
 
-  const askAll = async () => {
+  const askAll = async (which) => {
     round += 1;
     const mine = round;
-    const waiting = [...document.querySelectorAll("[data-bot]:not([data-closed])")];
+    const waiting = [...document.querySelectorAll(which)];
     const work = async () => {
-      while (waiting.length && mine === round) await ask(waiting.shift(), line.value.trim(), bar.dataset.token);
+      while (waiting.length && mine === round) await ask(waiting.shift(), line.value.trim(), bar.dataset);
     };
     button.setAttribute("aria-busy", "true");
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     if (mine === round) button.removeAttribute("aria-busy");
   };
 
-  button.addEventListener("click", () => line.value.trim() && askAll());
+  const askEvery = () => line.value.trim() && askAll("[data-bot]:not([data-closed])");
+  button.addEventListener("click", askEvery);
   line.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
-    if (line.value.trim()) askAll();
+    askEvery();
   });
+  if (!navigator.connection?.saveData) askAll("[data-unasked]");
 }
 
-async function ask(card, text, token) {
+async function ask(card, text, { token, took }) {
   const said = card.querySelector("[data-said]");
   said.hidden = false;
   said.className = "build-said is-waiting";
@@ -46,7 +49,8 @@ async function ask(card, text, token) {
     said.className = "build-said";
     said.textContent = found.text;
     const time = card.querySelector("[data-time] span");
-    if (time) time.textContent = `${((performance.now() - began) / 1000).toFixed(1)} s`;
+    const seconds = ((performance.now() - began) / 1000).toFixed(1);
+    if (time) time.textContent = took.replace("{s}", seconds);
   } catch (error) {
     said.className = "build-said is-bad";
     said.textContent = error.message;
