@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
 from evaluation.analysis.self_agreement import OwnAgreement
+from evaluation.storing import result_load
 from webapp.dashboard.wording.reasons import said
-from webapp.ratings.checks import Kind, checks_answered
-from webapp.ratings.repeats import OwnOfPerson, own_of_people, own_of_questions, repeats_answered
+from webapp.quality.models import FlagState
+from webapp.ratings.checks import Kind
+from webapp.ratings.checks_told import BESIDE
 from webapp.ratings.selectors import study_dimensions
-from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.models import Study
 
-_MOST_PEOPLE = 50
 _KINDS: dict[Kind, Any] = {
     "quiz": _("Questions about the instructions, first try"),
     "before": _("Attention checks before the task"),
@@ -51,32 +51,31 @@ class ChecksShown:
     Attributes:
         kinds: those that somebody met.
         own: for each question its title and how far people agree with themselves; empty without repeated items.
-        people: those who answered twice, the lowest share first; at most 50.
+        people: those who answered twice, the lowest share first; some of them.
         n_people: all of them.
     """
 
     kinds: list[KindShown]
     own: list[OwnShown]
-    people: list[OwnOfPerson]
+    people: list[dict[str, Any]]
     n_people: int
 
 
-def checks_shown(study: Study) -> ChecksShown:
-    """Return what people's checks came to; scripted people and those who withdrew are left out."""
-    tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False)
-    met: Counter[Kind] = Counter()
-    passed: Counter[Kind] = Counter()
-    for one in checks_answered(tasks.exclude(outcome=Outcome.WITHDRAWN)):
-        if one.attempt == 1:
-            met[one.kind] += 1
-            passed[one.kind] += one.passed
-    again = list(repeats_answered(study))
-    own = own_of_questions(study, again)
-    people = own_of_people(again)
+def checks_shown(study: Study, state: FlagState | None) -> ChecksShown | None:
+    """Return what people's checks came to when flags were made last; None where nobody has looked yet."""
+    told = state.found.get(BESIDE) if state is not None else None
+    if told is None:
+        return None
     titles = {dimension.key: dimension.title for dimension in study_dimensions(study)}
+    kinds = told["kinds"]
     return ChecksShown(
-        kinds=[KindShown(title, met[k], passed[k]) for k, title in _KINDS.items() if met[k]],
-        own=[OwnShown(titles[key], found, said(found.same.reason)) for key, found in own.items()],
-        people=people[:_MOST_PEOPLE],
-        n_people=len(people),
+        kinds=[KindShown(title, **kinds[kind]) for kind, title in _KINDS.items() if kind in kinds],
+        own=[
+            OwnShown(titles[key], found, said(found.same.reason))
+            for key, one in told["own"].items()
+            if key in titles
+            for found in [result_load(one, OwnAgreement)]
+        ],
+        people=told["people"],
+        n_people=told["n_people"],
     )

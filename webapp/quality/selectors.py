@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from chatbots.identity import canonical_json
 from chatbots.release import release
 from webapp.conversations.models import Conversation
+from webapp.quality.beside import names_beside
 from webapp.quality.flags.base import flag_kinds, percent
 from webapp.quality.models import FlagState, TaskFlag
 from webapp.quality.work import LOOKED_AT
@@ -37,10 +38,13 @@ lazy_words = lazy(lambda make, *arguments: make(*arguments), str)
 
 def flags_data(study: Study) -> str:
     """Return a digest that changes with anything that the flags of a study are made of, in two queries."""
+    # Of tasks that ended without data, by the quiz for example, checks are told.
+    ended = Q(outcome__in=LOOKED_AT) | Q(ended_at__isnull=False)
     tasks = Task.objects.filter(
-        participant__study=study, participant__is_synthetic=False, outcome__in=LOOKED_AT
+        ended, participant__study=study, participant__is_synthetic=False
     ).aggregate(n=Count("pk"), newest=Max("updated_at"), rated=Max("ratings__updated_at"))
-    found = [release(), flag_kinds.names(), {name: str(one) for name, one in tasks.items()}]
+    made_of = {name: str(one) for name, one in tasks.items()}
+    found = [release(), flag_kinds.names(), names_beside(), made_of]
     return hashlib.sha256(canonical_json(found).encode()).hexdigest()[:16]
 
 

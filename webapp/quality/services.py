@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from chatbots.identity import canonical_json
+from webapp.quality.beside import find_beside
 from webapp.quality.durations import durations_of
 from webapp.quality.flags.base import Found, flag_kinds
 from webapp.quality.models import FlagState, TaskFlag
@@ -32,6 +33,7 @@ def _make(study: Study) -> FlagState:
     data = flags_data(study)
     work = Work(study)
     found = {kind.name: kind.find(work) for kind in flag_kinds}
+    beside = find_beside(study)
     person = {task.pk: task.participant for task in work.done}
     rows = [
         TaskFlag(task_id=task, participant_id=person[task], name=name, figures=dict(figures))
@@ -55,6 +57,7 @@ def _make(study: Study) -> FlagState:
                 "found": {
                     "kinds": {name: _told(one) for name, one in found.items()},
                     "durations": durations_of(work),
+                    **beside,
                 },
                 "made_at": timezone.now(),
             },

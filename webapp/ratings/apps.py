@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate, pre_migrate
 from django.utils.translation import gettext_lazy as _
@@ -12,6 +14,7 @@ class RatingsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from webapp.quality.beside import found_beside
         from webapp.quality.flags.base import flag_kinds
         from webapp.ratings import forgetting
         from webapp.ratings.scale_in_database import triggers_ensure, triggers_remove
@@ -19,7 +22,15 @@ class RatingsConfig(AppConfig):
         from webapp.studies.erasure import erasure_kind
 
         flag_kinds.look_into("webapp.ratings.flags")
+        found_beside("checks", _checks)
         forgetting.connect()
         erasure_kind("ratings", _("ratings, with their comments"), ratings_by)
         pre_migrate.connect(triggers_remove, sender=self)
         post_migrate.connect(triggers_ensure, sender=self)
+
+
+def _checks(study: Any) -> dict[str, Any]:
+    # The analysis behind it is more than a command should import at its start.
+    from webapp.ratings.checks_told import checks_told
+
+    return checks_told(study)

@@ -122,22 +122,13 @@ def _before(answers: QuerySet[QuestionAnswers]) -> Iterator[Checked]:
 
 def _of_items(ratings: QuerySet[Rating]) -> Iterator[Checked]:
     purposes = (Item.Purpose.CHECK, Item.Purpose.GOLD)
-    found = ratings.filter(item__purpose__in=purposes).select_related("item").order_by("pk")
-    for rating in found.iterator(chunk_size=_CHUNK):
-        assert rating.item is not None
-        assert rating.participant_id is not None
-        expected: dict[str, list[float]] = rating.item.expected
-        given: dict[str, Any] = rating.answers
-        yield Checked(
-            "gold" if rating.item.purpose == Item.Purpose.GOLD else "item",
-            rating.item.key,
-            rating.participant_id,
-            rating.task_id,
-            expected,
-            given,
-            all(given.get(key) in passing for key, passing in expected.items()),
-            rating.submitted_at,
-        )
+    rows = ratings.filter(item__purpose__in=purposes).order_by("pk")
+    names = ("item__purpose", "item__key", "item__expected", "participant", "task", "answers")
+    for row in rows.values_list(*names, "submitted_at").iterator(chunk_size=_CHUNK):
+        purpose, key, expected, participant, task, given, at = row
+        passed = all(given.get(question) in passing for question, passing in expected.items())
+        kind: Kind = "gold" if purpose == Item.Purpose.GOLD else "item"
+        yield Checked(kind, key, participant, task, expected, given, passed, at)
 
 
 def _after(ratings: QuerySet[Rating], asked: Mapping[int, list[Question]]) -> Iterator[Checked]:

@@ -80,6 +80,7 @@ def test_flags_are_found_once_and_again_when_the_data_change(
     assert state.of("same_answer")["n"] == 1
     assert state.of("fast")["why_none"] == "few"
     assert state.found["durations"]["n"] == 4
+    assert state.found["checks"] == {"kinds": {}, "own": {}, "people": [], "n_people": 0}
     with CaptureQueriesContext(connection) as queries:
         assert flags_now(rated).state == state
     assert len(queries) == 2, "nothing is looked for again"

@@ -195,7 +195,9 @@ def test_gold_items_look_like_others_count_nowhere_and_end_the_task_when_too_man
         gold_store(item=gold, expected={})
 
 
-def test_items_come_again_apart_from_their_first_time_and_count_once() -> None:
+def test_items_come_again_apart_from_their_first_time_and_count_once(
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
     study = make_annotated(n_items=6, n_repeated=1)
     for _person in range(4):
         task = judge(task_open(participant=make_participant(study)), FIVES)
@@ -224,6 +226,9 @@ def test_items_come_again_apart_from_their_first_time_and_count_once() -> None:
     client.force_login(make_staff(Right.READ))
     page = client.get(f"/dashboard/studies/{study.key}/collect/quality/").content.decode()
     assert "4 people judged an item a second time." in page
+    with django_assert_max_num_queries(13) as shown:  # what checks came to is stored with the flags
+        client.get(f"/dashboard/studies/{study.key}/collect/quality/")
+    assert not any('"ratings_rating"."answers"' in one["sql"] for one in shown.captured_queries)
     assert "4 of 5" in page
     copy = study_copy(study=study)
     assert copy.items.count() == 6

@@ -43,7 +43,7 @@ def quality(request: HttpRequest, key: str) -> HttpResponse:
         is_current=now.is_current,
         running=job_context(now.job, now.job.kind) if now.job is not None else None,
         found=found,
-        checks=checks_shown(study),
+        checks=checks_shown(study, state),
         flag=flag,
         flag_title=flag_kinds.get(flag).title if flag else "",
         figure=durations_figure(state.found.get("durations", {})) if state is not None else None,
