@@ -160,6 +160,13 @@ class Turn(models.Model):
         blank=True,
         help_text=_("From the message stored until the whole reply was shown, where it was paced."),
     )
+    late_ms = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text=_(
+            "By how much the last of it was shown later than the pace wanted, since the bot was too slow."
+        ),
+    )
     withheld_text = models.TextField(
         blank=True,
         help_text=_("What the bot said, where a filter withheld it; the text is what people read."),

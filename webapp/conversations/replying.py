@@ -163,7 +163,12 @@ class _Replying:
                 raise
         finally:
             shown.cancel()
-        times = replace(made.times, shown_first_s=showing.shown_first_s, shown_s=showing.shown_s)
+        times = replace(
+            made.times,
+            shown_first_s=showing.shown_first_s,
+            shown_s=showing.shown_s,
+            late_s=showing.late_s,
+        )
         made = replace(made, times=times)
         await self._store(made)
         await self._finish(made)

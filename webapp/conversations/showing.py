@@ -26,12 +26,17 @@ Tell = Callable[[str, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When a reply came and was shown, in seconds after the message that it answers; None where it was not."""
+    """When a reply came and was shown, in seconds after the message that it answers; None where it was not.
+
+    Attributes:
+        late_s: by how much the last of it came later than its pace wanted, by the bot's own doing.
+    """
 
     first_s: float | None = None
     whole_s: float | None = None
     shown_first_s: float | None = None
     shown_s: float | None = None
+    late_s: float | None = None
 
     def in_ms(self) -> dict[str, int | None]:
         """Return them as a turn's columns have them, in milliseconds."""
@@ -40,6 +45,7 @@ class Times:
             "latency_ms": self.whole_s,
             "shown_first_ms": self.shown_first_s,
             "shown_ms": self.shown_s,
+            "late_ms": self.late_s,
         }
         return {
             name: None if seconds is None else max(0, round(1000 * seconds))
@@ -68,6 +74,7 @@ class Showing:
         self._news = asyncio.Event()
         self.shown_first_s: float | None = None
         self.shown_s: float | None = None
+        self.late_s: float | None = None
 
     def add(self, text: str, *, is_whole: bool = False) -> None:
         """Take the reply as far as it is there, or the whole of it."""
@@ -81,11 +88,14 @@ class Showing:
             both_ready: waits until the reply beside this one can begin too.
         """
         await self._until_there(1)
+        ready_at = self._clock()
         if both_ready is not None:
             await both_ready()
         at_once = ceil(FRAME_EVERY_S * self.pace.words_per_s)
         step_s = at_once / self.pace.words_per_s
         next_at = min(self.pace.first_s, self.longest_s)
+        # What is waited for the reply beside this one is not this bot's doing.
+        due_at = next_at + max(0.0, self._clock() - max(ready_at, next_at))
         sent, n_shown = "", 0
         while await self._until_there(n_shown + 1):
             await self._wait_until(next_at)
@@ -97,6 +107,8 @@ class Showing:
             sent = gathered
             if self.shown_first_s is None:
                 self.shown_first_s = now
+            self.late_s = max(0.0, now - due_at)
+            due_at += step_s
             # What a bot is late by is not caught up with: words never come faster than the pace.
             next_at = (next_at if now - next_at < step_s else now) + step_s
         self.shown_s = self._clock()

@@ -116,6 +116,10 @@ def test_the_same_reply_has_the_same_pace_when_it_is_made_again() -> None:
 def test_a_bot_that_is_slower_stays_slower_and_is_never_caught_up_with() -> None:
     showing, told = shown(Pace(0.5, 5), first_s=3.0, words_per_s=1.0)
     assert showing.shown_first_s == pytest.approx(4.0)  # its first word is whole with the second
+    # Of 24 words at one a second the last is whole 24 s after the bot began, at 3 s.
+    assert showing.late_s == pytest.approx(3 + 24 - (0.5 + 23 / 5), abs=0.1)
+    in_time, _told = shown(Pace(0.5, 5), first_s=0.1, words_per_s=50.0)
+    assert in_time.late_s == pytest.approx(0, abs=1e-6)
     gaps = [after[0] - before[0] for before, after in pairwise(told)]
     assert min(gaps) >= 1 / 5 - 1e-9
     assert told[-1][1] == TEXT
@@ -137,6 +141,7 @@ def test_both_of_a_pair_begin_when_both_can() -> None:
 
     showing, _told = shown(Pace(1, 6), first_s=0.1, words_per_s=100, both_ready=other)
     assert showing.shown_first_s == pytest.approx(5.1, abs=0.05)
+    assert showing.late_s == pytest.approx(0, abs=1e-6), "it waited for the other one"
 
 
 def test_times_are_stored_in_milliseconds_and_what_is_unknown_stays_unknown() -> None:
@@ -145,4 +150,5 @@ def test_times_are_stored_in_milliseconds_and_what_is_unknown_stays_unknown() ->
         "latency_ms": 1500,
         "shown_first_ms": None,
         "shown_ms": 4000,
+        "late_ms": None,
     }

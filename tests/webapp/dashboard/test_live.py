@@ -26,7 +26,7 @@ from tests.builders import (
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.models import BotAside
 from webapp.conversations import services as conversation_services
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.models import Conversation, ReplyMark, Turn
 from webapp.core.rights import Right
 from webapp.dashboard.live.people import now_rounded, people_of
 from webapp.dashboard.live.room import Room, room_of
@@ -117,9 +117,35 @@ def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
     assert "It failed 3 times in a row" in html
     assert f"{bot.info.title} is set aside." in html.split('data-alarm="')[1].split('"')[0]
     assert "3 wait for a reply" in html
+    assert [(one.bot, one.chat) for one in found.failed] == [
+        (bot.info.title, chat.pk) for chat in reversed(chats[:3])
+    ]
+    assert found.failed[0].reason in html
+    assert reverse("dashboard:conversation", args=[chats[2].pk]) in html.split('id="c-failed"')[1]
     Turn.objects.filter(conversation=chats[1]).update(created_at=timezone.now())
     [bot] = room(study).bots
     assert (bot.n_replies, bot.most_s) == (21, 12.0), "the slowest but one of twenty-one"
+
+
+def test_late_replies_and_replies_that_name_their_model_are_counted(staff: Client) -> None:
+    study = make_study("s", bots=["eliza"], paces_alike=True)
+    said = Turn.objects.filter(
+        conversation=make_conversation(study, n_exchanges=3), speaker="bot"
+    ).order_by("index")
+    for turn, late_ms in zip(said, (0, 500, 501), strict=True):
+        Turn.objects.filter(pk=turn.pk).update(late_ms=late_ms, latency_ms=100)
+    mark = {"identity": {}, "reason": "It says which model gives it."}
+    ReplyMark.objects.create(turn=said[1], filter="names_model", **mark)
+    ReplyMark.objects.create(turn=said[2], filter="phrases", **mark)
+    [bot] = room(study).bots
+    assert (bot.n_paced, bot.n_late, bot.n_naming) == (3, 1, 1)
+    html = staff.get(address(study)).content.decode()
+    assert "1 of 3" in html
+    plain = staff.get(address(make_study("p", reply_filters={}))).content.decode()
+    assert ">Late<" in html
+    assert ">Late<" not in plain
+    assert "Names itself" in html
+    assert "Names itself" not in plain
 
 
 def test_a_bot_is_put_back_from_the_room(staff: Client) -> None:

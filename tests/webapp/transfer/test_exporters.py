@@ -65,7 +65,7 @@ COLUMNS = {
     "diversity contingency empathy comment submitted_at "
     "target turn item first second first_bot second_bot task version",
     "messages": "conversation state bot study is_synthetic turn speaker text vote latency_ms tokens_in "
-    "tokens_out tokens_estimated cost answered_by created_at first_ms shown_first_ms shown_ms withheld",
+    "tokens_out tokens_estimated cost answered_by created_at first_ms shown_first_ms shown_ms late_ms withheld",
     "metrics": "conversation bot study is_synthetic state n_human_turns_answered",
 }
 

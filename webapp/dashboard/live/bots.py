@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -12,10 +13,11 @@ from django.utils.translation import gettext as _
 
 from webapp.bots.models import Alert, BotAside
 from webapp.bots.selectors import alerts_of, bot_entry_list, bots_aside
-from webapp.conversations.models import Conversation, ReplyFailure, Turn
+from webapp.conversations.models import Conversation, ReplyFailure, ReplyMark, Turn
 from webapp.conversations.selectors import heartbeat_bots
 from webapp.dashboard.bot_states import bot_state
 from webapp.dashboard.live.people import QUIET
+from webapp.dashboard.reports import NAMES_MODEL
 from webapp.dashboard.wording.sections import listed
 from webapp.ratings.bots import BotInfo, study_bots
 from webapp.studies.models import Study, TaskCount
@@ -29,6 +31,8 @@ LEAST_FOR_95 = 20
 """From so many replies on the time within which 95 % come is more than the slowest of a few."""
 SLOW_S = 10.0
 """Whoever waits longer may think that nothing comes."""
+LATE_MS = 500
+"""A paced reply that ends so much later than its pace wants is one that people can notice."""
 _LISTED = 8
 
 
@@ -41,6 +45,8 @@ class LiveBot:
         median_s, most_s: seconds until a reply stood there, in the middle and in 95 % of cases; None without
             any, the latter with fewer than 20.
         n_replies, n_failed: of the window.
+        n_paced, n_late: replies of the window that were paced, and those of them that came noticeably later.
+        n_naming: replies of the whole study that name their model, as its filter found them.
         words, tone, reason: its state.
         aside: what set it aside.
         told: whom Confab told of that, in a sentence; empty where nobody is told.
@@ -53,6 +59,9 @@ class LiveBot:
     most_s: float | None
     n_replies: int
     n_failed: int
+    n_paced: int
+    n_late: int
+    n_naming: int
     words: str
     tone: str
     reason: str
@@ -63,6 +72,16 @@ class LiveBot:
     def n_asked(self) -> int:
         """Replies that were asked for."""
         return self.n_replies + self.n_failed
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A reply that failed: when, of which bot, why, and in which chat."""
+
+    at: datetime
+    bot: str
+    reason: str
+    chat: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +106,25 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
     replies = Turn.objects.filter(
         speaker=Turn.Speaker.BOT, latency_ms__isnull=False, created_at__gte=since, **talks
     )
-    latest = list(
-        replies.order_by("-created_at").values_list("conversation__bot__bot_id", "latency_ms")[
-            :MOST_REPLIES
-        ]
-    )
+    columns = ("conversation__bot__bot_id", "latency_ms", "late_ms")
+    latest = list(replies.order_by("-created_at").values_list(*columns)[:MOST_REPLIES])
     times: dict[str, list[float]] = {}
-    for bot_id, ms in latest:
+    n_paced, n_late = Counter[str](), Counter[str]()
+    for bot_id, ms, late_ms in latest:
         times.setdefault(bot_id, []).append((ms or 0) / 1000)
+        if late_ms is not None:
+            n_paced[bot_id] += 1
+            n_late[bot_id] += late_ms > LATE_MS
     n_replies = {bot_id: len(found) for bot_id, found in times.items()}
     if len(latest) == MOST_REPLIES:
         by_bot = replies.order_by().values_list("conversation__bot__bot_id")
         n_replies = dict(by_bot.annotate(n=Count("pk")))
     failures = ReplyFailure.objects.filter(at__gte=since, **talks).order_by()
     n_failed = dict(failures.values_list("bot_id").annotate(n=Count("pk")))
+    naming = ReplyMark.objects.filter(
+        filter=NAMES_MODEL, **{f"turn__{name}": value for name, value in talks.items()}
+    ).order_by()
+    n_naming = dict(naming.values_list("turn__conversation__bot__bot_id").annotate(n=Count("pk")))
     counts = TaskCount.objects.filter(
         study=study, conversation=None, item=None, bot_id__in=study.bots
     )
@@ -135,6 +159,9 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
                 own[-(-len(own) * 95 // 100) - 1] if len(own) >= LEAST_FOR_95 else None,
                 n_replies.get(bot_id, 0),
                 n_failed.get(bot_id, 0),
+                n_paced[bot_id],
+                n_late[bot_id],
+                n_naming.get(bot_id, 0),
                 words,
                 tone,
                 reason,
@@ -158,6 +185,23 @@ def _told(alerts: list[Alert]) -> str:
         if alert.error
     ]
     return " ".join(said)
+
+
+def failures_of(
+    study: Study, bots: list[LiveBot], *, include_synthetic: bool, now: datetime
+) -> list[Failed]:
+    """Return the latest replies of the window that failed, the newest first, eight at most."""
+    if not any(bot.n_failed for bot in bots):
+        return []
+    rows = ReplyFailure.objects.filter(conversation__study=study, at__gte=now - WINDOW)
+    if not include_synthetic:
+        rows = rows.filter(conversation__is_synthetic=False)
+    titles = {bot.info.bot_id: bot.info.title for bot in bots}
+    columns = ("at", "bot_id", "reason", "conversation")
+    return [
+        Failed(at, titles.get(bot_id, bot_id), reason.removeprefix(f"{bot_id}: "), chat)
+        for at, bot_id, reason, chat in rows.order_by("-at", "-pk").values_list(*columns)[:_LISTED]
+    ]
 
 
 def waiting_of(

@@ -6,7 +6,14 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from webapp.dashboard.live.bots import LiveBot, Waiting, bots_of, waiting_of
+from webapp.dashboard.live.bots import (
+    Failed,
+    LiveBot,
+    Waiting,
+    bots_of,
+    failures_of,
+    waiting_of,
+)
 from webapp.dashboard.live.order import Order, order_of
 from webapp.dashboard.live.pace import Money, Pace, money_of, pace_of
 from webapp.dashboard.live.people import People, people_of, step_names
@@ -25,6 +32,7 @@ class Room:
 
     Attributes:
         waiting: those who wait for a reply, the longest first; `n_waiting` in all.
+        failed: the latest replies that failed.
         order: None where nothing is known yet, or nothing can be.
         things: what needs a person.
     """
@@ -34,6 +42,7 @@ class Room:
     bots: list[LiveBot]
     waiting: list[Waiting]
     n_waiting: int
+    failed: list[Failed]
     pace: Pace
     money: Money
     order: Order | None
@@ -80,6 +89,7 @@ def room_of(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bo
         bots,
         waiting,
         n_waiting,
+        failures_of(study, bots, include_synthetic=include_synthetic, now=now),
         pace,
         money_of(study, real),
         order,

@@ -20,6 +20,7 @@ from webapp.dashboard.live.people import OPENED, now_rounded
 from webapp.dashboard.live.room import Room, ranks_bots, room_of
 from webapp.dashboard.plots.live import hours_drawing, order_drawings
 from webapp.dashboard.recruiting import participant_link
+from webapp.dashboard.reports import NAMES_MODEL
 from webapp.dashboard.views.build.opening import ALLOWED, state_change
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
 from webapp.studies.models import Outcome, Study
@@ -125,6 +126,8 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         ],
         "costs": _costs(room),
         "slow_s": SLOW_S,
+        "paced": study.values.pacing.paces_alike,
+        "naming": NAMES_MODEL in study.values.filtering.reply_filters,
         "confirm": _confirm(room.people.n_inside),
         "say": _say(room),
         "alarm": _alarm(room),

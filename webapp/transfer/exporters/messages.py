@@ -83,6 +83,13 @@ _COLUMNS = (
         missing="The reply was not paced.",
     ),
     ExportColumn(
+        "late_ms",
+        "integer",
+        "Milliseconds by which the end of the reply was shown later than the common pace, since the bot was too slow.",
+        unit="ms",
+        missing="The reply was not paced, or was given before this was kept.",
+    ),
+    ExportColumn(
         "withheld",
         "boolean",
         "Whether a filter withheld the reply; its text is what people read then.",
@@ -128,6 +135,7 @@ class Messages:
                 "first_ms",
                 "shown_first_ms",
                 "shown_ms",
+                "late_ms",
                 "is_withheld",
             )
             .iterator(chunk_size=CHUNK)
