@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from evaluation.analysis.correlations import HybridCorrelations
 from evaluation.analysis.models import RatingModels
 from evaluation.analysis.raters import RaterAnalysis
@@ -83,16 +81,14 @@ def trajectories_part(frame: StudyFrame, found: StudyTrajectories) -> Section:
 
 def hybrid_part(frame: StudyFrame) -> Section:
     """Return the stored fits of the hybrid metric."""
-    section = hybrid_section(
-        fits_newest(frame.study),
+    return hybrid_section(
+        fits_newest(frame.study, frame.without),
         study_key=frame.study.key,
+        without=frame.without,
         bots=frame.bots,
         dimensions={dimension.key: dimension.title for dimension in frame.dimensions},
         link=frame.link,
     )
-    if frame.without and section.lead:
-        section.lead.insert(0, _("Fits are stored: they count everybody, people with flags too."))
-    return section
 
 
 def correlations_part(frame: StudyFrame, found: StudyCorrelations) -> Section:
@@ -148,7 +144,7 @@ def methods_part(frame: StudyFrame) -> Section:
         Sources(
             bots=bot_versions(frame.study),
             metrics=versions_used(conversations),
-            fits=fits_newest(frame.study),
+            fits=fits_newest(frame.study, frame.without),
             questions=list(frame.study.rubric.dimensions.all()),
         ),
     )

@@ -182,7 +182,7 @@ def _numbers(frame: StudyFrame, agreement: RaterAgreement) -> list[tuple[str, st
     rated = _("items rated") if judges_items(frame.study) else _("conversations rated")
     numbers = [(f"{frame.facts.n_conversations:,}", rated)]
     numbers.append(_agreement(agreement))
-    fit = fit_leading(frame.study)
+    fit = fit_leading(frame.study, frame.without)
     found: Mapping[str, Any] = (fit.result or {}) if fit is not None else {}
     r = (found.get("bot_level", {}).get("pearson") or {}).get("r")
     if r is not None and found["n_bots"] >= FEW_BOTS:

@@ -14,7 +14,7 @@ from webapp.quality.beside import find_beside
 from webapp.quality.durations import durations_of
 from webapp.quality.flags.base import Found, flag_kinds
 from webapp.quality.models import FlagState, TaskFlag
-from webapp.quality.selectors import flags_data
+from webapp.quality.selectors import flags_data, flags_state
 from webapp.quality.work import Work
 from webapp.studies.models import Study, Task
 
@@ -27,6 +27,14 @@ def flags_make(*, study: Study) -> FlagState:
         return _make(study)
     except IntegrityError:  # somebody was erased while their flags were stored
         return _make(study)
+
+
+def flags_ensure(*, study: Study) -> FlagState:
+    """Return the flags of a study's tasks as they are now; they are found where data have changed since."""
+    state = flags_state(study)
+    if state is not None and state.data == flags_data(study):
+        return state
+    return flags_make(study=study)
 
 
 def _make(study: Study) -> FlagState:

@@ -5,15 +5,13 @@ Whoever shows flags, or leaves people out by them, asks `flags_now` first.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.utils import timezone
 
-from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import FlagState
-from webapp.quality.selectors import flags_data, flags_state, tasks_to_look_at, without_read
+from webapp.quality.selectors import flags_data, flags_state, tasks_to_look_at
 from webapp.quality.services import flags_make
 from webapp.runs.models import UNFINISHED, Job
 from webapp.runs.services.jobs import job_create
@@ -57,25 +55,3 @@ def flags_now(study: Study, *, exact: bool = False) -> FlagsNow:
     under_way = Job.objects.filter(kind=KIND, study=study, state__in=UNFINISHED).first()
     job = under_way or job_create(kind=KIND, payload={"study": study.pk}, study=study)
     return FlagsNow(state, is_current=False, job=job)
-
-
-def without_argument(parser: ArgumentParser) -> None:
-    """Let a command leave people out: `--without fast,pasted`."""
-    parser.add_argument(
-        "--without",
-        default="",
-        metavar="a,b",
-        help=f"leave out what people with one of these flags did: {', '.join(flag_kinds.names())}",
-    )
-
-
-def without_asked(study: Study, text: str) -> tuple[str, ...]:
-    """Return the flags that a command was given, looked for in the data as they are now.
-
-    Raises:
-        UnknownName: for a flag that there is not, with the nearest names.
-    """
-    without = without_read(text)
-    if without:
-        flags_now(study, exact=True)
-    return without

@@ -170,7 +170,7 @@ def study_correlations(data: StudyData, run: SelfPlayRun | None = None) -> Study
         run: self-play to set against the ratings; None: that of the leading fit, or the newest that has enough of
             the bots.
     """
-    fit = fit_leading(data.study)
+    fit = fit_leading(data.study, data.without)
     hybrid = HybridCorrelations(fit.result) if fit is not None and fit.result else None
     bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
     run = run or (fit.run if fit is not None else None) or run_with_metrics(bots, FEWEST)
@@ -322,6 +322,10 @@ PARTS: dict[str, Part] = {
 """Every result of a study by its name, which rows of jobs keep: never rename one."""
 
 
-def hybrid_json(study: Study) -> list[dict[str, Any]]:
-    """Return the documents of the stored fits of the hybrid metric, the one that pages speak of first."""
-    return [{"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(study)]
+def hybrid_json(study: Study, without: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the documents of the stored fits of the hybrid metric, the one that pages speak of first.
+
+    Args:
+        without: names of flags; fits that leave out the people with one of these.
+    """
+    return [{"fit": fit.pk, **(fit.result or {})} for fit in fits_newest(study, without)]

@@ -108,7 +108,7 @@ def data_state(
     if "metrics" in reads:
         parts.append(MetricRun.objects.filter(study=study).aggregate(Count("pk"), Max("ended_at")))
     if "runs" in reads:
-        fit = fit_leading(study)
+        fit = fit_leading(study, without)
         played = SelfPlayRun.objects.filter(state=State.DONE)
         parts += [
             fit and fit.pk,

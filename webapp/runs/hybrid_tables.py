@@ -113,7 +113,13 @@ class FitTables:
             include_synthetic=self.fit.request["include_synthetic"],
             exclude_bots=self.fit.request["exclude_bots"],
             earlier_questions=True,
+            without=self._without,
         )
+
+    @property
+    def _without(self) -> Sequence[str]:
+        """Flags whose people are left out."""
+        return tuple(self.fit.request.get("without") or ())
 
     def _lengths(self) -> list[Metric]:
         """Return the metrics beside the fit's own that baselines are made of."""
@@ -138,7 +144,12 @@ class FitTables:
                 ratings, study=study, metrics=self.metrics, include_synthetic=synthetic
             )
         else:
-            table = metric_frame(study=study, metrics=self.metrics, include_synthetic=synthetic)
+            table = metric_frame(
+                study=study,
+                metrics=self.metrics,
+                include_synthetic=synthetic,
+                without=self._without,
+            )
             table = table[~table["bot"].isin(asked["exclude_bots"])]
         return self._embedded(table), ratings
 

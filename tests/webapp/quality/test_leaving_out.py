@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 import confab
+from evaluation.metrics.shared import Shared
 from tests.builders import (
     make_annotated,
     make_conversation,
@@ -38,7 +39,11 @@ from webapp.results import flags as flags_module
 from webapp.results.flags import flags_now
 from webapp.results.stored import Question
 from webapp.runs.engine import job_do
-from webapp.runs.models import Job
+from webapp.runs.hybrid_tables import FitTables
+from webapp.runs.models import HybridFit, Job
+from webapp.runs.selectors.fits import fit_leading, fits_newest
+from webapp.runs.services.fits import fit_create
+from webapp.runs.services.metrics import metric_run_create
 from webapp.studies.erasure import participants_erase
 from webapp.studies.items import gold_store, item_add
 from webapp.studies.models import Dimension, Item, Participant, Study, Task
@@ -260,3 +265,38 @@ def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
         ): f"{n} answers were given twice; on average the two are 67 % of the scale apart.",
     }
     assert state.of("missed_gold")["of"] == state.of("inconsistent")["of"] == 2
+
+
+def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
+    job_do(metric_run_create(study=rated, metrics=["words"], enqueue=False))
+    flags_now(rated)
+    asked: dict[str, Any] = {"targets": ["quality"], "features": ["words_user"], "enqueue": False}
+    everybody = fit_create(study=rated, **asked)
+    fewer = fit_create(study=rated, **asked, without=WITHOUT)
+    assert "without" not in everybody.request
+    for fit, n in ((everybody, 4), (fewer, 3)):
+        tables = FitTables(fit, ["words_user"], [], Shared("cpu"), lambda done, of: None)
+        table, ratings = tables.rated(rated)
+        assert (len(table), len(ratings)) == (n, n)
+    HybridFit.objects.filter(pk=fewer.pk).update(state="done", result={"bots": {}})
+    assert fit_leading(rated) is None
+    assert fit_leading(rated, WITHOUT) == fewer
+    assert fits_newest(rated, WITHOUT) == [fewer]
+    assert fit_leading(rated, ("fast", *WITHOUT)) is None
+    client = Client()
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    address = reverse("dashboard:study_hybrid", args=[rated.key])
+    HybridFit.objects.update(state="cancelled", result=None)
+    page = client.get(address, {"without": "same_answer"}).content.decode()
+    assert "1 of 4 people is left out" in page or "1 of 4 people are left out" in page
+    assert "No fit without these people yet" in page
+    sent = {"targets": ["quality"], "preset": "paper", "intercept": "common"}
+    made = client.post(f"{address}?without=same_answer", sent)
+    assert made.headers["Location"] == f"{address}?without=same_answer"
+    newest = HybridFit.objects.order_by("-pk")[0]
+    assert newest.request["without"] == ["same_answer"]
+    package = reverse("dashboard:study_package", args=[rated.key])
+    shown = Client()
+    shown.force_login(make_staff(Right.READ, Right.PAY, username="pays"))
+    told = shown.get(package, {"without": "same_answer"}).content.decode()
+    assert "rated.zip --without same_answer" in told

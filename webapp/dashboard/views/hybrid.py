@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from chatbots.registry import UnknownName
@@ -12,15 +15,18 @@ from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.forms import FitForm, study_targets
+from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.selectors import metrics_progress
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import (
     conversations_link,
+    kept_in_address,
     study_of,
     study_page,
     synthetic_asked,
 )
 from webapp.dashboard.wording.hybrid import hybrid_view
+from webapp.quality.flags.base import flag_kinds
 from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import rated_count, study_whole
 from webapp.runs.models import HybridFit
@@ -34,8 +40,9 @@ _LISTED = 20
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs(to_post=[Right.RUN])
 def hybrid(request: HttpRequest, key: str) -> HttpResponse:
-    """Show the newest fit (or `?fit=`), and the form for another."""
+    """Show the newest fit (or `?fit=`), and the form for another; both leave out whom the address leaves out."""
     study = study_of(key)
+    without = without_now(request, study)
     bots = study_bots(study)
     form = FitForm(
         request.POST or None,
@@ -56,26 +63,30 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
                 if data["without_controls"]
                 else (),
                 include_synthetic=data["include_synthetic"],
+                without=without,
                 created_by=request.user,  # type: ignore[arg-type]
             )
         except (Refused, UnknownName) as error:
             form.add_error(None, str(error))
         else:
-            return redirect("dashboard:study_hybrid", study.key)
+            here = reverse("dashboard:study_hybrid", args=[study.key])
+            return redirect(f"{here}{kept_in_address(request)}")
     jobs_settle()
     fits = fits_of(study, _LISTED)
     asked = request.GET.get("fit", "")
     newest = fits[0] if fits else None
     done = next((fit for fit in fits if fit.result and str(fit.pk) == asked), None)
     if not asked:
-        done = fit_leading(study)
+        done = fit_leading(study, without)
     synthetic = synthetic_asked(request)
     view = None
     if done is not None and done.result:
         view = hybrid_view(
             done.result,
             bots,
-            lambda bot_id: conversations_link(study, bot=bot_id, synthetic=synthetic),
+            lambda bot_id: conversations_link(
+                study, bot=bot_id, synthetic=synthetic, without=without
+            ),
             dict(study_targets(study)),
         )
     progress = metrics_progress(study)
@@ -85,7 +96,9 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         "hybrid.html",
         study,
         "hybrid",
+        leaves_out=True,
         fits=fits,
+        without_whom=_titles(done.request.get("without", ())) if done is not None else "",
         fit=done,
         view=view,
         behind=done is not None and fit_is_behind(done),
@@ -99,6 +112,10 @@ def hybrid(request: HttpRequest, key: str) -> HttpResponse:
         n_rated=n_rated,
         status=400 if form.errors else 200,
     )
+
+
+def _titles(names: Sequence[str]) -> str:
+    return ", ".join(str(flag_kinds.get(name).title) for name in names if name in flag_kinds)
 
 
 @require_safe

@@ -76,7 +76,8 @@ def package(request: HttpRequest, key: str) -> HttpResponseBase:
         kept_days=KEPT.days,
         large=LARGE,
         command=f"{settings.CONFAB_PROGRAM} export --study {shlex.quote(study.key)} --what package "
-        f"--output {shlex.quote(study.key)}.zip",
+        f"--output {shlex.quote(study.key)}.zip"
+        + (f" --without {','.join(without)}" if without else ""),
     )
 
 

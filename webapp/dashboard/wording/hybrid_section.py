@@ -25,6 +25,7 @@ def hybrid_section(
     bots: Mapping[str, BotInfo],
     dimensions: Mapping[str, str],
     link: Callable[[str], str] = lambda bot: "",
+    without: Sequence[str] = (),
 ) -> Section:
     """Return stored fits, each with its figures.
 
@@ -34,13 +35,20 @@ def hybrid_section(
         bots: of the study, for titles and marks.
         dimensions: titles of the rubric's by key.
         link: address of a bot's conversations.
+        without: names of flags; the fits leave out the people with one of these.
     """
     section = Section("hybrid", _("Hybrid metric"))
     if not fits:
-        section.missing.append(
-            _("No hybrid metric has been fitted; run `{program} fit_hybrid --study {key}`.").format(
-                key=study_key, program=settings.CONFAB_PROGRAM
+        words = (
+            _(
+                "No hybrid metric has been fitted without the people who are left out here; run `{program} fit_hybrid "
+                "--study {key} --without {without}`."
             )
+            if without
+            else _("No hybrid metric has been fitted; run `{program} fit_hybrid --study {key}`.")
+        )
+        section.missing.append(
+            words.format(key=study_key, program=settings.CONFAB_PROGRAM, without=",".join(without))
         )
         return section
     drawn: set[tuple[str, str]] = set()

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.outside import Values
 from webapp.bots.text_store import text_store
+from webapp.quality.services import flags_ensure
 from webapp.runs.kinds.base import Kind, Queue, Work, register_kind
 from webapp.runs.models import HybridFit
 from webapp.runs.selectors.fits import fit_encodes_texts
@@ -26,6 +27,7 @@ class FitAsked(Values):
     features: list[str] | None = None
     exclude_bots: list[str] = []
     include_synthetic: bool = False
+    without: list[str] = []
     seed: int = 0
     applies_kept_fit: bool = False
 
@@ -54,6 +56,10 @@ class Hybrid(Kind[HybridFit, FitAsked]):
         from webapp.runs.hybrid_tables import FitTables, bot_keys, features_held
 
         fit, asked = work.job, work.asked
+        if asked.without:
+            for study in (fit.train_study, fit.study):
+                if study is not None:
+                    flags_ensure(study=study)
         shared = Shared(settings.CONFAB_DEVICE, store=text_store())
         kept = KeptFit.from_json(fit.kept or {}) if asked.applies_kept_fit else None
         if kept is None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from django.db.models import QuerySet
+
 from webapp.ratings.models import Rating
 from webapp.runs.models import HybridFit, Job
 from webapp.studies.models import Study
@@ -22,10 +26,20 @@ def fit_encodes_texts(fit: HybridFit) -> bool:
     return preset is not None and bool(preset.blocks)
 
 
-def fit_leading(study: Study) -> HybridFit | None:
-    """Return the fit that every page speaks of unless another one is asked for: the newest that is done."""
+def fit_leading(study: Study, without: Sequence[str] = ()) -> HybridFit | None:
+    """Return the fit that every page speaks of unless another one is asked for: the newest that is done.
+
+    Args:
+        without: names of flags; a fit that leaves out the people with one of these, and nobody else.
+    """
+    return _done(study, without).defer("kept", "predictions").order_by("-pk").first()
+
+
+def _done(study: Study, without: Sequence[str]) -> QuerySet[HybridFit]:
     done = HybridFit.objects.filter(study=study, state=Job.State.DONE, result__isnull=False)
-    return done.defer("kept", "predictions").order_by("-pk").first()
+    if without:
+        return done.filter(request__without=sorted(without))
+    return done.exclude(request__has_key="without")
 
 
 def fit_by_id(pk: int) -> HybridFit | None:
@@ -43,9 +57,13 @@ def fit_is_behind(fit: HybridFit) -> bool:
     return changed.exists()
 
 
-def fits_newest(study: Study) -> list[HybridFit]:
-    """Return the newest finished fit of each preset, target, intercept, choice of bots and run; `fit_leading` first."""
-    fits = HybridFit.objects.filter(study=study, state=Job.State.DONE, result__isnull=False)
+def fits_newest(study: Study, without: Sequence[str] = ()) -> list[HybridFit]:
+    """Return the newest finished fit of each preset, target, intercept, choice of bots and run; `fit_leading` first.
+
+    Args:
+        without: as `fit_leading`.
+    """
+    fits = _done(study, without)
     newest: dict[tuple[str, ...], HybridFit] = {}
     for fit in fits.defer("kept", "predictions").order_by("-pk"):
         asked = fit.request

@@ -31,6 +31,7 @@ def fit_create(
     features: Sequence[str] | None = None,
     exclude_bots: Sequence[str] = (),
     include_synthetic: bool = False,
+    without: Sequence[str] = (),
     seed: int = 0,
     kept: Mapping[str, Any] | None = None,
     created_by: User | None = None,
@@ -45,6 +46,7 @@ def fit_create(
         train_study: fit on that study and apply to `study`.
         features: metric columns; None: the preset's.
         exclude_bots: bots to leave out, deliberately degraded controls say.
+        without: names of flags; what people with one of them did is left out, of both studies.
         kept: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
         enqueue: False for a caller that does the work itself.
 
@@ -75,6 +77,7 @@ def fit_create(
                 "include_synthetic": include_synthetic,
                 "seed": seed,
                 "applies_kept_fit": kept is not None,
+                **({"without": sorted(without)} if without else {}),
             },
             kept=None if kept is None else dict(kept),
             n_total=1,

@@ -301,10 +301,8 @@ def test_a_stored_fit_stands_with_its_figures_and_rivals(data: StudyData) -> Non
     assert by_title["gamma"][2].text == f"{fit.result['bots']['gamma']['human_mean']:.2f}"
     assert "4 bots are rated, and 5 are the fewest that say anything." in section.caution
     fewer = hybrid_part(study_frame(data.study, data.facts, without=["fast"]))
-    assert fewer.lead == [
-        "Fits are stored: they count everybody, people with flags too.",
-        *section.lead,
-    ]
+    assert not fewer.figures
+    assert "fit_hybrid --study analysed --without fast`" in fewer.missing[0]
 
 
 def test_the_table_of_the_tests_marks_the_control() -> None:

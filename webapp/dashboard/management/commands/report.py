@@ -12,9 +12,9 @@ from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.report import pair_report, report_html, report_of, report_steps
+from webapp.quality.arguments import without_argument, without_asked
 from webapp.ratings.bots import study_bots
 from webapp.ratings.pairs import compares_pairs
-from webapp.results.flags import without_argument, without_asked
 from webapp.results.making import PARTS, hybrid_json
 from webapp.results.pairs import study_pairs
 from webapp.results.stored import Question, stored_now
@@ -68,7 +68,7 @@ class Command(ConfabCommand):
             own = bot_columns_read(table.read_bytes(), list(study_bots(study)), table.name)
         counted: dict[str, Any] = {
             "include_synthetic": options["include_synthetic"],
-            "without": without_asked(study, options["without"]),
+            "without": without_asked([study], options["without"]),
         }
         data = study_data(
             study,
@@ -92,7 +92,7 @@ class Command(ConfabCommand):
 
         if output is None:
             found = {part: result(part).to_json() for part in self.progress(list(PARTS))}
-            return {"study": study.key, **found, "hybrid": hybrid_json(study)}
+            return {"study": study.key, **found, "hybrid": hybrid_json(study, counted["without"])}
         frame = study_frame(study, data.facts, **counted)
         steps = list(report_steps(frame, result))
         sections = [make() for _title, make in self.progress(steps, what="Report")]

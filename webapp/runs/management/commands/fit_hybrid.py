@@ -12,6 +12,7 @@ from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT
 from evaluation.hybrid.summary import summary_of
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, Usage
+from webapp.quality.arguments import without_argument, without_asked
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.following import work_inline
 from webapp.runs.management.studies import study_named
@@ -41,6 +42,7 @@ class Command(ConfabCommand):
         parser.add_argument("--features", metavar="a,b", help="columns instead of the preset's")
         parser.add_argument("--exclude-bots", default="", metavar="A,B", help="bots to leave out")
         parser.add_argument("--include-synthetic", action="store_true")
+        without_argument(parser)
         parser.add_argument("--seed", type=int, default=0, help="of bootstrap and permutations")
         parser.add_argument("--output", type=Path, metavar="FIT.json", help="keep the fit")
         parser.add_argument("--fit", type=Path, metavar="FIT.json", help="apply a kept fit")
@@ -67,6 +69,9 @@ class Command(ConfabCommand):
                 features=features or None,
                 exclude_bots=exclude_bots,
                 include_synthetic=options["include_synthetic"],
+                without=without_asked(
+                    [one for one in (study, train_study) if one is not None], options["without"]
+                ),
                 seed=options["seed"],
                 kept=kept,
                 enqueue=False,

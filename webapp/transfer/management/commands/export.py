@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.results.flags import without_argument, without_asked
+from webapp.quality.arguments import without_argument, without_asked
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, exporter_get, exporter_list
@@ -57,7 +57,7 @@ class Command(ConfabCommand):
             include_synthetic=options["include_synthetic"],
             include_failed=options["include_failed"],
             include_private=options["include_private"],
-            without=without_asked(study, options["without"]),
+            without=without_asked([study], options["without"]),
         )
         if options["what"] == PACKAGE:
             return self._package(study, asked, options["output"])
