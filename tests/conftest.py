@@ -22,6 +22,7 @@ from django.db import connections
 
 from chatbots.devices import batches_made_exact
 from chatbots.encoders.cache import cache_folder_set
+from tests.console import Console
 from tests.databases import migrated_template_drop, own_database, worker_database_fill
 from tests.devices import elsewhere, encoder_devices  # noqa: F401
 
@@ -110,6 +111,7 @@ class ConfabServer:
     env: dict[str, str]
     port: int
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    console: Console | None = None
 
     @staticmethod
     def root() -> Path:
@@ -130,15 +132,10 @@ class ConfabServer:
 
     def manage(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a `manage.py` command on this server's data."""
-        return subprocess.run(
-            [sys.executable, "manage.py", *args],
-            cwd=ROOT,
-            env=self.env,
-            text=True,
-            capture_output=True,
-            check=check,
-            timeout=180,
-        )
+        if self.console is None or self.console.env != self.env:
+            self._console_close()
+            self.console = Console(self.env)
+        return self.console.run(args, check=check, timeout_s=180)
 
     def shell(self, code: str) -> str:
         """Run Python with Django set up on this server's data; what it prints comes back."""
@@ -235,6 +232,12 @@ class ConfabServer:
         """Kill everything at once: what a process does when it is asked to end, its own tests show."""
         for name in list(self.processes):
             self.kill(name)
+        self._console_close()
+
+    def _console_close(self) -> None:
+        if self.console is not None:
+            self.console.close()
+            self.console = None
 
 
 @pytest.fixture
