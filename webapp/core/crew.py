@@ -20,6 +20,9 @@ from typing import Any
 from asgiref.sync import ThreadSensitiveContext
 from django.conf import settings
 from django.template.loader import render_to_string
+from django.utils import translation
+
+from webapp.core.speaking import locale_asked
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +145,9 @@ class CrewedPages:
 async def _send_away(scope: dict[str, Any], send: Send) -> None:
     """Send the page for those who waited too long, made without a thread, a session or the database."""
     seconds = random.randint(*RETRY_AFTER_S)
-    body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()
+    accepted = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
+    with translation.override(locale_asked(scope["path"], accepted)):
+        body = busy_page(seconds, reloads=scope["method"] in ("GET", "HEAD")).encode()
     headers = {
         "content-type": "text/html; charset=utf-8",
         "content-length": str(len(body)),

@@ -1,4 +1,4 @@
-"""In which language a page speaks: that of its study. What a browser would like to read changes nothing."""
+"""In which language a page speaks: that of its study, and where none is known yet, the one a participant's browser asks for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils import translation
+from django.utils.translation.trans_real import parse_accept_lang_header
+
+_RESEARCHERS = ("/dashboard/", "/admin/", "/login/", "/logout/", "/hooks/")
+"""Pages at these addresses speak English."""
 
 
 @contextmanager
@@ -19,5 +23,23 @@ def speaking(request: HttpRequest, locale: str) -> Iterator[None]:
 
 
 def locale_for(request: HttpRequest) -> str:
-    """Return the language that pages of this request have spoken so far; that of researchers' pages without one."""
-    return getattr(request, "locale", settings.LANGUAGE_CODE)
+    """Return the language that pages of this request have spoken so far; without one, what the browser asks for."""
+    found: str | None = getattr(request, "locale", None)
+    accepted = request.headers.get("Accept-Language", "")
+    return found or locale_asked(request.path_info, accepted)
+
+
+def locale_asked(path: str, accepted: str) -> str:
+    """Return the language for a page of no study: researchers' English, else the first of these that pages have.
+
+    Args:
+        accepted: the header Accept-Language.
+    """
+    if path.startswith(_RESEARCHERS):
+        return settings.LANGUAGE_CODE
+    for code, _weight in parse_accept_lang_header(accepted.lower()[:500]):
+        try:
+            return translation.get_supported_language_variant(code)
+        except LookupError:  # also of "*"
+            continue
+    return settings.LANGUAGE_CODE

@@ -7,8 +7,10 @@ import logging
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.templatetags.static import static
+from django.utils import translation
 
 from webapp.core.health import health_now
+from webapp.core.speaking import locale_for
 
 logger = logging.getLogger(__name__)
 
@@ -30,4 +32,15 @@ def favicon(request: HttpRequest) -> HttpResponseRedirect:
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Answer 404 in the frame of every page."""
-    return render(request, "core/not_found.html", status=404)
+    with translation.override(locale_for(request)):
+        return render(request, "core/not_found.html", status=404)
+
+
+def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer 403 to a form whose secret is missing or old, with what to do.
+
+    Args:
+        reason: why, in Django's words; the log has it.
+    """
+    with translation.override(locale_for(request)):
+        return render(request, "core/form_refused.html", status=403)

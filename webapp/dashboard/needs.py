@@ -32,6 +32,10 @@ _BEHIND = 3
 """A bot is behind with so many conversations fewer than the leading one."""
 
 
+_WAITS_DAYS = 3
+"""People who finished longer ago ask where their pay is; platforms want a decision within days."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """Something a person should look at: bold words, the rest, one way there."""
@@ -51,6 +55,7 @@ def needs(*, may_pay: bool = True) -> list[Need]:
     """
     found: list[Need] = []
     found += pay_needs(may_pay=may_pay)
+    found += pay_waits() if may_pay else []
     found += alert_needs()
     collecting = list(Study.objects.filter(state=Study.State.COLLECTING))
     entries = {entry.id: entry for entry in bot_entry_list()}
@@ -158,6 +163,61 @@ def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
                 href,
             )
         )
+    return found
+
+
+def pay_waits() -> list[Need]:
+    """Return needs of decisions about pay that could not be sent, and of work that has waited days for one."""
+    unsent = Decision.objects.filter(
+        state__in=(Decision.State.FAILED, Decision.State.UNSURE),
+        participant__study__archived_at=None,
+    )
+    verdicts = Decision.objects.filter(
+        participant=OuterRef("participant"), submission=OuterRef("submission")
+    ).exclude(Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS))
+    settled = PlatformVisit.objects.filter(
+        study=OuterRef("participant__study"), submission=OuterRef("submission"), status__in=SETTLED
+    )
+    waiting = Task.objects.filter(
+        ~Exists(verdicts),
+        ~Exists(settled),
+        outcome=Outcome.RATED,
+        ended_at__lt=timezone.now() - timedelta(days=_WAITS_DAYS),
+        participant__study__archived_at=None,
+        participant__platform__in=PAYING,
+        participant__is_synthetic=False,
+    )
+    n_unsent = dict(unsent.order_by().values_list("participant__study").annotate(n=Count("pk")))
+    n_waiting = dict(
+        waiting.order_by()
+        .values_list("participant__study")
+        .annotate(n=Count("participant", distinct=True))
+    )
+    studies = Study.objects.in_bulk([*n_unsent, *n_waiting])
+    found = [
+        Need(
+            "warn",
+            ngettext("%(n)d decision", "%(n)d decisions", n) % {"n": n},
+            _("about pay in {study} could not be sent.").format(study=studies[pk].name),
+            _("See why"),
+            ("dashboard:study_pay", {"key": studies[pk].key}, "show=failed"),
+        )
+        for pk, n in n_unsent.items()
+    ]
+    found += [
+        Need(
+            "info",
+            ngettext("%(n)d person", "%(n)d people", n) % {"n": n},
+            ngettext(
+                "finished {study} more than {days} days ago, and waits for a decision about pay.",
+                "finished {study} more than {days} days ago, and wait for a decision about pay.",
+                n,
+            ).format(study=studies[pk].name, days=_WAITS_DAYS),
+            _("Decide about pay"),
+            ("dashboard:study_pay", {"key": studies[pk].key}, ""),
+        )
+        for pk, n in n_waiting.items()
+    ]
     return found
 
 

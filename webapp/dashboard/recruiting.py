@@ -79,27 +79,20 @@ def address_for(study: Study, platform: str, address: str) -> RecruitingLink:
             "Each person gets one of their own. Make a list of them under Collect, One-time links."
         )
         return RecruitingLink(_("Where their links lead"), address, hint)
-    hint = ""
-    if platform == "links":
-        hint = _(
-            "Each link of the list is for one person: make them under Collect, One-time links."
-        )
-    return RecruitingLink(_("The link of the study"), address, hint)
+    return RecruitingLink(_("The link of the study"), address)
 
 
-def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
-    """Return the participants' links: for people who come by themselves, by Prolific, by Mechanical Turk."""
-    missing = _(
-        "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
-        "Prolific does not know."
-    )
-    webhook = address.removesuffix(f"/s/{study.key}/") + reverse(
-        "pay:prolific_hook", args=[study.key]
-    )
+def webhook_link(study: Study, address: str) -> RecruitingLink:
+    """Return the address that Prolific's webhook is given, with what else there is to do.
+
+    Args:
+        address: the participants' link.
+    """
+    server = address.removesuffix(f"/s/{study.key}/")
     is_on = _("It is set.") if settings.CONFAB_PROLIFIC_HOOK_SECRET else _("It is not set yet.")
-    hooks = RecruitingLink(
+    return RecruitingLink(
         _("Prolific’s webhook"),
-        webhook,
+        server + reverse("pay:prolific_hook", args=[study.key]),
         _("Optional: Prolific then tells Pay by itself how each submission stands."),
         steps=(
             _(
@@ -111,6 +104,14 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
             _("Under Collect, Pay, the platform’s own status then stands in each row."),
         ),
     )
+
+
+def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
+    """Return the participants' links: for people who come by themselves, by Prolific, by Mechanical Turk."""
+    missing = _(
+        "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
+        "Prolific does not know."
+    )
     has_code = study.values.recruitment.code_rated
     return [
         RecruitingLink(_("Anybody"), address),
@@ -120,7 +121,11 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
             _("Paste it whole as the study's URL: Prolific fills in the placeholders."),
             "" if has_code else missing,
         ),
-        *([hooks] if study.values.recruitment.platform == "prolific" else []),
+        *(
+            [webhook_link(study, address)]
+            if study.values.recruitment.platform == "prolific"
+            else []
+        ),
         RecruitingLink(
             _("Mechanical Turk, in its frame"),
             external_question(address),

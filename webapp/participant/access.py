@@ -25,12 +25,14 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import translation
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_for
-from webapp.core.speaking import speaking
+from webapp.core.speaking import locale_for, speaking
+from webapp.core.views import not_found
 from webapp.participant.ownership import is_here, known_of
 from webapp.participant.presentation import study_texts
 from webapp.participant.recruitment import (
@@ -122,7 +124,7 @@ def study_page(view: View) -> View:
         try:
             study = study_by_key(study_key)
         except Study.DoesNotExist:
-            return render(request, "core/not_found.html", status=404)
+            return not_found(request)
         visit = visit_of(request)
         if visit.participant is not None and visit.participant.study_id != study.pk:
             visit = Visit()
@@ -231,7 +233,8 @@ def moved_page(request: HttpRequest, study: Study | None, participant: Participa
 
 
 def _not_found(request: HttpRequest) -> HttpResponse:
-    return render(request, "participant/not_found.html", status=404)
+    with translation.override(locale_for(request)):
+        return render(request, "participant/not_found.html", status=404)
 
 
 def checked(view: View, request: HttpRequest, signed: bool) -> View:

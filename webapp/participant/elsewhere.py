@@ -10,13 +10,14 @@ from urllib.parse import quote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import translation
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
-from webapp.core.speaking import speaking
+from webapp.core.speaking import locale_for, speaking
 from webapp.participant.access import Visit, checked, has_cookies, task_page
 from webapp.participant.ownership import participant_remember
 from webapp.participant.presentation import study_texts
@@ -76,10 +77,11 @@ def elsewhere_back(request: HttpRequest, task: Task, visit: Visit) -> HttpRespon
 @require_http_methods(["GET", "HEAD", "POST"])
 def go_on(request: HttpRequest, token: str) -> HttpResponse:
     """Ask whether to go on here; when the button is pressed, move the person to this device."""
-    try:
-        participant, _move = move_read(token)
-    except Refused as refused:
-        return _refused(request, refused)
+    with translation.override(locale_for(request)):  # nobody knows yet of which study it is
+        try:
+            participant, _move = move_read(token)
+        except Refused as refused:
+            return _refused(request, refused)
     with speaking(request, Visit().locale(participant.study.version)):
         # Without cookies of ours there is nothing to borrow, and the link itself is signed.
         return checked(_go_on, request, not has_cookies(request))(request, participant, token)

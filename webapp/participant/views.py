@@ -6,6 +6,7 @@ import logging
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import translation
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
@@ -18,6 +19,7 @@ from webapp.conversations.services import (
     pair_swap,
 )
 from webapp.core.errors import Refused
+from webapp.core.speaking import locale_for
 from webapp.participant.access import Visit, conversation_page, has_cookies, study_page
 from webapp.participant.arrivals import Arrival, form_cookie
 from webapp.participant.ownership import participant_remember
@@ -49,7 +51,8 @@ _CHANGED_ON_WAY = gettext_lazy(
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Say what this server is. It lists nothing: studies are known by their links."""
-    return render(request, "participant/index.html")
+    with translation.override(locale_for(request)):
+        return render(request, "participant/index.html")
 
 
 @require_POST

@@ -6,13 +6,14 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import translation
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.core.errors import Refused
-from webapp.core.speaking import speaking
+from webapp.core.speaking import locale_for, speaking
 from webapp.participant.access import Visit, checked, has_cookies, task_page
 from webapp.participant.presentation import study_texts
 from webapp.participant.recruitment import platform_name
@@ -43,7 +44,8 @@ def withdraw_all(request: HttpRequest, token: str) -> HttpResponse:
     """Say what would be deleted and what stays, and delete it when that is confirmed."""
     participant = withdrawal_of(token)
     if participant is None:
-        return render(request, "participant/withdraw_unknown.html", status=410)
+        with translation.override(locale_for(request)):
+            return render(request, "participant/withdraw_unknown.html", status=410)
     with speaking(request, Visit().locale(participant.study.version)):
         # Without cookies of ours there is nothing to borrow, and the link itself is signed.
         view = checked(_withdraw_all, request, not has_cookies(request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webapp.pay.models import HookEvent
 from webapp.runs.models import Job, State
 from webapp.studies.models import Study
 
@@ -11,6 +12,11 @@ def platform_job(study: Study) -> Job | None:
     newest = Job.objects.filter(kind__in=("pay_send", "pay_compare"), study=study).first()
     is_fine = newest is None or newest.state in (State.DONE, State.CANCELLED)
     return None if is_fine else newest
+
+
+def hook_newest(study: Study) -> HookEvent | None:
+    """Return what the platform's webhook told last."""
+    return HookEvent.objects.filter(study=study).order_by("-pk").first()
 
 
 def comparison_newest(study: Study) -> Job | None:

@@ -7,6 +7,7 @@ import io
 import re
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.builders import make_staff
 from tests.fake_prolific import TOKEN, fake_prolific
@@ -24,6 +26,7 @@ from tests.webapp.conftest import PROLIFIC_STUDY
 from tests.webapp.pay.test_services import REASON
 from webapp.core.rights import Right
 from webapp.dashboard import pay_list
+from webapp.dashboard.needs import pay_waits
 from webapp.pay.models import Decision
 from webapp.pay.mturk import mturk_file, results_filled
 from webapp.pay.services import visit_reject, visits_approve
@@ -82,6 +85,34 @@ def test_everybody_who_began_is_listed_and_filtered(
     assert names(listed(payer, paid, words="CFAIL")) == ["pid-bot_failed"]
     assert "Nobody here" in listed(payer, paid, words="nothing-like-it")
     assert names(listed(payer, paid, show="nonsense", page="-3")) == names(html)
+
+
+def test_what_waits_for_a_decision_is_told_and_leads_here(
+    payer: Client, paid: Study, visit: Make
+) -> None:
+    old, new = visit("rated", "old", quality=1), visit("rated", "new", quality=2)
+    assert pay_waits() == []
+    Task.objects.filter(participant=old.participant).update(
+        ended_at=timezone.now() - timedelta(days=4)
+    )
+    (need,) = pay_waits()
+    assert (need.lead, need.href[0]) == ("1 person", "dashboard:study_pay")
+    assert "more than 3 days ago" in payer.get("/dashboard/").content.decode()
+    visits_approve(study=paid, keys=[old, new])
+    assert pay_waits() == []
+    Decision.objects.filter(participant=new.participant).update(state="failed", error="away")
+    (need,) = pay_waits()
+    assert (need.lead, need.href[2]) == ("1 decision", "show=failed")
+
+
+def test_the_steps_of_the_webhook_stand_here(
+    payer: Client, paid: Study, visit: Make, settings: Any
+) -> None:
+    html = listed(payer, paid)
+    assert "http://testserver/hooks/prolific/paid/" in html
+    assert "webhook: not set up" in html
+    settings.CONFAB_PROLIFIC_HOOK_SECRET = "secret"
+    assert "nothing was told yet" in listed(payer, paid)
 
 
 def test_ids_are_private(paid: Study, visit: Make) -> None:

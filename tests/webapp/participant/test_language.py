@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.test import Client
 
 from tests.builders import make_staff, make_study
@@ -38,7 +40,45 @@ def test_every_page_speaks_the_language_of_its_study(browser: Client) -> None:
     assert spoken(browser.get(f"/chat/{chat.pk}/")) == ("ar", "rtl")
     post(browser, f"/chat/{chat.pk}/withdraw/")
     assert spoken(browser.get(f"/chat/{chat.pk}/done/")) == ("ar", "rtl")
-    assert spoken(browser.get("/")) == ("en-gb", "ltr")
+    assert spoken(browser.get("/healthz/")) == ("de", "ltr"), "of no study"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("de-AT,de;q=0.9,en;q=0.5", ("de", "ltr")),
+        ("fr, ar-EG;q=0.7, en;q=0.5", ("ar", "rtl")),
+        ("en-US", ("en-gb", "ltr")),
+        ("fr", ("en-gb", "ltr")),
+        ("*;q=nonsense, \u0660", ("en-gb", "ltr")),
+        ("", ("en-gb", "ltr")),
+    ],
+)
+def test_where_no_study_is_known_the_browser_says_which_language(
+    accepted: str, language: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_study("s", language="ar", min_exchanges=1)
+    client = Client(HTTP_ACCEPT_LANGUAGE=accepted, raise_request_exception=False)
+    pages = ("/", "/nowhere/", "/s/nosuch/", f"/chat/{uuid4()}/", "/go-on/x/", "/withdraw/x/")
+    assert {spoken(client.get(page)) for page in pages} == {language}
+    assert spoken(client.get("/dashboard/nowhere/")) == ("en-gb", "ltr"), "researchers' pages"
+    assert spoken(client.get("/login/")) == ("en-gb", "ltr")
+
+    def away(*_: object) -> None:
+        raise OperationalError("too many clients already")
+
+    monkeypatch.setattr("webapp.participant.access.study_by_key", away)
+    answer = client.get("/s/s/")
+    assert (answer.status_code, spoken(answer)) == (503, language)
+
+
+def test_a_form_whose_secret_is_missing_is_refused_in_plain_words() -> None:
+    make_study("s", language="de")
+    client = Client(enforce_csrf_checks=True)
+    client.get("/s/s/")  # it has cookies now
+    answer = client.post("/s/s/start/", {"consent": "on"})
+    assert (answer.status_code, spoken(answer)) == (403, ("de", "ltr"))
+    assert "CSRF" not in answer.content.decode()
 
 
 def test_who_is_under_way_goes_on_in_the_language_they_began_in(browser: Client) -> None:

@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import (
     Http404,
@@ -30,6 +31,7 @@ from webapp.dashboard import pay_list
 from webapp.dashboard.access import needs
 from webapp.dashboard.pay_forms import BonusForm, RejectForm, ResultsFileForm
 from webapp.dashboard.pay_person import pay_person
+from webapp.dashboard.recruiting import participant_link, webhook_link
 from webapp.dashboard.views.export import streamed
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
@@ -37,7 +39,7 @@ from webapp.pay import sending, services
 from webapp.pay.flags.base import flags_of
 from webapp.pay.mturk import mturk_file, results_filled
 from webapp.pay.prolific import Prolific, ProlificError, codes_by_setting, codes_left
-from webapp.pay.selectors import comparison_newest, platform_job
+from webapp.pay.selectors import comparison_newest, hook_newest, platform_job
 from webapp.pay.visits import VisitKey, codes_shown, visits_of
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
@@ -104,9 +106,21 @@ def _page(
         platform=study.values.recruitment.platform,
         can_send=sending.can_send(),
         compared=comparison_newest(study),
+        **_hook(request, study),
         running=_running(study),
         reason_least=services.REASON_LEAST_CHARS.get(shown.platform, 0) if shown else 0,
     )
+
+
+def _hook(request: HttpRequest, study: Study) -> dict[str, Any]:
+    """Return how Prolific's webhook is set up, and what it told last; nothing for other platforms."""
+    if study.values.recruitment.platform != "prolific":
+        return {}
+    return {
+        "hook": webhook_link(study, participant_link(request, study)),
+        "has_hook_secret": bool(settings.CONFAB_PROLIFIC_HOOK_SECRET),
+        "hook_told": hook_newest(study),
+    }
 
 
 def _running(study: Study) -> dict[str, Any] | None:

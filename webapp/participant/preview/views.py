@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.utils import translation
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.core.rights import Right, may_see_codes
 from webapp.core.staff import refusal
+from webapp.core.views import not_found
 from webapp.participant.preview.page import BEFORE_TASKS, Look, made_preview, step_page
 from webapp.participant.preview.stage import standing_staged
 from webapp.participant.steps.base import Standing
@@ -45,7 +46,7 @@ def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase
         with translation.override(locale):
             return _shown(request, study, step, look)
     except (Study.DoesNotExist, Http404):
-        return render(request, "core/not_found.html", status=404)
+        return not_found(request)
 
 
 def _shown(request: HttpRequest, study: Study, step: str, look: Look) -> HttpResponse:
