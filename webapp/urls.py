@@ -21,5 +21,5 @@ urlpatterns = [
     path("hooks/", include("webapp.pay.urls")),
     path("", include("webapp.participant.urls")),
 ]
-handler404 = "webapp.core.views.not_found"
+handler404 = "webapp.core.failing.not_found"
 handler500 = "webapp.participant.broken.server_error"

@@ -58,6 +58,7 @@ OF_RESEARCHERS = (
     "studies/keeping.py",
     "studies/items.py",
     "studies/marking.py",
+    "studies/question_sets.py",
     "studies/places.py",
     "studies/reply_filters/*",
     "studies/prolific.py",
@@ -116,9 +117,9 @@ def first_texts() -> list[str]:
     """Return the lines that studies begin with, and those of ready-made and of new questions and checks."""
     from webapp.dashboard.build.entry_cards import lines_new
     from webapp.dashboard.build.question_actions import NEW, question_new
-    from webapp.dashboard.build.question_sets import QUESTION_SETS
     from webapp.studies.default_texts import texts_said
     from webapp.studies.examples import default_lines
+    from webapp.studies.question_sets import QUESTION_SETS
 
     ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
     new = [*(question_new(kind, "en").to_plain() for kind in NEW), *lines_new()]

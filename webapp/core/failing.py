@@ -1,4 +1,4 @@
-"""The page of a server error, for whoever has no better one."""
+"""The pages of errors, for whoever has no better ones."""
 
 from __future__ import annotations
 
@@ -29,3 +29,19 @@ def server_error(request: HttpRequest) -> HttpResponse:
     logger.error("server error %s at %s", reference, request.path)
     with translation.override(locale_for(request)):
         return render(request, "core/server_error.html", {"reference": reference}, status=500)
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Answer 404 in the frame of every page."""
+    with translation.override(locale_for(request)):
+        return render(request, "core/not_found.html", status=404)
+
+
+def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer 403 to a form whose secret is missing or old, with what to do.
+
+    Args:
+        reason: why, in Django's words; the log has it.
+    """
+    with translation.override(locale_for(request)):
+        return render(request, "core/form_refused.html", status=403)

@@ -31,8 +31,8 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_for
+from webapp.core.failing import not_found
 from webapp.core.speaking import locale_for, speaking
-from webapp.core.views import not_found
 from webapp.participant.ownership import is_here, known_of
 from webapp.participant.presentation import study_texts
 from webapp.participant.recruitment import (

@@ -128,7 +128,7 @@ SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "webapp.core.views.form_refused"
+CSRF_FAILURE_VIEW = "webapp.core.failing.form_refused"
 X_FRAME_OPTIONS = "DENY"
 # Referrers carry at most the origin, so that no participant token leaves in one.
 SECURE_REFERRER_POLICY = "strict-origin"

@@ -14,9 +14,9 @@ from tests.builders import make_participant, make_staff, make_study
 from tests.webapp.dashboard.test_build import JSON, address
 from webapp.core.rights import Right
 from webapp.dashboard.build.question_cards import key_made
-from webapp.dashboard.build.question_sets import QUESTION_SETS, sets_for
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
+from webapp.studies.question_sets import QUESTION_SETS, sets_for
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import asked_after
 from webapp.studies.versions import study_edit
@@ -295,3 +295,11 @@ def test_a_protocol_that_compares_asks_on_its_own_scale(staff: Client) -> None:
         press(staff, study, button)
     added = after(study)[before:]
     assert [(one.low, one.high) for one in added] == [(-1, 1), (-1, 1)]
+
+
+def test_a_ready_made_set_follows_the_language_of_its_study(db: None) -> None:
+    asked = next(one for one in QUESTION_SETS if one.name == "submetrics").questions
+    study = make_study("s", state="draft", after=asked)
+    study = study_edit(study=study, language="de")
+    assert study.values.after[0].title.startswith("Wie relevant ist die Antwort")
+    assert study_edit(study=study, language="en").values.after == asked

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from webapp.dashboard.build.card_actions import Drafts, Fields, Undo, cards_acted
-from webapp.dashboard.build.question_sets import question_set
+from webapp.studies.question_sets import question_set
 from webapp.studies.questions import Kind, Question, questions_told
 
 Scale = tuple[int, int]

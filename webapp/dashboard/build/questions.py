@@ -18,9 +18,9 @@ from webapp.dashboard.build.preview import work_steps
 from webapp.dashboard.build.question_actions import Scale
 from webapp.dashboard.build.question_cards import NEW_KINDS, QuestionCard, card_new
 from webapp.dashboard.build.question_form import QuestionsForm
-from webapp.dashboard.build.question_sets import QuestionSet, sets_for
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
+from webapp.studies.question_sets import QuestionSet, sets_for
 from webapp.studies.questions import questions_told
 from webapp.studies.values import ASKED
 

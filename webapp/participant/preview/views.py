@@ -9,9 +9,9 @@ from django.utils import translation
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from webapp.core.failing import not_found
 from webapp.core.rights import Right, may_see_codes
 from webapp.core.staff import refusal
-from webapp.core.views import not_found
 from webapp.participant.preview.page import BEFORE_TASKS, Look, made_preview, step_page
 from webapp.participant.preview.stage import standing_staged
 from webapp.participant.steps.base import Standing
