@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation, Turn
@@ -122,11 +122,27 @@ def chat_end_to_mark(*, conversation: Conversation, participant: Participant) ->
         if "turns" in task.payload:
             return task
         chat_end_check(conversation, task.version)
+        _place_taken_again(task)
         conversation_complete(conversation=conversation)
         marking_begin(study=study, task=task, conversation=conversation)
         if protocols.get(study.protocol).is_complete(task_progress(task)):
             return task_judged(task)
     return task
+
+
+def _place_taken_again(task: Task) -> None:
+    """Open a task again whose place was lost to another visit: whoever has the chat can still finish it.
+
+    Unless the person has another open task by now: each has one.
+    """
+    lost = Task.objects.filter(pk=task.pk, state=Task.State.EXPIRED)
+    others = Task.objects.filter(participant=task.participant_id, state=Task.State.OPEN)
+    try:
+        with transaction.atomic():
+            if not others.exists() and lost.update(state=Task.State.OPEN, ended_at=None):
+                task.state, task.ended_at = Task.State.OPEN, None
+    except IntegrityError:
+        return  # the other one was opened just now
 
 
 def marking_begin(*, study: Study, task: Task, conversation: Conversation) -> None:

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from chatbots.storable import storable
 from evaluation.formats.base import Skipped
 from evaluation.items import ItemLine
 from webapp.studies.attention import AttentionCheck, answers_beyond
@@ -169,11 +170,16 @@ class ItemsReport:
         return {"items": self.items, "unchanged": self.unchanged, "skipped": skipped}
 
 
-def items_import(*, study: Study, lines: Iterable[ItemLine | Skipped]) -> ItemsReport:
+def items_import(
+    *, study: Study, lines: Iterable[ItemLine | Skipped], file: str = ""
+) -> ItemsReport:
     """Store the items of a file that the study does not have yet; done twice it changes nothing.
 
     What is stored stays: an item of the same name with other texts is left out and told, since people may
     have judged it.
+
+    Args:
+        file: the file's name: lines that name no data set of theirs are one set of items by it.
     """
     report = ItemsReport()
     scales = scales_of(study.values, study.rubric)
@@ -189,7 +195,7 @@ def items_import(*, study: Study, lines: Iterable[ItemLine | Skipped]) -> ItemsR
                 if wrong := answers_beyond(one.item.gold, scales):
                     report.skipped.append(Skipped(one.line, f"gold: {wrong}"))
                     continue
-                item, key = _item(study, one), one.item.key
+                item, key = _item(study, one, file), one.item.key
                 known = stored.get(key) or wanted.get(key)
                 if known is None:
                     wanted[key], first_line[key] = item, one.line
@@ -223,7 +229,7 @@ def _batches(lines: Iterator[ItemLine | Skipped]) -> Iterator[list[ItemLine | Sk
         yield batch
 
 
-def _item(study: Study, line: ItemLine) -> Item:
+def _item(study: Study, line: ItemLine, file: str) -> Item:
     read = line.item
     return Item(
         study=study,
@@ -234,8 +240,14 @@ def _item(study: Study, line: ItemLine) -> Item:
         reference_score=read.reference_score,
         task=read.task,
         panel=read.panel,
+        origin=origin_of_file(file),
         **gold_fields(read.gold),
     )
+
+
+def origin_of_file(file: str) -> dict[str, Any]:
+    """Return where the items of a file come from, as rows have it; of one without a name, nothing."""
+    return {"file": storable(file, 200)} if file else {}
 
 
 def gold_fields(gold: Mapping[str, Sequence[int]]) -> dict[str, Any]:
@@ -256,7 +268,8 @@ def _content(item: Item) -> tuple[Any, ...]:
 def study_item_sets(study: Study) -> dict[str, str]:
     """Return the set of each of a study's items, by the item's name; of those without one, nothing.
 
-    Items of a file are of the data set that they name; those that were drawn, of the study or run they come from.
+    Items of a file are of the data set that they name, else of the file; those that were drawn, of the study or run
+    they come from.
     """
     found = {}
     rows = study.items.filter(purpose=Item.Purpose.JUDGED).values_list("key", "origin")
@@ -267,6 +280,8 @@ def study_item_sets(study: Study) -> dict[str, str]:
             found[key] = f"run {origin['run']}"
         elif "/" in key:
             found[key] = key.partition("/")[0]
+        elif origin.get("file"):
+            found[key] = str(origin["file"])
     return found
 
 

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from tests.builders import (
     exchange,
+    fail_reply,
     make_conversation,
     make_participant,
     make_rating,
@@ -19,7 +20,7 @@ from tests.builders import (
     make_study,
 )
 from tests.webapp.participant.conftest import begin as begin_chat
-from tests.webapp.participant.conftest import chat, csrf, post
+from tests.webapp.participant.conftest import chat, csrf, entry_field, post
 from tests.webapp.participant.test_judge import begin, shown
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
@@ -245,3 +246,45 @@ def test_conversations_of_a_self_play_run_are_marked(browser: Client) -> None:
     send(browser, address, 1, "asks")
     send(browser, address, 2, "asks")
     assert list(study_ratings(study).answers["asks"]) == [1, 1]
+
+
+@pytest.mark.parametrize("way", ["swap", "finish"])
+def test_marks_of_a_chat_whose_chatbot_failed_count_for_nobody(browser: Client, way: str) -> None:
+    study = make_marked_chat(marked_when="during", bots=["eliza", "parrot"])
+    talk = begin_chat(browser, "own")
+    exchange(talk, "hi", "a")
+    reply_mark(conversation_id=talk.pk, turn_index=1, marks=["asks"])
+    fail_reply(talk)
+    led_to = post(browser, f"/chat/{talk.pk}/{way}/").url
+    assert not len(study_ratings(study))
+    if way == "finish":
+        assert led_to == f"/chat/{talk.pk}/done/"
+        assert Task.objects.get().outcome == "bot_failed"
+        return
+    other = Conversation.objects.get(state="open")
+    assert led_to == f"/chat/{other.pk}/"
+    assert other.bot.bot_id != talk.bot.bot_id
+    chat(other, 2)
+    address = post(browser, f"/chat/{other.pk}/end/").url
+    assert "Reply 1 of 2" in shown(browser.get(address))
+    assert send(browser, address, 1, "asks").url == address
+    # Whoever opens the study's link again is led to the reply that is left.
+    entry = entry_field(browser.get("/s/own/"))
+    assert post(browser, "/s/own/start/", consent="on", _entry=entry).url == address
+    assert send(browser, address, 2, "_none").url.endswith("/done/")
+    assert list(study_ratings(study).answers["asks"]) == [1, 0]
+
+
+def test_who_lost_the_place_in_a_marked_chat_ends_it_all_the_same(browser: Client) -> None:
+    study = make_marked_chat()
+    talk = begin_chat(browser, "own")
+    chat(talk, 2)
+    Task.objects.update(state=Task.State.EXPIRED)
+    address = post(browser, f"/chat/{talk.pk}/end/").url
+    task = Task.objects.get()
+    assert address == f"/task/{task.public_id}/judge/"
+    assert send(browser, address, 1, "asks").url == address
+    assert send(browser, address, 2, "_none").url.endswith("/done/")
+    task.refresh_from_db()
+    assert (task.outcome, bool(task.completion_code)) == ("rated", True)
+    assert len(study_ratings(study)) == 2

@@ -15,6 +15,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from tests.builders import make_items, make_staff, make_study
 from webapp.core.rights import Right
+from webapp.studies.items import study_item_sets
 from webapp.studies.models import Item, Study
 from webapp.studies.versions import study_edit
 
@@ -151,3 +152,14 @@ def test_a_second_reply_makes_an_item_for_comparisons(tmp_path: Path) -> None:
         {"model": "n", "text": "another reply"},
     ]
     study_edit(study=study, state=Study.State.COLLECTING)
+
+
+def test_two_files_whose_lines_name_no_data_set_are_two_sets(study: Study, tmp_path: Path) -> None:
+    for name in ("easy", "hard"):
+        run(write(tmp_path / f"{name}.jsonl", line(f"{name}-1", source=None)))
+    run(write(tmp_path / "named.jsonl", line("x", source="grade")))
+    assert study_item_sets(study) == {
+        "easy-1": "easy.jsonl",
+        "hard-1": "hard.jsonl",
+        "grade/x": "grade",
+    }

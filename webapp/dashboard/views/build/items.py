@@ -93,9 +93,11 @@ def _load(request: HttpRequest, study: Study) -> None:
         _write(upload, path)
         try:
             if compares_pairs(study):
-                report = ItemsReport(items=items_bring(study, items_of_file(path)))
+                report = ItemsReport(
+                    items=items_bring(study, items_of_file(path), file=upload.name)
+                )
             else:
-                report = items_import(study=study, lines=items_read(path))
+                report = items_import(study=study, lines=items_read(path), file=upload.name)
         except (OSError, ValueError, EOFError) as error:
             messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
             return

@@ -29,7 +29,7 @@ class Command(ConfabCommand):
             raise Refused("not_found", f"there is no study {options['study']!r}") from None
         if not path.is_file():
             raise Refused("not_found", f"there is no file {str(path)!r}")
-        return items_import(study=study, lines=items_read(path)).as_dict()
+        return items_import(study=study, lines=items_read(path), file=path.name).as_dict()
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"{result['items']} items are new, {result['unchanged']} were there.")
