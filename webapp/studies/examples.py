@@ -16,6 +16,7 @@ _JUDGING = {
         "Judge the replies one by one; there are no right answers.\n"
         "Your answers are saved page by page, so you can stop and come back."
     ),
+    "consent_points": "You can stop at any time.\nWe keep your answers, without your name.",
     "minutes": 5,
 }
 _TALKS: list[tuple[list[str], str, str, str]] = [
@@ -77,16 +78,19 @@ def study_example(name: str, language: str = "en") -> StudyFile:
     }
     if protocol.gives == "bots":
         plain["bots"] = _BOTS
-    if any(step.name == "judge" for step in protocol.steps):
-        plain["texts"] = _JUDGING | {"title": protocol.title}
+    texts: dict[str, Any] = {}
+    if protocol.gives != "bots":  # nobody writes to a chatbot
+        texts = {**_JUDGING}
     if protocol.instructions:
-        told = {"instructions_text": protocol.instructions}
-        plain["texts"] = plain.get("texts", {}) | {"title": protocol.title} | told
+        texts["instructions_text"] = protocol.instructions
+    if texts:
+        texts["title"] = protocol.headline or protocol.title
+        plain["texts"] = texts
     if protocol.gives == "items" and not protocol.has_one_item:
         plain["items"] = items_sample(protocol)
     plain["after"] = [one.to_plain() for one in protocol.asks or CHAT_QUESTIONS]
     own = protocol.example()
-    texts = plain.get("texts", {}) | own.get("texts", {})
+    texts |= own.get("texts", {})
     said = {"after": plain.pop("after"), **own, **({"texts": texts} if texts else {})}
     if language != "en":
         said = texts_in({**said, "texts": {**texts, "language": language}}, language)

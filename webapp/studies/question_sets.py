@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -18,7 +19,9 @@ class QuestionSet:
 
     Attributes:
         source: who asked them.
-        only_in: names of the protocols whose sheets they fit; empty: of all that ask on any scale.
+        only_in: names of the protocols whose sheets they fit; empty: of all that ask on any scale about what they
+            are about.
+        about: "chat" or "reply": what is looked at when they are asked.
     """
 
     name: str
@@ -26,6 +29,7 @@ class QuestionSet:
     source: str
     questions: tuple[Question, ...]
     only_in: tuple[str, ...] = ()
+    about: Literal["chat", "reply"] = "reply"
 
 
 def _scales(high: int, ends: tuple[str, str], *asked: tuple[str, str, str]) -> tuple[Question, ...]:
@@ -42,6 +46,7 @@ QUESTION_SETS = (
         _("A chat: quality, fluency, diversity, contingency, empathy"),
         "Ghandeharioun et al. 2019",
         CHAT_QUESTIONS,
+        about="chat",
     ),
     QuestionSet(
         "aspects",
@@ -116,10 +121,25 @@ QUESTION_SETS = (
         only_in=("choose",),
     ),
     QuestionSet(
-        "preference",
-        _("Two conversations: whom one would rather talk to"),
+        "acute",
+        _("Two conversations: who is more interesting, sounds more human, knows more"),
         "ACUTE-Eval, Li et al. 2019",
-        protocols.get("dialogues").asks,
+        tuple(
+            Question(
+                key=key,
+                name=name,
+                title=title,
+                kind="scale",
+                low=-1,
+                high=1,
+                labels={-1: "chatbot B", 1: "chatbot A"},
+            )
+            for key, name, title in (
+                ("interest", "Interest", "Who is more interesting?"),
+                ("humanness", "Humanness", "Who sounds more like a person?"),
+                ("knowledge", "Knowledge", "Who seems to know more?"),
+            )
+        ),
         only_in=("dialogues",),
     ),
 )
@@ -132,7 +152,13 @@ def question_set(name: str) -> QuestionSet | None:
 
 def sets_for(protocol: str) -> list[QuestionSet]:
     """Return the sets to offer in a study of this protocol: those that its sheet can ask."""
-    has_scale = protocol in protocols and protocols.get(protocol).scale is not None
+    if protocol not in protocols:
+        return []
+    found = protocols.get(protocol)
+    about = "chat" if found.gives == "bots" else "reply"
     return [
-        one for one in QUESTION_SETS if protocol in one.only_in or not (one.only_in or has_scale)
+        one
+        for one in QUESTION_SETS
+        if protocol in one.only_in
+        or (not one.only_in and found.scale is None and one.about == about)
     ]

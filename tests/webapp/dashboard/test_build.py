@@ -486,7 +486,7 @@ def test_items_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
     good = '{"id": "1", "source": "x", "context": ["hi"], "response": "hello", "reference": null}'
     answer = staff.post(where, {"file": item_file(good, '{"id": 2}')}, follow=True)
     html = answer.content.decode()
-    assert "1 item is new, 0 were there." in html
+    assert "1 item is new." in html
     assert "Line 2 was left out" in html
     assert "1 item to judge" in html
     assert "data-step-state>1 item<" in html
@@ -566,6 +566,15 @@ def test_a_newcomer_has_samples_and_lists_for_what_is_judged(staff: Client) -> N
         assert f"{n} items to judge" in page or f"{n} conversations to judge" in page, name
         assert f">{n} items<" in page or f">{n} conversations<" in page, (
             "the row of steps says it too"
+        )
+    for name, left in (("survey", "No items yet"), ("turns", "No conversations yet")):
+        bring = reverse("dashboard:study_items", args=[name])
+        page = staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
+        assert "taken out." in page
+        assert left in page
+        assert (
+            "gone already"
+            in staff.post(bring, {"_take_out": "sample"}, follow=True).content.decode()
         )
     page = staff.get(address("turns", "bots")).content.decode()
     assert '<option value="dialogues">dialogues (6 chats)</option>' in page

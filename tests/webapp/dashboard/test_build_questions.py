@@ -145,8 +145,9 @@ def test_a_set_is_added_with_keys_that_differ(staff: Client, chosen: Any) -> Non
 
 
 def test_each_protocol_is_offered_sets_that_fit_it() -> None:
-    assert "preference" not in [one.name for one in sets_for("chat")]
-    assert [one.name for one in sets_for("dialogues")] == ["preference"]
+    assert [one.name for one in sets_for("chat")] == ["interactive"]
+    assert [one.name for one in sets_for("survey")] == ["aspects", "coherence", "submetrics"]
+    assert [one.name for one in sets_for("dialogues")] == ["acute"]
     for protocol in protocols:
         asked = [question for one in sets_for(protocol.name) for question in one.questions]
         assert protocol.scale is None or {(q.low, q.high) for q in asked} <= {protocol.scale}
@@ -291,10 +292,10 @@ def test_a_protocol_that_compares_asks_on_its_own_scale(staff: Client) -> None:
     assert "A, same or B" in page
     assert '<label for="id_after-1-title">' in page
     assert '<label for="id_after-1-low_words">' not in page
-    for button in ("add:after:scale", "set:after:preference"):
+    for button in ("add:after:scale", "set:after:labels"):
         press(staff, study, button)
     added = after(study)[before:]
-    assert [(one.low, one.high) for one in added] == [(-1, 1), (-1, 1)]
+    assert {(one.low, one.high) for one in added} == {(-1, 1)}
 
 
 def test_a_ready_made_set_follows_the_language_of_its_study(db: None) -> None:

@@ -13,13 +13,15 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from webapp.bots.selectors import BotEntry
+from webapp.conversations.brought_in import conversation_sets
 from webapp.core.rights import Right, may
 from webapp.dashboard.bot_states import BotState
 from webapp.dashboard.build.base import BuildStep, Plan, StepState
 from webapp.dashboard.build.checking import CHECKED
 from webapp.dashboard.build.fields import SettingsForm, section_title
-from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm, items_first
+from webapp.dashboard.build.items import ItemDrawForm, ItemFileForm
 from webapp.dashboard.build.sources import ConversationFileForm, conversation_count, source_fields
+from webapp.studies.item_sets import JudgedSet, item_sets
 
 USUAL_LINE = "I had a rough day at work."
 """Asked of every bot, so that their answers can be compared."""
@@ -105,7 +107,7 @@ class BotsStep(BuildStep):
         if plan.gives == "items":
             return {
                 "folded": folded,
-                "items": items_first(plan.study),
+                "sets": _titled(item_sets(plan.study)),
                 "n_items": plan.n_items,
                 # First where there are none, else behind what is set.
                 "below_template"
@@ -118,6 +120,7 @@ class BotsStep(BuildStep):
             return {
                 "folded": folded,
                 "n_stored": conversation_count(plan.study),
+                "sets": _titled(conversation_sets(plan.study)),
                 "below_template": "dashboard/build/_conversations.html",
                 "file_form": ConversationFileForm(auto_id="c-file-%s"),
             }
@@ -127,6 +130,20 @@ class BotsStep(BuildStep):
             "line": USUAL_LINE,
             "may_ask": may(request.user, Right.RUN),
         }
+
+
+def _titled(sets: list[JudgedSet]) -> list[tuple[str, JudgedSet]]:
+    """Return each set with its title."""
+    titles = {
+        "sample": __("Sample"),
+        "file": __("From files"),
+        "study": __("Drawn from the study %(of)s"),
+        "run": __("Drawn from self-play %(of)s"),
+    }
+    return [
+        (one.of if one.kind == "file" and one.of else titles[one.kind] % {"of": one.of}, one)
+        for one in sets
+    ]
 
 
 class _BotsField(forms.MultipleChoiceField):

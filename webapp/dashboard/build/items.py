@@ -19,17 +19,11 @@ from webapp.studies.protocols.base import protocols
 
 _ENDINGS = (".jsonl", ".jsonl.gz")
 _RUNS_LISTED = 30
-_SHOWN = 5
 
 
 def items_judged(study: Study) -> Any:
     """Return the items that people are given to judge; checks among them are left out."""
     return Item.objects.filter(study=study, purpose=Item.Purpose.JUDGED)
-
-
-def items_first(study: Study) -> list[Item]:
-    """Return the first few of them."""
-    return list(items_judged(study).order_by("pk")[:_SHOWN])
 
 
 def compares_pairs(study: Study) -> bool:

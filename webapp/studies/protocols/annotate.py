@@ -18,6 +18,7 @@ from webapp.studies.protocols.base import (
     TaskPlan,
     register_protocol,
 )
+from webapp.studies.questions import Question, scale
 
 
 @register_protocol
@@ -26,9 +27,8 @@ class Annotate(StudyProtocol):
 
     name = "annotate"
     title = "Annotate items"
-    description = (
-        "Each person rates some of the study's items, as an import brought them, one by one."
-    )
+    description = "Each person rates some replies, one by one, on any questions that you like."
+    headline = "Rate a chatbot’s replies"
     gives: Gives = "items"
     settings: tuple[str, ...] = ("judging", "attention")
     identity = Identity("annotate", "1")
@@ -41,6 +41,14 @@ class Annotate(StudyProtocol):
         Step("done", _("Done")),
     )
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
+    asks: tuple[Question, ...] = tuple(
+        scale(key, title, {1: "very bad", 5: "very good"})
+        for key, title in (
+            ("quality", "How good is the reply, all in all?"),
+            ("fluency", "How fluent is the reply?"),
+            ("coherence", "How well does it fit what was said?"),
+        )
+    )
 
     def next_task(self, draw: Draw) -> TaskPlan:
         items = draw.with_checks(draw.items(draw.values.judging.n_items, least=1))

@@ -30,6 +30,7 @@ class Arena(StudyProtocol):
     name = "arena"
     title = "Arena: two chatbots at once"
     description = "Each person talks to two chatbots side by side and says which one is better."
+    headline = "Talk to two chatbots at once"
     gives: Gives = "bots"
     settings = ("chat", "arena", "pacing", "filtering", "typing")
     instructions = (

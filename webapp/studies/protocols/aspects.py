@@ -19,6 +19,7 @@ class Aspects(Annotate):
     description = (
         "Each person rates replies on several aspects: fluency, coherence, engagement, overall."
     )
+    headline = "Rate a chatbot’s replies"
     identity = Identity("aspects", "1")
     page = JudgePage(_("Rate this reply"), _("Reply %(n)s of %(of)s"))
     asks = tuple(

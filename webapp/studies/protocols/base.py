@@ -29,7 +29,8 @@ is no part of it: the study's values say that (`questions` before a task, `after
 - `needs_checks`: whether a study must have attention checks before it opens.
 - `asks`, `scale`, `n_asked`: the questions that a new study begins with, where those about a chat do not fit, the
   one scale that its sheet has, and how many scales there can be.
-- `instructions`: what a new study tells people to do, where the usual words do not fit.
+- `headline`, `instructions`: what a new study calls the task on its first page, and what it tells people to do, where
+  the protocol's title and the usual words do not fit.
 - `not_asked`, `more_answers` and `answers_wrong`: questions that are not asked of an item, what is answered beside
   the rubric's questions, and rules between answers.
 - `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
@@ -246,6 +247,8 @@ class StudyProtocol(Protocol):
     """The one scale that its sheet asks on, whatever a researcher asks; None: any."""
     n_asked: int | None = None
     """How many scales its page has room for after the task; None: any number."""
+    headline: str = ""
+    """What a new study calls the task on its first page; empty: the protocol's title."""
     instructions: str = ""
     """What a new study tells people to do, a point a line; empty: how one chats, or how one judges replies."""
     n_replies: int | None = None

@@ -17,6 +17,7 @@ class Majority(Annotate):
     name = "majority"
     title = "Four grades, majority"
     description = "Each person grades replies from bad to excellent; what most say counts."
+    headline = "Grade a chatbot’s replies"
     identity = Identity("majority", "1")
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))
     results = ("grades",)

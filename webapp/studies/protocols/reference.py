@@ -31,6 +31,7 @@ class Reference(Annotate):
         "Each person says whether a reply is better than one with a known score, then rates it; the known score "
         "may be revised."
     )
+    headline = "Rate replies beside a known one"
     identity = Identity("reference", "1")
     settings = ("judging", "attention", "referencing")
     page = JudgePage(

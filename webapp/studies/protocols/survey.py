@@ -21,6 +21,7 @@ class Survey(Annotate):
     description = (
         "Each person says of a few replies how well they fit, with an attention check among them."
     )
+    headline = "Say how well replies fit"
     identity = Identity("survey", "1")
     page = JudgePage(
         _("How well does the reply fit?"),

@@ -49,6 +49,7 @@ class Turns(StudyProtocol):
     description = (
         "Each person reads conversations and ticks for the chatbot's replies what is true of them."
     )
+    headline = "Mark a chatbot’s replies"
     gives: Gives = "conversations"
     settings = ("marking",)
     identity = Identity("turns", "1")

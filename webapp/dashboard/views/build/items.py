@@ -1,4 +1,4 @@
-"""Bringing items into a study: from a file, or drawn from stored conversations by a worker."""
+"""Bringing items into a study, from a file or drawn from stored conversations by a worker, and taking them out."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from evaluation.items import items_read
+from webapp.conversations.brought_in import conversation_set_remove
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs
@@ -27,6 +28,7 @@ from webapp.dashboard.views.study import study_of
 from webapp.runs.services.jobs import job_create
 from webapp.studies.examples import items_sample
 from webapp.studies.importing import items_bring
+from webapp.studies.item_sets import item_set_remove
 from webapp.studies.items import ItemsReport, items_import
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
@@ -42,8 +44,11 @@ _TOLD = 10
 @require_POST
 @needs(to_post=[Right.ADMINISTER, Right.RUN])
 def items_add(request: HttpRequest, key: str) -> HttpResponse:
-    """Take in a file of items or conversations, or a sample of them, or ask a worker to draw items."""
+    """Take in a file of items or conversations, or a sample of them, ask a worker to draw items, or take a set out."""
     study = study_of(key)
+    if "_take_out" in request.POST:
+        _take_out(request, study)
+        return redirect("dashboard:study_build_step", key, "bots")
     if judges_conversations(study):
         _conversations(request, study)
         return redirect("dashboard:study_build_step", key, "bots")
@@ -134,6 +139,20 @@ def _told_new(request: HttpRequest, n: int) -> None:
     messages.success(request, said % {"n": n})
 
 
+def _take_out(request: HttpRequest, study: Study) -> None:
+    remove = conversation_set_remove if judges_conversations(study) else item_set_remove
+    try:
+        n, n_kept = remove(study=study, name=request.POST["_take_out"])
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+        return
+    said = ngettext("%(n)d is taken out.", "%(n)d are taken out.", n) % {"n": n}
+    if n_kept:
+        stay = ngettext("%(n)d stays.", "%(n)d stay.", n_kept) % {"n": n_kept}
+        said = f"{said} {stay}"
+    messages.success(request, said)
+
+
 def _write(upload: UploadedFile, path: Path) -> None:
     with path.open("wb") as handle:
         for chunk in upload.chunks():
@@ -142,8 +161,10 @@ def _write(upload: UploadedFile, path: Path) -> None:
 
 def _tell(request: HttpRequest, report: ItemsReport) -> None:
     said = ngettext("%(n)d item is new", "%(n)d items are new", report.items) % {"n": report.items}
-    there = ngettext("%(n)d was there.", "%(n)d were there.", report.unchanged)
-    messages.success(request, f"{said}, {there % {'n': report.unchanged}}")
+    there = ngettext("%(n)d was there", "%(n)d were there", report.unchanged)
+    if report.unchanged:
+        said = f"{said}, {there % {'n': report.unchanged}}"
+    messages.success(request, f"{said}.")
     for one in report.skipped[:_TOLD]:
         words = _("Line %(line)d was left out: %(reason)s")
         messages.warning(request, words % {"line": one.line, "reason": one.reason})

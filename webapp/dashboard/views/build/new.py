@@ -19,7 +19,7 @@ from webapp.studies.checks import RESERVED_KEYS
 from webapp.studies.examples import study_example
 from webapp.studies.importing import study_import
 from webapp.studies.languages import LANGUAGES
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.selectors import study_found, study_key_free
 
 
@@ -90,9 +90,21 @@ def study_new(request: HttpRequest) -> HttpResponse:
         "build/new.html",
         "studies",
         form=form,
-        # The usual one stands first.
-        choices=[
-            (one, one.name == form["protocol"].value())
-            for one in sorted(protocols, key=lambda one: one.name != "chat")
-        ],
+        groups=_groups(form["protocol"].value()),
     )
+
+
+_HEADINGS = {
+    "bots": _("People talk to chatbots"),
+    "items": _("People judge replies"),
+    "conversations": _("People judge whole conversations"),
+    "": _("People choose from a list"),
+}
+
+
+def _groups(chosen: str) -> list[tuple[str, list[tuple[StudyProtocol, bool]]]]:
+    """Return the protocols below what people are given, each with whether it is chosen; the usual one first."""
+    found: dict[str, list[tuple[StudyProtocol, bool]]] = {name: [] for name in _HEADINGS}
+    for one in sorted(protocols, key=lambda one: one.name != "chat"):
+        found["" if one.has_one_item else one.gives].append((one, one.name == chosen))
+    return [(str(_HEADINGS[name]), of_it) for name, of_it in found.items() if of_it]

@@ -1,0 +1,123 @@
+"""The sets in which a study's items came: seen one by one, and taken out again as far as nobody has judged them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, Value, When
+from django.db.models.fields.json import KT
+from django.db.models.functions import Concat, StrIndex, Substr
+from django.utils.translation import gettext as _
+
+from webapp.studies.erasure import participants_erase
+from webapp.studies.models import Item, Participant, Slot, Study
+
+SAMPLE = "sample"
+FILE = "file"
+_SAMPLE_KEYS = "example-"
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSet:
+    """One set.
+
+    Attributes:
+        name: `sample`, `file`, `file:NAME` for items of a file that name their data set, `study:KEY` or `run:ID`.
+        n: how many items or conversations it has.
+        n_given: how many of them people have been given, or something else hangs on; these stay.
+        first: the first few.
+    """
+
+    name: str
+    n: int
+    n_given: int
+    first: Sequence[Any]
+
+    @property
+    def kind(self) -> str:
+        """What it came from: `sample`, `file`, `study` or `run`."""
+        return self.name.partition(":")[0]
+
+    @property
+    def of(self) -> str:
+        """The data set, study or run; empty without one."""
+        return self.name.partition(":")[2]
+
+    @property
+    def n_free(self) -> int:
+        """How many can be taken out."""
+        return self.n - self.n_given
+
+
+def item_sets(study: Study) -> list[JudgedSet]:
+    """Return the sets of a study's items, in the order of their names."""
+    rows = (
+        _in_sets(study)
+        .annotate(is_given=_is_given())
+        .order_by()
+        .values_list("set_name")
+        .annotate(n=Count("pk"), n_given=Count("pk", filter=Q(is_given=True)))
+    )
+    return [
+        JudgedSet(name, n, given, _in_sets(study).filter(set_name=name).order_by("pk")[:_SHOWN])
+        for name, n, given in sorted(rows)
+    ]
+
+
+def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
+    """Take a set out, but for the items that people have been given; rehearsals that judged the others go too.
+
+    Returns:
+        How many items are gone, and how many stay.
+
+    Raises:
+        ValidationError: the study is open, so people are given its items now, or it has no such set.
+    """
+    with transaction.atomic():
+        # Items are given with this row locked, so nobody gets one that is on its way out.
+        locked = Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
+        if locked.state == Study.State.COLLECTING:
+            raise ValidationError(_("People are given its items now. Pause the study first."))
+        found = _in_sets(study).filter(set_name=name).annotate(is_given=_is_given())
+        all_of_it = dict(found.values_list("pk", "is_given"))
+        if not all_of_it:
+            raise ValidationError(_("The study has no such items; they may be gone already."))
+        free = [pk for pk, is_given in all_of_it.items() if not is_given]
+        judged = Q(tasks__slots__item__in=free) | Q(tasks__slots__item__original__in=free)
+        rehearsed = Participant.objects.filter(judged, study=study, is_synthetic=True)
+        participants_erase(participants=rehearsed.distinct())
+        Item.objects.filter(pk__in=free).delete()
+    return len(free), len(all_of_it) - len(free)
+
+
+def _in_sets(study: Study) -> Any:
+    """Return the study's items with the name of their set; those that stand for others are left out."""
+    kinds = (Item.Purpose.JUDGED, Item.Purpose.GOLD)
+    found = Item.objects.filter(study=study, purpose__in=kinds)
+    return found.annotate(
+        of_study=KT("origin__of_study"), of_run=KT("origin__run"), slash=StrIndex("key", Value("/"))
+    ).annotate(
+        set_name=Case(
+            When(of_study__isnull=False, then=_joined("study:", "of_study")),
+            When(of_run__isnull=False, then=_joined("run:", "of_run")),
+            When(key__startswith=_SAMPLE_KEYS, then=Value(SAMPLE)),
+            When(slash__gt=1, then=_joined("file:", Substr("key", 1, F("slash") - 1))),
+            default=Value(FILE),
+            output_field=CharField(),
+        )
+    )
+
+
+def _joined(kind: str, of: Any) -> Concat:
+    return Concat(Value(kind), of, output_field=CharField())
+
+
+def _is_given() -> Exists:
+    """Tell of an item whether it, or one like it, was given to anybody but a rehearsal."""
+    slots = Slot.objects.filter(task__participant__is_synthetic=False)
+    return Exists(slots.filter(Q(item=OuterRef("pk")) | Q(item__original=OuterRef("pk"))))
