@@ -119,31 +119,33 @@ def browsers() -> dict[str, tuple[set[Right], Client]]:
     return {"-".join(sorted(rights)): (set(rights), browser(*sorted(rights))) for rights in sets}
 
 
-@pytest.mark.parametrize("pattern", urlpatterns, ids=lambda pattern: pattern.name)
 def test_every_address_asks_for_its_rights(
-    pattern: URLPattern, browsers: dict[str, tuple[set[Right], Client]]
+    browsers: dict[str, tuple[set[Right], Client]],
 ) -> None:
-    asked = getattr(pattern.callback, "rights", None)
-    assert asked is not None, "the view declares no right: see dashboard/access.py"
-    to_get = {Right.READ, *TO_GET.get(pattern.name, ())}
-    to_post = {Right.READ, *TO_POST.get(pattern.name, ())}
-    assert set(asked["GET"]) == to_get
-    assert set(asked["POST"]) == to_post
-    where = address(pattern)
-    for rights, client in browsers.values():
-        answers = {"GET": client.get(where), "POST": client.post(where)}
-        for method, needed in (("GET", to_get), ("POST", to_post)):
-            answer = answers[method]
-            if answer.status_code == 405:
-                continue
-            assert (answer.status_code == 403) == (not needed <= rights), (method, rights)
-            if answer.status_code == 403:
-                html = answer.content.decode()
-                assert "Your account may not do this" in html
-                assert "dash-main" not in html
-    if pattern.name not in TO_POST:
-        reader = browsers["read"][1]
-        assert reader.post(where).status_code == 405, "declare what a POST needs"
+    for pattern in urlpatterns:
+        name = pattern.name
+        asked = getattr(pattern.callback, "rights", None)
+        assert asked is not None, f"{name} declares no right: see dashboard/access.py"
+        to_get = {Right.READ, *TO_GET.get(name, ())}
+        to_post = {Right.READ, *TO_POST.get(name, ())}
+        assert (name, set(asked["GET"])) == (name, to_get)
+        assert (name, set(asked["POST"])) == (name, to_post)
+        where = address(pattern)
+        for rights, client in browsers.values():
+            answers = {"GET": client.get(where), "POST": client.post(where)}
+            for method, needed in (("GET", to_get), ("POST", to_post)):
+                answer = answers[method]
+                if answer.status_code == 405:
+                    continue
+                is_refused = answer.status_code == 403
+                assert is_refused == (not needed <= rights), (name, method, rights)
+                if is_refused:
+                    html = answer.content.decode()
+                    assert "Your account may not do this" in html, (name, method, rights)
+                    assert "dash-main" not in html, (name, method, rights)
+        if name not in TO_POST:
+            reader = browsers["read"][1]
+            assert reader.post(where).status_code == 405, f"declare what a POST to {name} needs"
 
 
 def test_the_matrix_knows_every_address_under_the_dashboard() -> None:
@@ -169,21 +171,20 @@ def study() -> Study:
     return found
 
 
-@pytest.mark.parametrize("table", [exporter.name for exporter in exporter_list()])
-def test_a_file_with_private_data_needs_the_right_to_it(study: Study, table: str) -> None:
-    exporter = next(one for one in exporter_list() if one.name == table)
-    own = {getattr(exporter, "right", Right.READ)}
+@pytest.mark.parametrize("right", Right)
+def test_a_file_with_private_data_needs_the_right_to_it(study: Study, right: Right) -> None:
     where = reverse("dashboard:study_export", args=["s"])
-    for right in Right:
-        client = browser(*sorted({Right.READ, right}))
-        rights = {Right.READ, right}
+    rights = {Right.READ, right}
+    client = browser(*sorted(rights))
+    page = client.get(where).content.decode()
+    assert ('name="include_private"' in page) == (right == Right.PRIVATE)
+    for exporter in exporter_list():
+        table, own = exporter.name, {getattr(exporter, "right", Right.READ)}
         plain = client.get(where, {"what": table, "format": "csv"})
-        assert plain.status_code == (200 if own <= rights else 403)
-        assert (f'value="{table}"' in client.get(where).content.decode()) == (own <= rights)
+        assert plain.status_code == (200 if own <= rights else 403), table
+        assert (f'value="{table}"' in page) == (own <= rights), table
         private = client.get(where, {"what": table, "format": "csv", "include_private": "on"})
-        assert private.status_code == (200 if own | {Right.PRIVATE} <= rights else 403)
-        offered = 'name="include_private"' in client.get(where).content.decode()
-        assert offered == (right == Right.PRIVATE)
+        assert private.status_code == (200 if own | {Right.PRIVATE} <= rights else 403), table
 
 
 def test_what_nobody_may_press_is_not_shown(study: Study) -> None:
