@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
@@ -31,3 +33,7 @@ class Aspects(Annotate):
             ("overall", "How good is it, all in all?"),
         )
     )
+
+    def example(self) -> dict[str, Any]:
+        # A panel of three, as Lan et al. (2020) had.
+        return {"judging": {"raters_least": 3, "raters_wanted": 3, "raters_most": 3}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
@@ -28,3 +30,7 @@ class Majority(Annotate):
             {0: "bad", 1: "poor", 2: "good", 3: "excellent"},
         ),
     )
+
+    def example(self) -> dict[str, Any]:
+        # Five people for each reply, as Dziri et al. (2019) had.
+        return {"judging": {"raters_least": 5, "raters_wanted": 5, "raters_most": 5}}

@@ -6,6 +6,8 @@ six to eight people for each comparison.
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.translation import gettext_lazy as _
 
 from chatbots import Identity
@@ -82,3 +84,7 @@ class Pairwise(StudyProtocol):
         sides = draw.sides(items)
         slots = (SlotPlan(item=item, is_flipped=is_flipped) for item, is_flipped in sides.items())
         return TaskPlan("judge", tuple(slots))
+
+    def example(self) -> dict[str, Any]:
+        # Six to eight people for each comparison, as Ghandeharioun et al. (2019) had.
+        return {"judging": {"raters_least": 6, "raters_wanted": 6, "raters_most": 8}}

@@ -80,7 +80,9 @@ class Reference(Annotate):
             "emotional_awareness": ["empathetic"],
             "personality_awareness": ["persona"],
         }
-        return {"referencing": {"asked_only_of": only_of}}
+        # Three people at least for each reply, as Shi et al. (2023) had.
+        raters = {"raters_least": 3, "raters_wanted": 3}
+        return {"referencing": {"asked_only_of": only_of}, "judging": raters}
 
     def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
         return version.values.referencing.not_asked(item.task)

@@ -43,4 +43,6 @@ class Survey(Annotate):
             "response": "Bicycles need care now and then. To show that you read this, please choose 2 here.",
             "expected": {"coherence": [2]},
         }
-        return {"attention": {"attention_checks": [check], "n_checks": 1}}
+        # Eight to ten people for each reply, as Huang et al. (2020) had.
+        raters = {"raters_least": 8, "raters_wanted": 8, "raters_most": 10}
+        return {"attention": {"attention_checks": [check], "n_checks": 1}, "judging": raters}
