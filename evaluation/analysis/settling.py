@@ -6,7 +6,7 @@ what is done with the answer (more people for some bots) does not spoil it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation.analysis.comparisons import Comparisons, compare
@@ -28,11 +28,13 @@ class Settling:
         compared: every pair, by the always-valid test.
         means: by bot, with always-valid intervals.
         needs: by bot, further raters until it is told apart from every other, at most `MOST_NEEDED`; 0: settled.
+        others: the same of each further question, by its key, in the order of the rubric.
     """
 
     compared: Comparisons
     means: dict[str, Interval]
     needs: dict[str, int]
+    others: dict[str, Settling] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -40,11 +42,16 @@ class Settling:
             bot: {"mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
             for bot, found in self.means.items()
         }
-        return {**self.compared.to_json(), "means": means, "needs": self.needs}
+        found = {**self.compared.to_json(), "means": means, "needs": self.needs}
+        if self.others:
+            found["others"] = [one.to_json() for one in self.others.values()]
+        return found
 
 
 def settling(ratings: Ratings, *, alpha: float = ORDER_ALPHA) -> Settling:
-    """Return how far the order is settled.
+    """Return how far the order is settled, by what bots are ranked by and by every other question.
+
+    Each question keeps `alpha` by itself: who reads all of them allows for that chance once for each.
 
     Args:
         alpha: chance allowed of any wrong order, at any look.
@@ -53,6 +60,17 @@ def settling(ratings: Ratings, *, alpha: float = ORDER_ALPHA) -> Settling:
         ValueError: there is no dimension to compare bots by.
     """
     ratings = replace(ratings, is_collecting=True)
+    leading = ratings.leading
+    others = [one.key for one in ratings.dimensions if leading is None or one.key != leading.key]
+    found = _settled(ratings, alpha)
+    return replace(
+        found,
+        others={key: _settled(replace(ratings, headline=(key,)), alpha) for key in others},
+    )
+
+
+def _settled(ratings: Ratings, alpha: float) -> Settling:
+    """Return how far the order by the leading question is settled."""
     compared = compare(ratings, alpha=alpha, plans=False)
     values, scale = ratings.values(), compared.dimension
     means = {

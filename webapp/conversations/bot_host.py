@@ -24,10 +24,13 @@ from chatbots.base import BotBusy, BotError
 from chatbots.storable import error_text
 from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
 from webapp.conversations import events, frames, heartbeats, selectors, services, trials
+from webapp.conversations.filtering import filters_load
 from webapp.conversations.replying import reply_make
 from webapp.core.database import in_database
 from webapp.studies.demo import DEMO_PAPER_KEY
+from webapp.studies.filtering import Filtering
 from webapp.studies.models import Study
+from webapp.studies.values import StudyValues
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +75,7 @@ class BotHostRuntime:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._load_tried_at: dict[str, float] = {}
+        self._filters_loaded: list[Filtering] = []
         self._leases: dict[uuid.UUID, uuid.UUID] = {}  # conversation id -> lease
 
     async def run(self) -> None:
@@ -184,6 +188,13 @@ class BotHostRuntime:
                 self._load_tried_at[bot_id] = time.monotonic()
                 self._spawn(self._load_bot(bot_id))
 
+    async def _load_filters(self) -> None:
+        """Have the filters of running studies ready too, each with its settings once."""
+        for values in await in_database(values_of_running_studies)(self.pool):
+            if values.filtering not in self._filters_loaded:
+                self._filters_loaded.append(values.filtering)
+                self._spawn(filters_load(values))
+
     async def _load_bot(self, bot_id: str) -> None:
         try:
             await self.host.load(bot_id)
@@ -215,6 +226,7 @@ class BotHostRuntime:
                     bots=self.host.load_numbers(),
                 )
                 await self._load_bots()
+                await self._load_filters()
                 for bot_id in await in_database(bots_to_try)(self.pool):
                     self._spawn(trials.set_aside_try(self.host, bot_id))
                 for conversation_id in await in_database(selectors.replies_waiting)(pool=self.pool):
@@ -234,12 +246,26 @@ def bots_of_running_studies(pool: str | None) -> list[str]:
     Those of the second demo study, which every installation has and few use, are left out: its six models
     must neither hold up the start nor take memory unasked. They are loaded by the first message.
     """
-    bot_ids: dict[str, None] = {}
+    bot_ids = [bot_id for values in _values_of_running_studies() for bot_id in values.bots]
+    return [bot_id for bot_id in dict.fromkeys(bot_ids) if _is_served(bot_id, pool)]
+
+
+def values_of_running_studies(pool: str | None) -> list[StudyValues]:
+    """Return what those studies say that give people bots of this pool."""
+    return [
+        values
+        for values in _values_of_running_studies()
+        if any(_is_served(bot_id, pool) for bot_id in values.bots)
+    ]
+
+
+def _values_of_running_studies() -> list[StudyValues]:
     studies = Study.objects.filter(state=Study.State.COLLECTING).exclude(key=DEMO_PAPER_KEY)
-    for study in studies:
-        bot_ids.update(dict.fromkeys(study.bots))
-    pools = settings.CONFAB_BOT_POOLS
-    return [b for b in bot_ids if pool is None or pools.get(b, "default") == pool]
+    return [study.values for study in studies]
+
+
+def _is_served(bot_id: str, pool: str | None) -> bool:
+    return pool is None or settings.CONFAB_BOT_POOLS.get(bot_id, "default") == pool
 
 
 _runtime: BotHostRuntime | None = None

@@ -70,6 +70,11 @@ async def reply_check(text: str, asked: Asked, *, only_marks: bool = False) -> l
     return await loop.run_in_executor(_thread, reply_marks, text, asked, only_marks)
 
 
+async def filters_load(values: StudyValues) -> None:
+    """Ask the study's filters about a first text, so that a classifier is loaded before a reply waits for it."""
+    await reply_check("Hello.", Asked(values), only_marks=True)
+
+
 def reply_marks(text: str, asked: Asked, only_marks: bool = False) -> list[Mark]:
     """Return what the study's filters find in a reply.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import ClassVar
 
 import pytest
 from channels.layers import get_channel_layer
@@ -349,6 +350,33 @@ async def test_a_filter_that_cannot_look_holds_the_reply_back_or_says_so() -> No
     assert [frame["type"] for frame in frames] == ["error"]
     assert "no disk" in row.due_error
     assert health.n_failed == 0  # the bot did answer
+
+
+async def test_filters_of_running_studies_are_loaded_once_before_a_reply_waits_for_them() -> None:
+    from webapp.studies.reply_filters.base import reply_filters
+
+    class Slow(reply_filters.get("phrases").__class__):  # type: ignore[misc]
+        name = "slow"
+        asked: ClassVar[list[str]] = []
+
+        def find(self, text, asked):
+            self.asked.append(text)
+
+    reply_filters.add(Slow())
+    try:
+        phrases = {"filter_phrases": ["x"], "reply_filters": {"slow": "mark"}}
+        await in_database(make_study)("slow", **phrases)
+        await in_database(make_study)("over", state="ended", **{**phrases, "filter_phrases": ["y"]})
+        runtime = BotHostRuntime()
+        try:
+            for _ in range(2):  # sweeps
+                await runtime._load_filters()
+                await asyncio.gather(*runtime._tasks)
+        finally:
+            await runtime.close()
+    finally:
+        reply_filters.discard("slow")
+    assert len(Slow.asked) == 1
 
 
 @pytest.mark.usefixtures("_test_bots")

@@ -15,6 +15,7 @@ from django.utils import timezone
 from tests.builders import (
     BY_PROLIFIC,
     fail_reply,
+    make_annotated,
     make_arena,
     make_conversation,
     make_pairwise,
@@ -185,21 +186,24 @@ def test_several_things_that_need_somebody_are_one_list(staff: Client) -> None:
 def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     study = make_study("s", max_per_bot=40)
     rate_some(study, 2)
-    assert room(study).order is None
+    assert room(study).orders == []
     job_do(Job.objects.get(kind="order"))
     for n in range(40):
         conversation = make_conversation(study, n_exchanges=3)
         is_eliza = conversation.bot.bot_id == "eliza"
         make_rating(conversation, quality=(6 if is_eliza else 2) + n // 2 % 2)
-    found = room(study)
-    assert found.order is not None
-    assert found.order.n_ratings == 2, "a worker has not looked again"
+    [found, *_others] = room(study).orders
+    assert found.n_ratings == 2, "a worker has not looked again"
     study.order_state.delete()
     room(study)
     job_do(Job.objects.filter(kind="order").latest("pk"))
     study.refresh_from_db()
-    order = room(Study.objects.get()).order
-    assert order is not None
+    order, *others = room(Study.objects.get()).orders
+    assert order.key == "quality"
+    assert [one.key for one in others] == [
+        one.key for one in study.rubric.dimensions.all() if one.key != "quality"
+    ]
+    assert others[0].n_told_apart == 0, "each question has a verdict of its own"
     assert (order.n_told_apart, order.n_pairs) == (1, 1)
     [sentence] = order.sentences
     titles = [row.info.title for row in order.rows]
@@ -211,6 +215,8 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     assert first.low < low < first.mean < high < first.high, "the plan is narrower than now"
     html = staff.get(address(study)).content.decode()
     assert "1 of 1 pairs are told apart" in html
+    assert html.count('name="live-question"') == 1 + len(others)
+    assert "Means of Fluency" in html, "the table of the second question"
     assert "planned-interval" in html
     Study.objects.update(state="ended")
     assert "another test holds" in staff.get(address(study)).content.decode()
@@ -225,11 +231,14 @@ def test_an_empty_room_and_other_protocols(staff: Client) -> None:
     assert "Open the study first" in staff.get(address(draft)).content.decode()
     arena = make_arena("a")
     make_conversation(arena)
-    assert "Can we tell" not in staff.get(address(arena)).content.decode()
+    assert "people choose between two" in staff.get(address(arena)).content.decode()
     pairs = make_pairwise("p")
     make_participant(pairs)
     html = staff.get(address(pairs)).content.decode()
     assert "Waiting for a reply" not in html
+    assert reverse("dashboard:study_pairs", args=["p"]) in html.split('id="c-order"')[1]
+    rated_items = staff.get(address(make_annotated("n"))).content.decode()
+    assert "nobody rates a whole chat" in rated_items
     imported = make_study("i")
     Study.objects.filter(pk=imported.pk).update(is_imported=True)
     assert "Nobody comes here" in staff.get(address(imported)).content.decode()

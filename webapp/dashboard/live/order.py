@@ -60,13 +60,14 @@ class Order:
     """How far the order is settled.
 
     Attributes:
-        title, low, high: of the question that bots are ranked by.
+        key, title, low, high: of the question.
         level: of the intervals, in per cent.
         rows: best first.
         sentences: at most six, what is settled first; `n_more` pairs are not among them.
         n_told_apart, n_pairs: of the pairs that could be tested.
     """
 
+    key: str
     title: str
     low: float
     high: float
@@ -80,14 +81,20 @@ class Order:
     made_at: datetime
 
 
-def order_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> Order | None:
-    """Return how far the order is settled; None where no worker has looked, or the study does not collect any more.
+def orders_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> list[Order]:
+    """Return how far the order by each question is settled, that which bots are ranked by first.
 
-    Once the plan is reached or the study is closed, the pages of results have the test that holds then.
+    None where no worker has looked, or the study does not collect any more. Once the plan is reached or the study is closed, the pages of results have the test that holds then.
     """
-    if state is None or not state.found.get("means") or not is_collecting(study):
-        return None
-    found: dict[str, Any] = state.found
+    if state is None or not is_collecting(study):
+        return []
+    looked = [state.found, *state.found.get("others", [])]
+    return [_order(study, state, found, bots) for found in looked if found.get("means")]
+
+
+def _order(
+    study: Study, state: OrderState, found: dict[str, Any], bots: Sequence[LiveBot]
+) -> Order:
     key = found["dimension"]
     asked = next((one for one in study.rubric.dimensions.all() if one.key == key), None)
     low, high = asked.scale if asked is not None else (study.rubric.low, study.rubric.high)
@@ -100,6 +107,7 @@ def order_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) ->
     rows = tuple(_row(study, live[b], found["means"][b], (low, high), level) for b in ranked)
     said_of = _sentences(study, found["pairs"], live, ranked)
     return Order(
+        key=key,
         title=asked.title if asked is not None else key,
         low=low,
         high=high,

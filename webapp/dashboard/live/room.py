@@ -14,7 +14,7 @@ from webapp.dashboard.live.bots import (
     failures_of,
     waiting_of,
 )
-from webapp.dashboard.live.order import Order, order_of
+from webapp.dashboard.live.order import Order, orders_of
 from webapp.dashboard.live.pace import Money, Pace, money_of, pace_of
 from webapp.dashboard.live.people import People, people_of, step_names
 from webapp.dashboard.live.things import Thing, things_of
@@ -33,7 +33,7 @@ class Room:
     Attributes:
         waiting: those who wait for a reply, the longest first; `n_waiting` in all.
         failed: the latest replies that failed.
-        order: None where nothing is known yet, or nothing can be.
+        orders: by each question; empty where nothing is known yet, or nothing can be.
         things: what needs a person.
     """
 
@@ -45,7 +45,7 @@ class Room:
     failed: list[Failed]
     pace: Pace
     money: Money
-    order: Order | None
+    orders: list[Order]
     things: list[Thing]
 
     @property
@@ -77,10 +77,10 @@ def room_of(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bo
     real = people.totals
     if include_synthetic:
         real = totals_of(study, step_names(study), include_synthetic=False)
-    order = None
+    orders: list[Order] = []
     if ranks_bots(study):
         state = OrderState.objects.filter(study=study).first()
-        order = order_of(study, state, bots)
+        orders = orders_of(study, state, bots)
         if is_collecting(study) and _is_new(study, state):
             order_refresh(study)
     return Room(
@@ -92,7 +92,7 @@ def room_of(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bo
         failures_of(study, bots, include_synthetic=include_synthetic, now=now),
         pace,
         money_of(study, real),
-        order,
+        orders,
         things_of(study, bots, may_pay=may_pay),
     )
 

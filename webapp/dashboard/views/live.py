@@ -23,6 +23,7 @@ from webapp.dashboard.recruiting import participant_link
 from webapp.dashboard.reports import NAMES_MODEL
 from webapp.dashboard.views.build.opening import ALLOWED, state_change
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
+from webapp.ratings.pairs import compares_pairs
 from webapp.studies.models import Outcome, Study
 from webapp.studies.places import is_collecting
 
@@ -102,7 +103,6 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         now=now,
         may_pay=may(request.user, Right.PAY),
     )
-    wide, narrow = order_drawings(room.order) if room.order is not None else ("", "")
     return {
         "room": room,
         "things": room.things,
@@ -111,9 +111,9 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "participant_link": participant_link(request, study),
         "most": max((stage.n for stage in room.people.stages), default=0),
         "hours": hours_drawing(room.pace.hours),
-        "order_wide": wide,
-        "order_narrow": narrow,
+        "orders": [(order, *order_drawings(order)) for order in room.orders],
         "ranks_bots": ranks_bots(study),
+        "no_order": None if ranks_bots(study) else _no_order(study),
         "is_collecting": is_collecting(study),
         "endings": [
             (Outcome(outcome).label, n)
@@ -136,6 +136,21 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "aside_of": settings.CONFAB_ASIDE_OF,
         "opened_name": OPENED,
     }
+
+
+def _no_order(study: Study) -> dict[str, str]:
+    """Return why nothing is said of the order while the study collects, and where its results are."""
+    if compares_pairs(study):
+        why = _(
+            "Not while it collects: people choose between two, and the ranking by who wins how often has no intervals "
+            "that hold however often one looks. Decide before you look how many people take part."
+        )
+        return {"why": why, "route": "dashboard:study_pairs"}
+    why = _(
+        "Not here: nobody rates a whole chat with one chatbot, and means of items and marks have no intervals that hold "
+        "however often one looks. Decide before you look how many people take part."
+    )
+    return {"why": why, "route": "dashboard:study_bots"}
 
 
 def _costs(room: Room) -> dict[str, str]:

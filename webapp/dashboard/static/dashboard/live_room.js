@@ -41,6 +41,7 @@ function tick() {
 
 // Parts are replaced one by one, so that a person keeps what is under their hand.
 function show(fresh) {
+  const before = chosen();
   const parts = (of) => [...of.querySelectorAll("[data-part]")].map((part) => part.dataset.part).join();
   const now = room();
   const is_held = (part) => part.contains(document.activeElement) && document.activeElement !== document.body;
@@ -56,7 +57,20 @@ function show(fresh) {
       else old.replaceWith(part);
     }
   }
+  choose(before);
   return held;
+}
+
+// What was chosen in a switch (which question, plot or table) is chosen in the part that replaces it.
+function chosen() {
+  return [...box.querySelectorAll("input[type=radio]:checked")].map((one) => [one.name, one.value]);
+}
+
+function choose(found) {
+  for (const [name, value] of found) {
+    const one = [...box.querySelectorAll("input[type=radio]")].find((each) => each.name === name && each.value === value);
+    if (one) one.checked = true;
+  }
 }
 
 function speak(data) {
