@@ -115,8 +115,9 @@ bench: develop ## Throughput and memory, as ratios
 chaos: develop ## People on a server whose processes are killed: what was lost, doubled and left waiting
 	$(PYTHON) -m tests.chaos
 
-validate: develop ## Import real rated conversations, fit the hybrid metric, print how well it predicts
+validate: develop ## On real rated data: fit the hybrid metric, compare turn-level metrics with people
 	$(PYTHON) -m tests.validation.validate --size $(VALIDATE)
+	$(PYTHON) -m tests.validation.replies --size $(VALIDATE)
 
 clean: ## Remove caches and collected files; .venv and var/ stay
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis staticfiles test-results

@@ -21,7 +21,7 @@ from typing import Any
 from chatbots.encoders.cache import cache_folder, made_alone
 from chatbots.gguf.files import SMOLLM2, GgufError, gguf_locate, gguf_sha256, gguf_values
 
-VERSION = 1
+CONVERSION = 1
 """Raise it when the written folder changes."""
 ARCHITECTURE = "llama"
 PRE_TOKENIZERS = ("smollm", "gpt-2", "default")
@@ -87,7 +87,7 @@ def gguf_folder(file: Path) -> Path:
         GgufError: the file cannot be converted.
         OSError: the folder cannot be written.
     """
-    target = cache_folder() / "gguf_transformers" / f"{gguf_sha256(file)[:24]}-{VERSION}"
+    target = cache_folder() / "gguf_transformers" / f"{gguf_sha256(file)[:24]}-{CONVERSION}"
     if (target / "config.json").is_file():
         return target
     with made_alone(target):

@@ -1,7 +1,7 @@
 """Language models and classifiers that a researcher names, in folders of this machine: what they say of texts.
 
-Any transformers model with safetensors, by its folder or by the hub id under which it was downloaded before;
-nothing is downloaded here. Metrics ask through the two protocols, so whatever else gives such numbers fits too.
+Any transformers model with safetensors, by its folder or by the hub id under which it was downloaded before; a language
+model also by a GGUF file or by the id of a bot that is made of one. Nothing is downloaded here. Metrics ask through the two protocols, so whatever else gives such numbers fits too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from chatbots.devices import rows_that_fit, transformer_row_bytes
+from chatbots.gguf.conversion import (
+    CONVERSION,
+    gguf_folder,
+    gguf_transformers_reason,
+    is_gguf,
+)
+from chatbots.gguf.files import gguf_locate, gguf_sha256
 from chatbots.huggingface import (
     Loaded,
     find_model,
@@ -79,29 +86,44 @@ class ReplyModel(Protocol):
         ...
 
 
-class _Local:
-    """What both kinds share: which files, whether they are here, and loading them once."""
+class LocalModel:
+    """What all kinds share: which files, whether they are here, and loading them once."""
 
-    def __init__(self, model: str, device: str) -> None:
+    def __init__(self, model: str, device: str, dtype: str = "auto") -> None:
         if not isinstance(model, str) or not model.strip():
             raise ValueError(f"model is {model!r}; it must be a folder or a hub id")
         self.model = model
         self.device = device
+        self.dtype = dtype
         self._loaded: Loaded | None = None
         self._lock = threading.RLock()
 
     @property
+    def _source(self) -> str:
+        """What the model is loaded from: of a bot, its model; otherwise what was named."""
+        return _model_of_bot(self.model) or self.model
+
+    @property
     def _files(self) -> dict[str, Any]:
-        return model_known_by(self.model)
+        source = self._source
+        if is_gguf(source):
+            file = gguf_locate(source)
+            digest = gguf_sha256(file) if file else None
+            return {"model": Path(source).name, "sha256": digest, "conversion": CONVERSION}
+        return model_known_by(source)
 
     def _config(self) -> dict[str, Any]:
-        folder = find_model(self.model)
+        source = self._source
+        folder = None if is_gguf(source) else find_model(source)
         return {} if folder is None else _json(folder / "config.json")
 
     def unavailable_reason(self) -> str | None:
         if find_spec("transformers") is None:
             return "the package transformers is not installed"
-        return missing_reason(self.model, None, allow_download=False)
+        source = self._source
+        if is_gguf(source):
+            return gguf_transformers_reason(source)
+        return missing_reason(source, None, allow_download=False)
 
     def _load(self, kind: str) -> Loaded:
         """Load the model once.
@@ -111,15 +133,21 @@ class _Local:
         """
         with self._lock:
             if self._loaded is None:
-                reason = self.unavailable_reason()
-                folder = find_model(self.model)
-                if reason is not None or folder is None:
+                reason, source = self.unavailable_reason(), self._source
+                if reason is not None:
                     raise ModelError(reason)
-                self._loaded = load(folder, kind, device=self.device)
+                if is_gguf(source):
+                    file = gguf_locate(source)
+                    folder = gguf_folder(file) if file else None
+                else:
+                    folder = find_model(source)
+                if folder is None:
+                    raise ModelError(f"the files of {self.model} have gone")
+                self._loaded = load(folder, kind, device=self.device, dtype=self.dtype)
             return self._loaded
 
 
-class LocalClassifier(_Local):
+class LocalClassifier(LocalModel):
     """A sequence classifier of transformers.
 
     Args:
@@ -162,7 +190,7 @@ class LocalClassifier(_Local):
             return np.zeros(0)
         with self._lock:
             loaded = self._load("AutoModelForSequenceClassification")
-            longest, model = _most_tokens(loaded), loaded.model
+            longest, model = most_tokens(loaded), loaded.model
             n_rows = rows_that_fit(self.device, transformer_row_bytes(loaded.config, longest))
             found = np.empty(len(distinct))
             # Texts of like length together: little padding.
@@ -185,11 +213,11 @@ class LocalClassifier(_Local):
         return found[[place[text] for text in texts]]
 
 
-class LocalLanguageModel(_Local):
+class LocalLanguageModel(LocalModel):
     """A causal language model of transformers; turns are lines of one text.
 
     Args:
-        model: a folder, or a hub id that was downloaded before.
+        model: a folder, a hub id that was downloaded before, a GGUF file, or a bot's id.
         window: how many earlier turns it sees.
         device: where it computes.
     """
@@ -215,7 +243,7 @@ class LocalLanguageModel(_Local):
     ) -> tuple[np.ndarray, np.ndarray]:
         with self._lock:
             loaded = self._load("AutoModelForCausalLM")
-            limit, model = _most_tokens(loaded), loaded.model
+            limit, model = most_tokens(loaded), loaded.model
             row_bytes = transformer_row_bytes(loaded.config, limit, has_logits=True)
             n_rows = rows_that_fit(self.device, row_bytes)
             rows = [
@@ -268,7 +296,20 @@ class LocalLanguageModel(_Local):
             return (losses.double() * counted[:, 1:]).sum(dim=1).cpu().numpy()
 
 
-def _most_tokens(loaded: Loaded) -> int:
+def _model_of_bot(name: str) -> str | None:
+    """Return the model of a bot of this id that is made of a causal model's files; None if there is no such bot."""
+    from chatbots.registry import bots
+
+    if name not in bots:
+        return None
+    bot = bots.get(name)
+    if getattr(bot, "kind", "") not in ("transformers", "gguf"):
+        return None
+    model = getattr(getattr(bot, "options", None), "model", None)
+    return str(model) if model else None
+
+
+def most_tokens(loaded: Loaded) -> int:
     """Return the longest text that the model reads, in tokens."""
     limits = (n_positions(loaded.config), loaded.tokenizer.model_max_length)
     return min([MOST_TOKENS, *(limit for limit in limits if limit)])

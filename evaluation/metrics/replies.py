@@ -115,7 +115,7 @@ def item_scores(
     batch: int = BATCH,
     progress: Progress | None = None,
 ) -> dict[str, np.ndarray]:
-    """Score replies by a metric, in batches of texts of like length, equal replies once.
+    """Score replies by a metric, equal ones once, in batches: replies to one context side by side, contexts by length.
 
     Args:
         replies: in any order.
@@ -126,7 +126,7 @@ def item_scores(
         column first. Columns without any value are left out, unless all are.
     """
     distinct = list(dict.fromkeys(replies))
-    order = sorted(range(len(distinct)), key=lambda k: len(distinct[k].response))
+    order = sorted(range(len(distinct)), key=lambda k: _place(distinct[k]))
     names = [column.name for column in metric.columns if column.level == "turn"]
     values = {name: np.full(len(distinct), np.nan) for name in names}
     for start in range(0, len(order), batch):
@@ -145,6 +145,10 @@ def item_scores(
     place = {one: k for k, one in enumerate(distinct)}
     at = [place[one] for one in replies]
     return {name: values[name][at] for name in defined or names[:1]}
+
+
+def _place(reply: ReplyInContext) -> tuple[int, tuple[str, ...], int]:
+    return sum(map(len, reply.context)), reply.context, len(reply.response)
 
 
 def _as_conversations(

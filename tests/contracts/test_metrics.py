@@ -13,7 +13,9 @@ from chatbots import Conversation
 from chatbots.conversation import Turn
 from chatbots.identity import canonical_json
 from evaluation.metrics.registry import metric_list
+from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
+from tests.tiny_models import save_model
 
 METRICS = {metric.name: metric for metric in metric_list()}
 
@@ -51,9 +53,15 @@ def shared():
     return Shared()
 
 
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("gpt2"), "gpt2", width=16, n_layers=1)
+
+
 @pytest.fixture
-def metric(name):
-    found = METRICS[name]
+def metric(name, tiny_model):
+    # A language model of 135 million weights would read the same odd texts for minutes.
+    found = ReplyPmi(model=str(tiny_model)) if name == "reply_pmi" else METRICS[name]
     reason = found.unavailable_reason()
     if reason is not None:
         pytest.skip(reason)

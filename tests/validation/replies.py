@@ -1,0 +1,184 @@
+"""How far do turn-level metrics agree with people's scores of single replies, and do exact rows come out as published?
+
+    python -m tests.validation.replies --size quick|full [--data FOLDER] [--tables FOLDER]
+
+Runs `evaluate_metrics` on the judged sets that lie in the folder and prints Pearson and Spearman for each data set and
+dialogue model, GRADE's beside the published rows. BLEU-4, ROUGE-L and METEOR must agree with GRADE's tables to .0005
+where a cell is complete (150 replies); the exit code is 1 where one does not. A cell of which a part is here is
+printed without that check. `quick` takes 40 replies of each of GRADE's cells. What cannot be computed says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evaluation.printing import share, span
+from tests.validation.validate import ROOT, Confab
+
+SHARED = ROOT.parent / "shared"
+QUICK_PER_CELL = 40
+GRADE_CELL = 150
+TOLERANCE = 0.0005 + 1e-9
+"""Half a digit of the published tables, which print three."""
+EXACT = {"bleu_4": "BLEU-4", "rouge_l": "ROUGE-L", "meteor": "METEOR"}
+METRICS = ("bleu_4", "rouge_l", "meteor", "rouge", "semantic_similarity", "word_coherence")
+GRADE_METRICS = (*METRICS, "embedding_match", "bert_score", "reply_pmi")
+OTHER_SETS = ("dailydialog_gupta", "dailydialog_zhao", "persona_zhao", "holistic_context")
+
+
+class Published(NamedTuple):
+    """A published coefficient of a metric in a cell of GRADE's data."""
+
+    source: str
+    model: str
+    metric: str
+    statistic: str
+
+
+def published_rows(folder: Path) -> dict[Published, float]:
+    """Read GRADE's tables 1 and 2, where they are."""
+    found = {}
+    for name in ("grade_table1.csv", "grade_table2.csv"):
+        if not (folder / name).exists():
+            continue
+        with (folder / name).open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                key = Published(row["dataset"], row["system"], row["metric"], row["statistic"])
+                found[key] = float(row["value"])
+    return found
+
+
+def first_of_each_cell(source: Path, target: Path, per_cell: int) -> None:
+    """Copy the first `per_cell` replies of every data set and dialogue model."""
+    taken: Counter[tuple[str, str]] = Counter()
+    with (
+        gzip.open(source, "rt", encoding="utf-8") as lines,
+        target.open("w", encoding="utf-8") as out,
+    ):
+        for line in lines:
+            row = json.loads(line)
+            cell = (row["source"], row["model"] or "")
+            taken[cell] += 1
+            if taken[cell] <= per_cell:
+                out.write(line)
+
+
+def cells_of(found: dict[str, Any], name: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return (data set, dialogue model, agreement) of a metric's cells; the data set is `name` where there is one."""
+    cells = []
+    for source, part in (found.get("sources") or {name: found}).items():
+        cells.append((source, "all", part))
+        cells += [(source, model, one) for model, one in part.get("models", {}).items()]
+    return cells
+
+
+def told(found: dict[str, Any]) -> str:
+    """Write a coefficient with its interval."""
+    if found["r"] is None:
+        return "–"
+    return share(found["r"], 3) + (f" {span(*found['ci95'], shares=True)}" if found["ci95"] else "")
+
+
+def main() -> int:
+    """Validate on every set that is here; 1 where there is none, or an exact row does not come out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=["quick", "full"], default="quick")
+    parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
+    parser.add_argument("--tables", type=Path, default=SHARED / "specs" / "tables")
+    options = parser.parse_args()
+    names = [
+        name for name in ("grade", *OTHER_SETS) if (options.data / f"{name}.jsonl.gz").exists()
+    ]
+    if not names:
+        print(f"There are no judged replies in {options.data}.", file=sys.stderr)
+        return 1
+    begun = time.monotonic()
+    published = published_rows(options.tables)
+    rows = [
+        [
+            "metric",
+            "data set",
+            "dialogue model",
+            "n",
+            "replies",
+            "Pearson",
+            "Spearman",
+            "published",
+            "exact",
+        ]
+    ]
+    compared, off, skipped = 0, [], {}
+    with tempfile.TemporaryDirectory(prefix="confab-validate-") as work:
+        confab = Confab(Path(work))
+        for name in names:
+            file = options.data / f"{name}.jsonl.gz"
+            if options.size == "quick":
+                file = Path(work) / f"{name}.jsonl"
+                first_of_each_cell(options.data / f"{name}.jsonl.gz", file, QUICK_PER_CELL)
+            metrics = ",".join(GRADE_METRICS if name == "grade" else METRICS)
+            result = confab.command(
+                "evaluate_metrics", "--data", str(file), "--metrics", metrics, "--json"
+            )
+            for metric, found in result.items():
+                if "unavailable" in found:
+                    skipped[metric] = found["unavailable"]
+                    continue
+                for source, model, one in cells_of(found, name):
+                    if not one["n"]:
+                        skipped[f"{metric} on {source}"] = "; ".join(one["skipped"])
+                        continue
+                    cell = source.removeprefix("grade/"), model, EXACT.get(metric, "")
+                    wanted = [
+                        published.get(Published(*cell, how)) for how in ("pearson", "spearman")
+                    ]
+                    exact = ""
+                    if None not in wanted and one["n"] == GRADE_CELL:
+                        apart = max(
+                            abs(one[how]["r"] - value)
+                            for how, value in zip(("pearson", "spearman"), wanted, strict=True)
+                        )
+                        compared += 1
+                        exact = "yes" if apart <= TOLERANCE else f"no, {apart:.4f} off"
+                        if apart > TOLERANCE:
+                            off.append(f"{metric} {source} {model}")
+                    elif None not in wanted:
+                        exact = f"{one['n']} of {GRADE_CELL}"
+                    rows.append([
+                        metric, source, model, str(one["n"]), str(one["n_responses"]), told(one["pearson"]), told(one["spearman"]),
+                        " ".join(share(value, 3) for value in wanted if value is not None), exact,
+                    ])  # fmt: skip
+            print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    print()
+    for row in [rows[0], ["-" * width for width in widths], *rows[1:]]:
+        print(
+            "| "
+            + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            + " |"
+        )
+    print()
+    for metric, reason in skipped.items():
+        print(f"{metric} is skipped: {reason}")
+    print(
+        "Intervals: 95 % over contexts. replies: different ones. published: Pearson and Spearman of GRADE's tables 1 and 2."
+    )
+    print(
+        f"{compared - len(off)} of {compared} complete cells agree with the published rows to .0005."
+        if compared
+        else "No cell of GRADE's data is complete here, so none can be compared with the published rows."
+    )
+    print(f"{time.monotonic() - begun:.0f} s in all.")
+    return 1 if off else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
