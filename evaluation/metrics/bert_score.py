@@ -46,18 +46,18 @@ class TokenVectors(LocalModel):
         """What decides the vectors; known without loading."""
         if self.model == MINILM:
             return {"encoder": sentence_encoder().identity.as_dict(), "layer": self.layer}
-        return {**self._files, "layer": self.layer}
+        return {**self.known_by, "layer": self.layer}
 
     def unavailable_reason(self) -> str | None:
         if self.model == MINILM:
             return sentence_encoder().unavailable_reason()
         return super().unavailable_reason()
 
-    def _load(self, kind: str) -> Loaded:
+    def load(self, kind: str) -> Loaded:
         with self._lock:
             if self._loaded is None and self.model == MINILM:
                 self._loaded = load(encoder_folder(MINILM), kind, device=self.device)
-        return super()._load(kind)
+        return super().load(kind)
 
     def vectors(self, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return for each text its (n, D) token vectors of length 1, and (n,) whether a token is of the text."""
@@ -67,7 +67,7 @@ class TokenVectors(LocalModel):
             texts
         )
         with self._lock:
-            loaded = self._load("AutoModel")
+            loaded = self.load("AutoModel")
             order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
             for start in range(0, len(order), _ROWS):
                 part = order[start : start + _ROWS]

@@ -42,11 +42,11 @@ class Continuations(LocalModel):
 
     @property
     def identity(self) -> Identity:
-        return Identity("continuations", "1", {**self._files, "dtype": self.dtype})
+        return Identity("continuations", "1", {**self.known_by, "dtype": self.dtype})
 
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
-        if reason is None and self._config().get("is_encoder_decoder"):
+        if reason is None and self.config().get("is_encoder_decoder"):
             reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is needed"
         return reason
 
@@ -62,7 +62,7 @@ class Continuations(LocalModel):
             (N,) sums over tokens in nats, and (N,) the number of tokens; NaN and 0 for a text without tokens.
         """
         with self._lock:
-            loaded = self._load("AutoModelForCausalLM")
+            loaded = self.load("AutoModelForCausalLM")
             rows = [self._row(loaded, before, text) for before, text in asked]
             total = np.full(len(rows), np.nan)
             told = [k for k, row in enumerate(rows) if row.text]

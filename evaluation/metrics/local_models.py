@@ -104,7 +104,8 @@ class LocalModel:
         return _model_of_bot(self.model) or self.model
 
     @property
-    def _files(self) -> dict[str, Any]:
+    def known_by(self) -> dict[str, Any]:
+        """What an identity says of the model; known without loading it."""
         source = self._source
         if is_gguf(source):
             file = gguf_locate(source)
@@ -112,7 +113,8 @@ class LocalModel:
             return {"model": Path(source).name, "sha256": digest, "conversion": CONVERSION}
         return model_known_by(source)
 
-    def _config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
+        """Return the model's config.json; empty where there is none."""
         source = self._source
         folder = None if is_gguf(source) else find_model(source)
         return {} if folder is None else _json(folder / "config.json")
@@ -125,7 +127,7 @@ class LocalModel:
             return gguf_transformers_reason(source)
         return missing_reason(source, None, allow_download=False)
 
-    def _load(self, kind: str) -> Loaded:
+    def load(self, kind: str) -> Loaded:
         """Load the model once.
 
         Raises:
@@ -162,7 +164,7 @@ class LocalClassifier(LocalModel):
 
     @property
     def identity(self) -> Identity:
-        return Identity("local_classifier", "1", {**self._files, "label": self.label})
+        return Identity("local_classifier", "1", {**self.known_by, "label": self.label})
 
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
@@ -174,10 +176,10 @@ class LocalClassifier(LocalModel):
         return reason
 
     def _labels(self) -> list[str]:
-        return [str(name) for name in self._config().get("id2label", {}).values()]
+        return [str(name) for name in self.config().get("id2label", {}).values()]
 
     def _index(self) -> int | None:
-        for number, name in self._config().get("id2label", {}).items():
+        for number, name in self.config().get("id2label", {}).items():
             if str(name).casefold() == self.label.casefold():
                 return int(number)
         return None
@@ -189,7 +191,7 @@ class LocalClassifier(LocalModel):
         if not distinct:
             return np.zeros(0)
         with self._lock:
-            loaded = self._load("AutoModelForSequenceClassification")
+            loaded = self.load("AutoModelForSequenceClassification")
             longest, model = most_tokens(loaded), loaded.model
             n_rows = rows_that_fit(self.device, transformer_row_bytes(loaded.config, longest))
             found = np.empty(len(distinct))
@@ -230,11 +232,11 @@ class LocalLanguageModel(LocalModel):
 
     @property
     def identity(self) -> Identity:
-        return Identity("local_language_model", "1", {**self._files, "window": self.window})
+        return Identity("local_language_model", "1", {**self.known_by, "window": self.window})
 
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
-        if reason is None and self._config().get("is_encoder_decoder"):
+        if reason is None and self.config().get("is_encoder_decoder"):
             reason = f"{self.model} is an encoder-decoder; a causal language model (GPT-2, Llama) is needed"
         return reason
 
@@ -242,7 +244,7 @@ class LocalLanguageModel(LocalModel):
         self, replies: Sequence[tuple[Sequence[str], str]]
     ) -> tuple[np.ndarray, np.ndarray]:
         with self._lock:
-            loaded = self._load("AutoModelForCausalLM")
+            loaded = self.load("AutoModelForCausalLM")
             limit, model = most_tokens(loaded), loaded.model
             row_bytes = transformer_row_bytes(loaded.config, limit, has_logits=True)
             n_rows = rows_that_fit(self.device, row_bytes)
