@@ -28,6 +28,9 @@ _CATEGORY_TITLES = {
 class RejectForm(forms.Form):
     """Why a visit is rejected: words for the person, and Prolific's category."""
 
+    use_required_attribute = False
+    """Approve stands in the same form: a browser would not send it without a reason."""
+
     reason = forms.CharField(
         label=_("Reason, if you reject"),
         max_length=REASON_MOST_CHARS,

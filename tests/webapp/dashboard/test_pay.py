@@ -128,6 +128,8 @@ def test_ids_are_private(paid: Study, visit: Make) -> None:
         assert "pid-secret" not in html
         assert key.participant.hex in html
     assert "Nobody here" in listed(client, paid, words="pid-secret")
+    # Approve is sent by the same form, and needs no reason.
+    assert not re.search(r"<textarea[^>]*required", pages[1])
     # The address of the visit carries its session: that is what its form sends back.
     assert "<dt>Visit</dt>" not in pages[1]
 
