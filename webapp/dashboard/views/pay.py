@@ -323,7 +323,8 @@ def _back(request: HttpRequest, study: Study) -> HttpResponse:
     where = reverse("dashboard:study_pay_person", args=[study.key, key.participant])
     own = QueryDict(mutable=True)
     own["visit"] = key.submission
-    return redirect(f"{where}?{own.urlencode()}{'&' if query else ''}{query}")
+    # To the person's heading, where whoever goes by keyboard was.
+    return redirect(f"{where}?{own.urlencode()}{'&' if query else ''}{query}#c-person")
 
 
 @require_POST
