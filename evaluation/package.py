@@ -24,6 +24,9 @@ DESCRIPTOR = "datapackage.json"
 MOST_FILES = 10_000
 MOST_BYTES = 50 * 10**9
 """Unpacked, of all files together."""
+DOUBTED_BYTES = 10**9
+MOST_TIMES_SMALLER = 250
+"""What unpacks to more than `DOUBTED_BYTES` may be so many times smaller as a zip; tables of a study are ten to thirty times."""
 MOST_TEXT_BYTES = 50 * 10**6
 """Of a file that is read whole, such as the codebook."""
 _LONGEST_CELL = 10_000_000
@@ -71,11 +74,11 @@ def package_open(path: Path) -> Iterator[Package]:
     except zipfile.BadZipFile:
         raise PackageError(f"{path.name} is no zip, or a damaged one") from None
     with archive:
-        _look(archive, path.name)
+        _look(archive, path.name, path.stat().st_size)
         yield Package(path.name, archive)
 
 
-def _look(archive: zipfile.ZipFile, name: str) -> None:
+def _look(archive: zipfile.ZipFile, name: str, n_zipped: int) -> None:
     """Refuse what must not be unpacked."""
     entries = archive.infolist()
     if len(entries) > MOST_FILES:
@@ -95,6 +98,10 @@ def _look(archive: zipfile.ZipFile, name: str) -> None:
     if n_bytes > MOST_BYTES:
         raise PackageError(
             f"{name} would unpack to {n_bytes:,} bytes; at most {MOST_BYTES:,} are read"
+        )
+    if n_bytes > max(DOUBTED_BYTES, n_zipped * MOST_TIMES_SMALLER):
+        raise PackageError(
+            f"{name} has {n_zipped:,} bytes and would unpack to {n_bytes:,}, as no data of a study do"
         )
 
 

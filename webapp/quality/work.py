@@ -58,7 +58,10 @@ class Message:
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a study's people; scripts do none."""
+    """The work of a study's people; scripts do none.
+
+    Of people whom a data package brought it is not known when they began and how they typed: they are left out.
+    """
 
     study: Study
 
@@ -72,6 +75,7 @@ class Work:
                 outcome__in=LOOKED_AT,
                 ended_at__isnull=False,
             )
+            .exclude(participant__platform="import")
             .order_by("pk")
             .values_list("pk", "participant_id", "submission", "outcome", "created_at", "ended_at")
         )

@@ -44,6 +44,7 @@ class Checked:
         expected: the answers that pass; of items by question.
         given: what was answered; of items by question.
         attempt: of the quiz; else 1.
+        conversation: id of the chat that it was asked in; None for all others.
     """
 
     kind: Kind
@@ -55,6 +56,7 @@ class Checked:
     passed: bool
     at: datetime
     attempt: int = 1
+    conversation: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ def _in_chats(answers: QuerySet[ChatCheckAnswer]) -> Iterator[Checked]:
             row.answer,
             row.is_right,
             row.created_at,
+            conversation=row.conversation_id,
         )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
 from evaluation.formats.spreadsheet import escaped
-from webapp.transfer.exporters.base import ExportColumn
+from webapp.transfer.exporters.base import ColumnType, ExportColumn
 
 Format = Literal["csv", "jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -133,17 +133,18 @@ def _csv(columns: Sequence[ExportColumn], rows: Iterable[Row], *, raw: bool) -> 
     keep: Callable[[str], str] = (lambda text: text) if raw else escaped
     writer.writerow([keep(column.name) for column in columns])
     for i, row in enumerate(rows, start=1):
-        writer.writerow([cell_of(value, keep) for value in row])
+        cells = zip(row, columns, strict=True)
+        writer.writerow([cell_of(value, keep, column.type) for value, column in cells])
         if i % ROWS_PER_CHUNK == 0:
             yield lines.take()
     yield lines.take()
 
 
-def cell_of(value: Any, keep: Callable[[str], str]) -> Any:
-    """Return a value as the cell of a CSV has it; texts go through `keep`."""
+def cell_of(value: Any, keep: Callable[[str], str], kind: ColumnType = "text") -> Any:
+    """Return a value as the cell of a CSV has it; texts go through `keep`, in a column of JSON they are JSON too."""
     if value is None:
         return ""
-    if isinstance(value, str):
+    if isinstance(value, str) and kind != "json":
         return keep(value)
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -15,25 +15,44 @@ import pytest
 from django.core.management import CommandError, call_command
 
 import confab
+from chatbots import Identity
 from evaluation import package as opening
 from evaluation.package import PackageError, package_open
-from tests.builders import exchange, make_annotated, make_arena, make_participant
+from tests.builders import (
+    QUIZ,
+    exchange,
+    make_annotated,
+    make_arena,
+    make_participant,
+    make_study,
+)
 from tests.webapp.dashboard.test_pair_pages import make_compared
 from tests.webapp.participant.test_dialogues import judge_all, make_dialogues
 from tests.webapp.participant.test_turns import make_marking
+from tests.webapp.ratings.test_checks import ATTENTIVE, COLOUR, IN_CHAT
 from tests.webapp.transfer.test_package import NASTY, opened, packed, rate, rows, study
+from webapp.conversations.chat_checks import chat_check_answer, chat_check_due
 from webapp.conversations.entering import task_chats, task_start
+from webapp.conversations.models import ChatCheckAnswer, ReplyMark, ReplyReport
+from webapp.conversations.services.reports import reply_report
 from webapp.core.errors import Refused
+from webapp.quality.services import flags_make
 from webapp.ratings.comparing import comparison_submit
 from webapp.ratings.judging import judgements_of
 from webapp.ratings.models import Rating
 from webapp.ratings.pairs import study_judgements
 from webapp.ratings.selectors import study_ratings
-from webapp.ratings.services import rating_add
+from webapp.ratings.services import rating_add, rating_submit
 from webapp.results.making import study_answers, study_comparisons
 from webapp.results.pairs import study_pairs
 from webapp.results.study_data import study_data
-from webapp.studies.models import QuestionAnswers, Study
+from webapp.runs.models import MetricResult, MetricVersion
+from webapp.studies.answering import question_answers_store
+from webapp.studies.checking import quiz_digest
+from webapp.studies.items import gold_store
+from webapp.studies.models import QuestionAnswers, QuizAttempt, Slot, Study, Task
+from webapp.studies.quizzing import quiz_attempt_store
+from webapp.studies.rubrics import CHAT_QUESTIONS
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
 from webapp.transfer.jobs import import_conversations
@@ -106,6 +125,152 @@ def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(
     assert (twice.conversations, twice.ratings, twice.skipped) == (0, 0, [])
     with pytest.raises(Refused, match="not made of this package"):
         import_conversations(tmp_path / "study.zip", study_key="shop")
+
+
+NAMES = {"conversation", "study", "rater", "participant", "task"}
+"""Columns in which two studies with the same data differ."""
+
+
+def names_apart(row: dict[str, str]) -> set[str]:
+    """Return columns that are not compared: of what is asked before the task no table has the time."""
+    return NAMES | ({"submitted_at"} if row.get("kind") == "before" else set())
+
+
+def assert_same_tables(one: Study, other: Study, *names: str) -> None:
+    both = [opened(packed(study, include_failed=True)) for study in (one, other)]
+    for name in names:
+        found = [
+            sorted(
+                [
+                    {k: v for k, v in row.items() if k not in names_apart(row)}
+                    for row in rows(files, name)
+                ],
+                key=lambda row: json.dumps(row, sort_keys=True),
+            )
+            for files in both
+        ]
+        assert found[0] == found[1], name
+        assert found[0], name
+
+
+def of_checked_chats() -> Study:
+    """Return a study of chats with checks before, in and after them, a quiz, and a reported reply that a filter marked."""
+    study = make_study(
+        "checked", questions=[COLOUR], after=[*CHAT_QUESTIONS, ATTENTIVE], chat_checks=[IN_CHAT],
+        quiz_questions=QUIZ, misses_allowed=0,
+    )  # fmt: skip
+    for colour, word in (("Blue", "yes"), ("Red", "no")):
+        task = task_start(participant=make_participant(study))
+        for attempt, answers in ((1, ["Two", "Both"]), (2, ["Five", "A computer program"])):
+            quiz_attempt_store(
+                task=task, quiz=quiz_digest(study.values.checking.quiz_questions), attempt=attempt, answers=answers
+            )  # fmt: skip
+        question_answers_store(task=task, answers={"colour": colour})
+        [chat] = task_chats(task=task)
+        for number in range(3):
+            exchange(chat, "hello", f"reply {number}")
+        chat.refresh_from_db()
+        due = chat_check_due(chat, study.version)
+        assert due is not None
+        chat_check_answer(conversation=chat, check=due.digest, answer=word)
+        reply = chat.turns.get(index=1)
+        reply_report(participant=task.participant, turn=reply, reason="other", words=NASTY)
+        ReplyMark.objects.create(
+            turn=reply,
+            filter="phrases",
+            identity={"name": "phrases"},
+            found=["re"],
+            reason="It says re.",
+        )
+        rating_submit(
+            conversation=chat,
+            participant=task.participant,
+            answers={**{question.key: 5 for question in CHAT_QUESTIONS}, "attentive": "2"},
+        )
+    return study
+
+
+def of_gold() -> Study:
+    """Return a study whose people judge items, one of them with a known answer, which one of two misses."""
+    study = make_annotated("gold", n_gold=1)
+    gold_store(item=study.items.get(key="i0"), expected={"quality": [1]})
+    for answer in (1, 4):
+        task = task_open(participant=make_participant(study))
+        for one in judgements_of(task):
+            answers = {d.key: answer for d in study.rubric.dimensions.all()}
+            rating_add(task=task, target=one.target, answers=answers)
+    return study
+
+
+@pytest.mark.parametrize(
+    ("make", "tables", "kinds"),
+    [
+        (
+            of_checked_chats,
+            ["checks", "reports", "reply_marks"],
+            {"quiz", "before", "after", "chat"},
+        ),
+        (of_gold, ["checks"], {"gold"}),
+    ],
+)
+def test_checks_reports_and_marks_come_back(
+    make: Callable[[], Study], tables: list[str], kinds: set[str], tmp_path: Path
+) -> None:
+    study = make()
+    path = written(study, tmp_path, include_failed=True)
+    report = import_conversations(path, study_key="again")
+    assert report.skipped == []
+    read = Study.objects.get(key="again")
+    assert {row["kind"] for row in rows(opened(packed(read)), "checks")} == kinds
+    assert_same_tables(study, read, *tables)
+    assert flags_make(study=read).n_tasks == 0, "how people worked is not in a package"
+    n_rows = [model.objects.count() for model in BESIDE]
+    import_conversations(path, study_key="again")
+    assert [model.objects.count() for model in BESIDE] == n_rows
+
+
+BESIDE = (ReplyReport, ReplyMark, QuizAttempt, ChatCheckAnswer, Rating, Slot, Task)
+
+
+def test_metrics_come_back_with_their_reasons_and_are_not_computed_again(
+    study: Study, tmp_path: Path
+) -> None:
+    first, second = study.conversations.order_by("created_at")
+    left_out = {"code": "other_language", "language": "de", "holds": ["en"]}
+    words, other = (
+        MetricVersion.objects.create(
+            key=Identity(name, "1", {"n": 2}).key, name=name, version="1", params={"n": 2}
+        )
+        for name in ("words", "other")
+    )
+    MetricResult.objects.create(
+        conversation=first, metric=words, values={"n_words": 3, "share": 0.1 + 0.2},
+        turns={"long": [None, 1.5, None, 2, None, 1e-9]},
+    )  # fmt: skip
+    MetricResult.objects.create(
+        conversation=second, metric=words, values={"n_words": 0, "share": None},
+        turns={"long": [None] * 6}, reasons={"share": "no words"},
+    )  # fmt: skip
+    MetricResult.objects.create(
+        conversation=second, metric=other, values={"empathy": None}, turns={"empathic": []},
+        reasons={"empathy": left_out, "empathic": left_out}, language="de",
+    )  # fmt: skip
+    read = again(study_edit(study=study, state=Study.State.ENDED), tmp_path)
+    assert_same_tables(study, read, "metrics", "turn_metrics", "undefined")
+    stored = MetricResult.objects.filter(conversation__study=read)
+    assert stored.get(language="de").reasons == {"empathy": left_out, "empathic": left_out}
+    n_before = stored.count()
+    assert n_before == 3
+    import_conversations(tmp_path / "study.zip", study_key="again")
+    assert stored.count() == n_before
+
+
+def test_metrics_under_a_key_that_is_not_theirs_are_refused(study: Study, tmp_path: Path) -> None:
+    version = MetricVersion.objects.create(key="made up", name="words", version="1")
+    chat = study.conversations.first()
+    MetricResult.objects.create(conversation=chat, metric=version, values={"n_words": 3})
+    with pytest.raises(PackageError, match="'made up' is not the key of metric 'words'"):
+        import_conversations(written(study, tmp_path), study_key="again")
 
 
 def of_arena() -> Study:
@@ -231,6 +396,11 @@ def test_a_zip_that_would_do_harm_is_not_unpacked(
         twice = packed_as(tmp_path, {"a": b"x"}, repeat="a")
     with pytest.raises(PackageError, match="'a' twice"), package_open(twice):
         pass
+    monkeypatch.setattr(opening, "DOUBTED_BYTES", 1000)
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data/turns.csv", b"0" * 10**6)
+    with pytest.raises(PackageError, match=r"would unpack to 1,000,000, as no data"):
+        confab.read(tmp_path / "bomb.zip")
     monkeypatch.setattr(opening, "MOST_BYTES", 1000)
     with pytest.raises(PackageError, match="at most 1,000"):
         import_conversations(written(study, tmp_path), study_key="again")

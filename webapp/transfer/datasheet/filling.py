@@ -11,8 +11,8 @@ from django.db.models import Count
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
 from evaluation.printing import share
-from webapp.ratings.models import Rating
 from webapp.ratings.pairs import compares_pairs
+from webapp.ratings.repeats import own_of_questions, repeats_answered
 from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.results.pairs import study_pairs
 from webapp.results.stored import DIRECT_RATINGS
@@ -22,11 +22,13 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import asked_after
 from webapp.studies.selectors import judges_items, marks_turns, questions_of_study
-from webapp.transfer.datasheet.questions import QUESTIONS, SheetQuestion, key_of
+from webapp.transfer.datasheet.questions import QUESTIONS, SheetQuestion, key_now, key_of
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
 
 TO_BE_ANSWERED = "To be answered by the researchers"
+_NO_ANSWERS = ("Not assessed.", "Not assessed: there are no answers to compare.")
+_NOT_TWICE = ("Not assessed.", "Not assessed: nobody judged anything twice.")
 _PLATFORMS = {
     "link": "a link that anybody could open",
     "prolific": "Prolific",
@@ -66,15 +68,20 @@ def datasheet_of(study: Study) -> list[Entry]:
     """Return every question of the datasheet with its answers, those about criteria once for each scale."""
     scales = [one for one in asked_after(study.version) if one.kind == "scale"]
     of_study = _of_study(study)
-    agreement = _agreement(study)
-    kept: dict[str, str] = study.datasheet
+    agreement, own = _agreement(study), _own_agreement(study)
+    kept: dict[str, str] = {key_now(key): words for key, words in study.datasheet.items()}
     found = []
     for question in QUESTIONS:
         if not question.each:
             said = of_study.get(question.number, "")
             found.append(Entry(question, "", said, kept.get(question.number, "")))
     for scale in scales:
-        of_scale = _of_scale(study, scale, agreement.get(scale.key, ""))
+        of_scale = _of_scale(study, scale) | {
+            "4.3.11.1": agreement.get(scale.key, _NO_ANSWERS)[0],
+            "4.3.11.2": agreement.get(scale.key, _NO_ANSWERS)[1],
+            "4.3.12.1": own.get(scale.key, _NOT_TWICE)[0],
+            "4.3.12.2": own.get(scale.key, _NOT_TWICE)[1],
+        }
         for question in QUESTIONS:
             if question.each:
                 said = of_scale.get(question.number, "")
@@ -91,11 +98,11 @@ def _of_study(study: Study) -> dict[str, str]:
     heard = [language_name(code) for code, _n in study_languages(study).most_common(3)]
     spoken = ", ".join(heard) if heard else f"{language}, as the pages of the study"
     n_raters = people.filter(ratings__isnull=False).distinct().count()
-    organisation = f"Run by {texts.organisation}." if texts.organisation else ""
     contact = f"Participants could write to {texts.contact}." if texts.contact else ""
     said = {
         "1.2": "Data, texts and settings are in this data package.",
-        "1.3": " ".join(filter(None, [organisation, contact])),
+        "1.3.2.2": f"Run by {texts.organisation}." if texts.organisation else "",
+        "1.3.2.3": contact,
         "2.1": "Text: dialogue, which is what was said so far.",
         "2.2": "Text: the next turn of the dialogue, of one or several sentences.",
         "2.3": "Dialogue turn generation.",
@@ -104,14 +111,15 @@ def _of_study(study: Study) -> dict[str, str]:
         "3.1.1": "; ".join(f"{bot}: {n}" for bot, n in sorted(outputs.items())),
         "3.1.2": _selection(study),
         "3.2.1": str(n_raters or ""),
-        "3.2.2": f"Paid: {texts.payment}." if texts.payment else "",
+        "3.2.2.2": f"Paid: {texts.payment}." if texts.payment else "",
         "3.2.3": f"By {_PLATFORMS[values.recruitment.platform]}.",
         "3.2.4": _training(study),
         "3.2.5": _known(study, people),
         "3.3.2": "On web pages made with Confab "
         f"(protocol: {title_of(protocols, study.protocol)}); every answer is stored as it is given.",
-        "3.3.3": _quality(study),
-        "3.3.4": f"Instructions: {' / '.join(texts.instructions_text.splitlines())}",
+        "3.3.3.1": _quality_types(study),
+        "3.3.3.2": _quality(study),
+        "3.3.4.2": _shown(study),
         "3.3.5": f"No time limit for an assessment; the study tells people that it takes {texts.minutes} minutes. "
         "Who leaves can come back to the open task.",
         "3.3.6": _feedback(study),
@@ -187,7 +195,36 @@ def _known(study: Study, people: Any) -> str:
     return " ".join(told)
 
 
-def _quality(study: Study) -> str:
+def _shown(study: Study) -> str:
+    """Return what stands on the page beside the questions."""
+    what = "The conversation that they have just had"
+    if judges_items(study):
+        what = "The item: what was said before, and the replies"
+    elif marks_turns(study):
+        what = "The conversation, reply by reply"
+    elif compares_pairs(study):
+        what = "Both conversations or replies side by side"
+    return (
+        f"{what}, the question and its scale with the words at its points. Which bot it was is not shown. "
+        f"Instructions before: {' / '.join(study.values.texts.instructions_text.splitlines())}"
+    )
+
+
+def _quality_types(study: Study) -> str:
+    """Return the types of the datasheet's list that the study has."""
+    checks, asked_before = _checks(study), _asked_before(study)
+    if not checks and not asked_before:
+        return "None of the listed types was asked for in the study."
+    told = "Automatic checks during and after the evaluation"
+    if checks:
+        told += "; work of people who fail them is left out"
+    if asked_before:
+        told += "; people are let in only after they have passed"
+    return f"{told}."
+
+
+def _checks(study: Study) -> list[str]:
+    """Return the checks among what is judged and asked."""
     attention, checking = study.values.attention, study.values.checking
     said = []
     if attention.attention_checks and attention.n_checks:
@@ -198,10 +235,21 @@ def _quality(study: Study) -> str:
         said.append(f"{attention.n_repeated} items shown twice a task")
     if checking.chat_checks:
         said.append(f"{len(checking.chat_checks)} attention checks in a chat")
-    if checking.quiz_questions:
+    return said
+
+
+def _asked_before(study: Study) -> list[str]:
+    """Return the checks that must be passed before the task."""
+    said = []
+    if study.values.checking.quiz_questions:
         said.append("questions about the instructions")
     if study.values.training.training_pairs:
         said.append("practice that had to be passed")
+    return said
+
+
+def _quality(study: Study) -> str:
+    said = _checks(study) + _asked_before(study)
     failed = Task.objects.filter(
         participant__study=study,
         participant__is_synthetic=False,
@@ -242,7 +290,7 @@ def _personal(study: Study) -> str:
     return " ".join(said)
 
 
-def _of_scale(study: Study, scale: Question, agreement: str) -> dict[str, str]:
+def _of_scale(study: Study, scale: Question) -> dict[str, str]:
     relative = compares_pairs(study)
     points = range(scale.low, scale.high + 1)
     named = "; ".join(f"{point} {scale.labels[point]}" for point in points if point in scale.labels)
@@ -251,7 +299,6 @@ def _of_scale(study: Study, scale: Question, agreement: str) -> dict[str, str]:
         form = "Relative quality estimation: which of two is better."
     elif marks_turns(study):
         form = "Output labelling: what is true of a reply is ticked."
-    first = Rating.objects.none() if relative else ratings_counted(study)
     aggregated = (
         "Means of each bot's answers" if not relative else "Shares of wins, ties and losses"
     )
@@ -273,7 +320,6 @@ def _of_scale(study: Study, scale: Question, agreement: str) -> dict[str, str]:
         "4.3.8": form,
         "4.3.9": f"{aggregated}, with intervals over raters.",
         "4.3.10": _significance(relative=relative),
-        "4.3.11": agreement or ("" if relative or first.exists() else "No answers yet."),
     }
 
 
@@ -289,32 +335,45 @@ def _significance(*, relative: bool) -> str:
     )
 
 
-def _agreement(study: Study) -> dict[str, str]:
-    """Return by scale how far evaluators agree; of many ratings the report of the study says it."""
+def _agreement(study: Study) -> dict[str, tuple[str, str]]:
+    """Return by scale how agreement between evaluators was measured, and how high it is."""
     if compares_pairs(study):
         results = study_pairs(study).results
         return {
-            one.question: _value("Cohen's kappa, median over pairs of raters", one.found)
+            one.question: ("Cohen's kappa, median over pairs of raters.", _value(one.found))
             for one in (results.kappas if results is not None else ())
         }
     n_ratings = ratings_counted(study).count()
     if not n_ratings:
         return {}
     if n_ratings > DIRECT_RATINGS:
-        told = "Krippendorff's alpha, Fleiss' kappa and intraclass correlations: see the study's report."
-        return {one.key: told for one in asked_after(study.version)}
+        how = "Krippendorff's alpha, Fleiss' kappa and intraclass correlations."
+        return {one.key: (how, "See the study's report.") for one in asked_after(study.version)}
     ratings = study_ratings(study)
     if ratings.leading is None:
         return {}
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
     for one in rater_agreement(ratings).coefficients:
         if one.about == "conversation" and one.code in ("alpha_ordinal", "alpha_interval"):
-            name = one.code.removeprefix("alpha_")
-            found[one.dimension] = _value(f"Krippendorff's alpha ({name})", one.found)
+            how = f"Krippendorff's alpha ({one.code.removeprefix('alpha_')})."
+            found[one.dimension] = (how, _value(one.found))
     return found
 
 
-def _value(name: str, found: Any) -> str:
+def _own_agreement(study: Study) -> dict[str, tuple[str, str]]:
+    """Return by scale how agreement of each evaluator with themselves was measured, and how high it is."""
+    how = "Share of items shown twice that got the same answer, over people; 90% interval by resampling people."
+    found: dict[str, tuple[str, str]] = {}
+    for key, own in own_of_questions(study, list(repeats_answered(study))).items():
+        same = own.same
+        told = "Undefined" if same.mean is None else share(same.mean)
+        if same.low is not None and same.high is not None:
+            told += f" ({share(same.low)} to {share(same.high)})"
+        found[key] = (how, f"{told}, {own.n_people} people.")
+    return found
+
+
+def _value(found: Any) -> str:
     if found.value is None:
-        return f"{name}: undefined, {found.reason}."
-    return f"{name}: {share(found.value)}, over {found.n_items} items."
+        return f"Undefined: {found.reason}."
+    return f"{share(found.value)}, over {found.n_items} items."

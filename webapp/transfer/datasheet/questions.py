@@ -1,15 +1,14 @@
-"""The questions of the human evaluation datasheet, by their numbers in version 2.0, in words of our own.
+"""The questions of the human evaluation datasheet, by their numbers in version 3.0, in words of our own.
 
-A. Shimorina and A. Belz (2022): The Human Evaluation Datasheet: A Template for Recording Details of Human Evaluation
-Experiments in NLP. HumEval 2022. Version 3.0 (A. Belz and C. Thomson, 2024) keeps these questions, and splits some of
-them: 1.1 to 1.3, 3.1.3, 4.3.11.
+A. Belz and C. Thomson (2025): HEDS 3.0: The Human Evaluation Data Sheet Version 3.0. GEM 2025. Its form is at
+nlp-heds.github.io. Version 2.0 (A. Shimorina and A. Belz, 2022, HumEval) asked for several of them in one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-VERSION = "2.0"
+VERSION = "3.0"
 SECTIONS = {
     "1": "Paper and resources",
     "2": "Systems",
@@ -51,9 +50,15 @@ def _people(number: str, words: str) -> SheetQuestion:
 
 
 QUESTIONS = (
-    _people("1.1", "Paper that reports the experiment, and which of its experiments this is"),
+    _people("1.1.1", "Paper that reports the experiment, or where it is preregistered"),
+    _people("1.1.2", "Which of its experiments this is"),
     _people("1.2", "Where the resources that were used can be found"),
-    _people("1.3", "Who fills this in, and whom to write to: name, affiliation, e-mail"),
+    _people("1.3.1.1", "Who fills this in: name"),
+    _people("1.3.1.2", "Who fills this in: affiliation"),
+    _people("1.3.1.3", "Who fills this in: e-mail"),
+    _people("1.3.2.1", "Whom to write to about it: name"),
+    _people("1.3.2.2", "Whom to write to about it: affiliation"),
+    _people("1.3.2.3", "Whom to write to about it: e-mail"),
     SheetQuestion("2.1", "What the systems take as input"),
     SheetQuestion("2.2", "What they give as output"),
     SheetQuestion("2.3", "The task they perform"),
@@ -61,18 +66,23 @@ QUESTIONS = (
     SheetQuestion("2.5", "Languages of the output"),
     SheetQuestion("3.1.1", "Outputs evaluated for each system"),
     _people("3.1.2", "How these were selected"),
-    _people("3.1.3", "Statistical power of the sample"),
+    _people("3.1.3.1", "Method of the power analysis that the size of the sample was chosen by"),
+    _people("3.1.3.2", "Statistical power of the sample"),
+    _people("3.1.3.3", "Where the code of the power analysis can be found"),
     SheetQuestion("3.2.1", "Number of evaluators"),
-    _people(
-        "3.2.2", "Kind of evaluators: experts or not, paid or not, known to the authors or not"
-    ),
+    _people("3.2.2.1", "Whether evaluators are experts in what is talked about"),
+    SheetQuestion("3.2.2.2", "Whether and how they were paid"),
+    _people("3.2.2.3", "Whether any was known to the authors before"),
+    _people("3.2.2.4", "Whether any of the authors is among them"),
     _people("3.2.3", "How they were recruited, and who was let in"),
     SheetQuestion("3.2.4", "Training and practice before"),
     SheetQuestion("3.2.5", "What else is known of them"),
     _people("3.3.1", "Whether the design was preregistered, and where"),
     SheetQuestion("3.3.2", "How answers were collected"),
-    SheetQuestion("3.3.3", "How quality was assured"),
-    _people("3.3.4", "What evaluators saw, with a link to screenshots"),
+    SheetQuestion("3.3.3.1", "Which types of quality assurance there were"),
+    SheetQuestion("3.3.3.2", "What was done for each of them"),
+    _people("3.3.4.1", "Where the pages that evaluators saw can be viewed"),
+    SheetQuestion("3.3.4.2", "What evaluators are shown while they judge"),
     SheetQuestion("3.3.5", "How free they were in when and how quickly they worked"),
     SheetQuestion("3.3.6", "Whether they could ask questions or comment"),
     SheetQuestion("3.3.7", "Where and under which conditions they worked"),
@@ -95,7 +105,10 @@ QUESTIONS = (
     SheetQuestion("4.3.8", "Form of the question"),
     SheetQuestion("4.3.9", "How answers become scores"),
     SheetQuestion("4.3.10", "How effects and their significance are found"),
-    SheetQuestion("4.3.11", "Agreement between evaluators, and of each with themselves"),
+    SheetQuestion("4.3.11.1", "How agreement between evaluators was measured"),
+    SheetQuestion("4.3.11.2", "Agreement between evaluators"),
+    SheetQuestion("4.3.12.1", "How agreement of each evaluator with themselves was measured"),
+    SheetQuestion("4.3.12.2", "Agreement of each evaluator with themselves"),
     _people("5.1", "Ethics committee that approved it"),
     _people("5.2", "Personal data in outputs or answers, and how they are handled"),
     _people(
@@ -108,3 +121,21 @@ QUESTIONS = (
 def key_of(number: str, criterion: str = "") -> str:
     """Return what an answer is kept under: the question's number, with the criterion's key where it is asked of each."""
     return f"{number}/{criterion}" if criterion else number
+
+
+_OF_TWO = {
+    "1.1": "1.1.1",
+    "1.3": "1.3.1.1",
+    "3.1.3": "3.1.3.2",
+    "3.2.2": "3.2.2.1",
+    "3.3.3": "3.3.3.2",
+    "3.3.4": "3.3.4.1",
+    "4.3.11": "4.3.11.2",
+}
+"""Where answers stand that were given to questions of version 2.0 which version 3.0 asks in parts."""
+
+
+def key_now(key: str) -> str:
+    """Return what an answer is kept under now that was kept by a number of version 2.0."""
+    number, slash, criterion = key.partition("/")
+    return f"{_OF_TWO.get(number, number)}{slash}{criterion}"

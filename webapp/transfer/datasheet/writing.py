@@ -16,7 +16,7 @@ def datasheet_md(study: Study, entries: Sequence[Entry]) -> str:
     n_open = sum(one.is_open for one in entries)
     parts = [
         f"# Human evaluation datasheet: {study.name}\n",
-        f"After HEDS {VERSION} (Shimorina and Belz, 2022), in short words of Confab's own; the numbers are those of the "
+        f"After HEDS {VERSION} (Belz and Thomson, 2025), in short words of Confab's own; the numbers are those of the "
         f"datasheet. {n_open} of {len(entries)} questions are to be answered by the researchers.\n",
     ]
     for (section, criterion), found in groupby(

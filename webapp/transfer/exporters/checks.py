@@ -38,6 +38,18 @@ _COLUMNS = (
         "asked for.",
     ),
     ExportColumn("submitted_at", "time", "When it was answered."),
+    ExportColumn(
+        "task",
+        "integer",
+        "Number of the task that it was answered in, as in the table ratings.",
+        missing="It was answered once, before the first task.",
+    ),
+    ExportColumn(
+        "conversation",
+        "text",
+        "Id of the chat that it was asked in.",
+        missing="It was not asked in a chat.",
+    ),
 )
 
 
@@ -85,4 +97,6 @@ def _row(
         one.passed,
         outcomes[one.participant if one.task is None else one.task],
         one.at,
+        one.task,
+        str(one.conversation) if one.conversation else None,
     ]

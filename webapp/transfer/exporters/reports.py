@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from webapp.conversations.models import Conversation, ReplyReport
+from webapp.quality.selectors import left_out
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import (
     CHUNK,
@@ -65,7 +66,7 @@ class Reports:
 
 
 def _included(study: Study, options: ExportOptions) -> QuerySet[ReplyReport]:
-    found = ReplyReport.objects.filter(participant__study=study)
+    found = ReplyReport.objects.filter(left_out(study, options.without), participant__study=study)
     found = found.exclude(turn__conversation__state=Conversation.State.WITHDRAWN)
     if not options.include_synthetic:
         found = found.filter(participant__is_synthetic=False)

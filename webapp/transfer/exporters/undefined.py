@@ -28,6 +28,11 @@ _COLUMNS = (
         "The same for programs, where the reason has a code: other_language for a metric that does not hold for the "
         "language of the conversation.",
     ),
+    ExportColumn(
+        "details",
+        "json",
+        "The code with what belongs to it: the conversation's language, and those that the metric holds for.",
+    ),
 )
 
 
@@ -63,4 +68,5 @@ class Undefined:
             for name in sorted(reasons):
                 if values.get(name) is None:
                     told = _told(reasons[name])
-                    yield [str(chat), bot, study.key, is_synthetic, name, *told]
+                    details = None if isinstance(reasons[name], str) else reasons[name]
+                    yield [str(chat), bot, study.key, is_synthetic, name, *told, details]

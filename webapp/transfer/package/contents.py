@@ -26,7 +26,7 @@ def package_pieces(
     """Yield a study's data package in pieces; the same data are always the same bytes.
 
     Args:
-        told: called after each table with how many rows of all tables are in.
+        told: called now and then with how many rows of all tables are in.
     """
     ledger = Ledger()
     yield from zip_pieces(_files(study, options, ledger, told), ledger)
@@ -37,9 +37,10 @@ def _files(study: Study, options: ExportOptions, ledger: Ledger, told: Told) -> 
     versions = versions_of(study, options, as_of=as_of)
     written: list[WrittenTable] = []
     for table in packaged_tables(study, options):
-        one, files = table_files(table, study, options)
+        before = sum(done.n_rows for done in written)
+        one, files = table_files(table, study, options, told=_after(before, told))
         written.append(one)
-        told(sum(done.n_rows for done in written))
+        told(before + one.n_rows)
         yield from files
     yield from study_files(study, options)
     codebook = codebook_of(study, written)
@@ -54,3 +55,8 @@ def _files(study: Study, options: ExportOptions, ledger: Ledger, told: Told) -> 
     yield File.of("heds.json", datasheet_json(study, entries))
     yield File.of("versions.json", versions_json(versions))
     yield File.of("README.md", readme_text(study, written, options, versions))
+
+
+def _after(n_rows: int, told: Told) -> Told:
+    """Return what tells of the rows of a table beside those of the tables before it."""
+    return lambda n: told(n_rows + n)

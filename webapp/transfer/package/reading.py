@@ -1,4 +1,4 @@
-"""Reads a data package back: the study with its people, bots, conversations, turns and ratings, in constant memory."""
+"""Reads a data package back: the study with its people, bots, conversations, turns, ratings and metrics, in constant memory."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from webapp.conversations.models import Conversation
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.rubrics import asked_after
+from webapp.transfer.package.beside_reading import beside_read
+from webapp.transfer.package.metric_reading import metrics_named, metrics_read
 from webapp.transfer.package.storing import (
     ReadConversation,
     ReadPerson,
@@ -45,8 +47,6 @@ T = TypeVar("T")
 
 def package_import(path: Path, *, study_key: str, progress: Progress | None = None) -> ImportReport:
     """Make the study of a data package, under a key of its own. Done again, it adds nothing.
-
-    Metrics are not read: they are computed anew from the conversations.
 
     Args:
         progress: called with "storing" and how many rows are in.
@@ -92,13 +92,23 @@ class _Reading:
                 )
             self.report.conversations += conversations_store(study=study, batch=chats, bots=bots)
         for turns in self._batches("turns", _turn):
-            self._tell("turns", turns_store(study=study, batch=turns).left_out)
+            self._tell("data/turns.csv", turns_store(study=study, batch=turns).left_out)
         apart = self._set_apart()
         for ratings in self._batches("ratings", lambda row: self._rating(row, apart)):
             stored = ratings_store(study=study, batch=ratings, versions=self.versions)
             self.report.ratings += stored.n_new
-            self._tell("ratings", stored.left_out)
+            self._tell("data/ratings.csv", stored.left_out)
+        for part in beside_read(study=study, package=package, versions=self.versions):
+            self._tell("checks, reports or marks", part.left_out)
+            self._count(part.n_new)
+        metrics = metrics_named(package)
+        for n_rows in metrics_read(study=study, package=package, metrics=metrics):
+            self._count(n_rows)
         return self.report
+
+    def _count(self, n_rows: int) -> None:
+        self.report.n_read += n_rows
+        self.progress("storing", self.report.n_read)
 
     def _batches(self, table: str, made: Callable[[Mapping[str, str]], T]) -> Iterator[list[T]]:
         """Yield the rows of a table as what is made of them, so many at once."""
@@ -122,7 +132,7 @@ class _Reading:
 
     def _tell(self, table: str, left_out: Iterable[tuple[str, str]]) -> None:
         for name, why in left_out:
-            self.report.skip(Skipped(self.report.n_read, f"data/{table}.csv, {name}: {why}"))
+            self.report.skip(Skipped(self.report.n_read, f"{table}, {name}: {why}"))
 
     def _set_apart(self) -> frozenset[str]:
         """Return who missed an attention check: few, for a package has their work only where it was asked for."""
@@ -131,6 +141,11 @@ class _Reading:
             for row in self.package.rows("participants")
             if "failed_check" in row.get("outcome", "").split()
         )
+
+    def _is_rated(self, column: str) -> bool:
+        """Tell whether a column has ratings: a scale, unless it checks attention."""
+        question = self.asked_after.get(self.codebook.after[column])
+        return column in self.codebook.scales and (question is None or question.is_rated)
 
     def _person(self, row: Mapping[str, str]) -> ReadPerson:
         answers = {
@@ -160,13 +175,15 @@ class _Reading:
         answers = {
             key: _number(row[column])
             for column, key in self.codebook.after.items()
-            if column in self.codebook.scales and row[column]
+            if row[column] and self._is_rated(column)
         }
         answers |= {name: _number(row[name]) for name in _BESIDE if row.get(name)}
         others = {
-            key: _answer(self.asked_after[key], row[column])
+            key: row[column]
+            if column in self.codebook.scales
+            else _answer(self.asked_after[key], row[column])
             for column, key in self.codebook.after.items()
-            if column not in self.codebook.scales and row[column] and key in self.asked_after
+            if row[column] and not self._is_rated(column) and key in self.asked_after
         }
         return ReadRating(
             number=row["rating"],

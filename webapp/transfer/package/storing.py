@@ -161,7 +161,7 @@ def conversations_store(
 ) -> int:
     """Store conversations that are not here yet; how many are new."""
     with transaction.atomic():
-        there = _conversations(study, {one.name for one in batch})
+        there = conversations_named(study, {one.name for one in batch})
         new = [one for one in batch if one.name not in there]
         names = {one.person for one in new if one.person}
         people = participants_named(study=study, platform=PLATFORM, names=names) if names else {}
@@ -191,7 +191,7 @@ def turns_store(*, study: Study, batch: Sequence[ReadTurn]) -> Stored:
     """Store turns that are not here yet."""
     stored = Stored()
     with transaction.atomic():
-        chats = _conversations(study, {one.conversation for one in batch})
+        chats = conversations_named(study, {one.conversation for one in batch})
         there = set(
             Turn.objects.filter(conversation__in=list(chats.values())).values_list(
                 "conversation", "index"
@@ -247,7 +247,7 @@ class _Placing:
         self.slots: list[Slot] = []
         self.batch = self._new(batch)
         about = {name for one in self.batch for name in one.about}
-        self.chats = _conversations(study, about)
+        self.chats = conversations_named(study, about)
         self.items = dict(study.items.filter(key__in=about).values_list("key", "pk"))
         self.turns = self._turns()
         names = {one.rater for one in self.batch if one.rater}
@@ -304,22 +304,18 @@ class _Placing:
     def _tasks(self) -> dict[str, Task]:
         """Return the batch's tasks by what the package calls them; those missing are made."""
         wanted = {one.task: one for one in self.batch if one.task and one.rater}
-        ids = {name: uuid.uuid5(_TASKS, f"{self.study.pk}/{name}") for name in wanted}
-        rows = []
-        for name, one in wanted.items():
-            apart = one.is_set_apart
-            rows.append(
-                Task(
-                    public_id=ids[name],
-                    participant_id=self.people[one.rater],
-                    version=self._version(one),
-                    kind=self.study.protocol,
-                    state=Task.State.ENDED if apart else Task.State.COMPLETED,
-                    outcome=Outcome.FAILED_CHECK if apart else Outcome.RATED,
-                    completion_code=None if apart else f"i{ids[name].hex[:19]}",
-                    ended_at=one.submitted_at,
-                )
+        ids = {name: task_id(self.study, name) for name in wanted}
+        rows = [
+            task_made(
+                study=self.study,
+                public_id=ids[name],
+                person=self.people[one.rater],
+                version=self._version(one),
+                outcome=Outcome.FAILED_CHECK if one.is_set_apart else Outcome.RATED,
+                ended_at=one.submitted_at,
             )
+            for name, one in wanted.items()
+        ]
         Task.objects.bulk_create(rows, ignore_conflicts=True)
         there = {task.public_id: task for task in Task.objects.filter(public_id__in=ids.values())}
         return {name: there[public_id] for name, public_id in ids.items()}
@@ -362,6 +358,7 @@ class _Placing:
                 row.participant_id, row.rater = None, one.rater  # the further rating of a rater
             elif person is not None:
                 self.rated.add((chat, person))
+                row.task = task
             return row
         row.task = task
         if one.target == "turn":
@@ -392,11 +389,40 @@ class _Placing:
         return slot
 
 
+def task_id(study: Study, name: str) -> uuid.UUID:
+    """Return the id of the task that a package calls by this name; empty names are tasks of nobody."""
+    return uuid.uuid5(_TASKS, f"{study.pk}/{name}")
+
+
+def task_made(
+    *,
+    study: Study,
+    public_id: uuid.UUID,
+    person: uuid.UUID,
+    version: StudyVersion,
+    outcome: Outcome,
+    ended_at: datetime,
+) -> Task:
+    """Return a task that is over, as a row that is not stored yet."""
+    is_done = outcome in (Outcome.RATED, Outcome.BOT_FAILED)
+    return Task(
+        public_id=public_id,
+        participant_id=person,
+        version=version,
+        kind=study.protocol,
+        state=Task.State.COMPLETED if is_done else Task.State.ENDED,
+        outcome=outcome,
+        completion_code=f"i{public_id.hex[:19]}" if is_done else None,
+        ended_at=ended_at,
+    )
+
+
 def _name(one: ReadRating) -> str:
     return f"package/{one.number}"
 
 
-def _conversations(study: Study, names: set[str]) -> dict[str, uuid.UUID]:
+def conversations_named(study: Study, names: set[str]) -> dict[str, uuid.UUID]:
+    """Return the ids of a study's imported conversations by what their package calls them."""
     found = Conversation.objects.filter(
         study=study, source=Conversation.Source.IMPORT, external_id__in=names
     )

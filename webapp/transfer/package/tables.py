@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -35,6 +35,7 @@ KEYS = {
 }
 """What tells the rows of a table apart."""
 _PIECE_BYTES = 256 * 1024
+_TOLD_EVERY = 200
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
 
@@ -126,12 +127,20 @@ class WrittenTable:
 
 
 def table_files(
-    table: PackagedTable, study: Study, options: ExportOptions
+    table: PackagedTable,
+    study: Study,
+    options: ExportOptions,
+    *,
+    told: Callable[[int], None] = lambda n_rows: None,
 ) -> tuple[WrittenTable, list[File]]:
-    """Read a table into files on disk: the CSV of all, and one for SPSS, in whose cells no line ends."""
+    """Read a table into files on disk: the CSV of all, and one for SPSS, in whose cells no line ends.
+
+    Args:
+        told: called now and then with how many rows have been read.
+    """
     whole, for_spss = (cast(IO[bytes], tempfile.TemporaryFile()) for _ in range(2))  # noqa: SIM115
     written = WrittenTable(table, 0, [0] * len(table.columns), [False] * len(table.columns))
-    rows = _seen(table.rows(study, options), written, for_spss)
+    rows = _seen(table.rows(study, options), written, for_spss, told)
     for piece in stream("csv", table.columns, rows):
         whole.write(piece)
     return written, [
@@ -140,30 +149,41 @@ def table_files(
     ]
 
 
-def _seen(rows: Iterable[Row], written: WrittenTable, copy: IO[bytes]) -> Iterator[Row]:
+def _seen(
+    rows: Iterable[Row], written: WrittenTable, copy: IO[bytes], told: Callable[[int], None]
+) -> Iterator[Row]:
     """Yield the rows, and write each to the copy too."""
     text = TextIOWrapper(copy, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     writer.writerow([column.name for column in written.table.columns])
     for row in rows:
-        cells = [_for_spss(value) for value in row]
+        cells = [
+            _for_spss(value, column)
+            for value, column in zip(row, written.table.columns, strict=True)
+        ]
         for place, cell in enumerate(cells):
             written.widths[place] = max(written.widths[place], len(cell.encode("utf-8")))
             written.escaped[place] |= unescaped(cell) is not cell
         writer.writerow(cells)
         written.n_rows += 1
+        if written.n_rows % _TOLD_EVERY == 0:
+            told(written.n_rows)
         yield row
     text.detach()
 
 
-def _for_spss(value: Any) -> str:
+def _for_spss(value: Any, column: ExportColumn) -> str:
     """Return a cell as `load.sps` reads it: on one line, a truth value as 0 or 1, a time as SPSS writes it."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, datetime):
         at = value.astimezone(UTC)
         return f"{at.day:02}-{_MONTHS[at.month - 1]}-{at:%Y %H:%M:%S}.{at.microsecond // 1000:03}"
-    return str(cell_of(value, lambda text: escaped(" ".join(text.replace("\t", " ").splitlines()))))
+    return str(cell_of(value, _on_one_line, column.type))
+
+
+def _on_one_line(text: str) -> str:
+    return escaped(" ".join(text.replace("\t", " ").splitlines()))
 
 
 def _file(path: str, file: IO[bytes]) -> File:

@@ -18,6 +18,7 @@ from webapp.results.state import Reads, data_state
 from webapp.runs.selectors.metrics import versions_used
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, conversations_included
+from webapp.transfer.exporters.metrics import measured
 
 FORMAT = 1
 """Of the package; raised when an earlier Confab could not read it back."""
@@ -47,6 +48,7 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
         without=options.without,
     )
     metrics = versions_used(conversations_included(study, options).order_by())
+    columns = _columns_of_metrics(study)
     return {
         "package": FORMAT,
         "confab": {"version": VERSION, "commit": commit()},
@@ -62,9 +64,25 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
         },
         "data": {"as_of": as_of, "state": state.digest, **asdict(options)},
         "metrics": [
-            {"name": one.name, "version": one.version, "key": one.key}
+            {"name": one.name, "version": one.version, "key": one.key, **columns.get(one.key, {})}
             for one in sorted((one for one, _ in metrics), key=lambda one: (one.name, one.key))
         ],
+    }
+
+
+def _columns_of_metrics(study: Study) -> dict[str, dict[str, Any]]:
+    """Return by a metric's key its settings and which columns of the tables are its own; of each metric one version is there."""
+    of_turns = {
+        version.key: [column.name for column in columns]
+        for version, columns in measured(study, "turn")
+    }
+    return {
+        version.key: {
+            "params": version.params,
+            "columns": [column.name for column in columns],
+            "turn_columns": of_turns[version.key],
+        }
+        for version, columns in measured(study, "conversation")
     }
 
 
