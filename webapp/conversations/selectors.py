@@ -56,7 +56,7 @@ def conversation_for(
     participant_ids: Collection[UUID], conversation_id: UUID
 ) -> Conversation | None:
     """Return the chat, if it was given to one of these participants."""
-    return (
+    found = (
         Conversation.objects.filter(
             pk=conversation_id,
             participant__in=list(participant_ids),
@@ -65,6 +65,12 @@ def conversation_for(
         .select_related("study__version", "participant", "slot__task__version__rubric", "bot")
         .first()
     )
+    if found is not None and found.participant is not None and found.task is not None:
+        # They are the same rows: a page that goes another way to them need not read them again.
+        found.task.participant = found.participant
+        if found.study is not None and found.study.pk == found.participant.study_id:
+            found.participant.study = found.study
+    return found
 
 
 def moves_of(conversation_id: UUID) -> int | None:
@@ -108,7 +114,10 @@ class ChatTurn:
 
 def chat_turn(conversation: Conversation) -> ChatTurn | None:
     """Return which of its task's chats this is, those whose bot failed left out; None where it is the only one."""
-    if conversation.slot is None or conversation.slot.side:
+    version = conversation.version
+    if conversation.slot is None or conversation.slot.side or version is None:
+        return None
+    if version.values.assignment.bots_in_a_row < 2:
         return None
     slots = conversation.slot.task.slots.exclude(bot_id="")
     held = slots.exclude(chat__state=Conversation.State.FAILED)
@@ -157,21 +166,24 @@ def _overdue_since() -> datetime:
     return timezone.now() - timedelta(seconds=longest_s)
 
 
+def turns_of(conversation_id: UUID) -> list[dict[str, Any]]:
+    """Return what was said, in order, as pages show it."""
+    rows = Turn.objects.filter(conversation_id=conversation_id).order_by("index")
+    return [
+        {"turn": index, "speaker": speaker, "text": text, "vote": vote}
+        for index, speaker, text, vote in rows.values_list("index", "speaker", "text", "vote")
+    ]
+
+
 def history(conversation_id: UUID) -> History:
     """Return the turns in order, the pending reply, and whether rating is open."""
     conversation = Conversation.objects.select_related("slot__task__version").get(
         pk=conversation_id
     )
-    turns = [
-        {"turn": index, "speaker": speaker, "text": text, "vote": vote}
-        for index, speaker, text, vote in Turn.objects.filter(conversation_id=conversation_id)
-        .order_by("index")
-        .values_list("index", "speaker", "text", "vote")
-    ]
     is_open = conversation.state == Conversation.State.OPEN
     due = conversation.due_turn if is_open else None
     return History(
-        turns=turns,
+        turns=turns_of(conversation_id),
         can_rate=can_rate(conversation),
         pending=None if due is None else {"turn": due},
         failure=failure_of(conversation),

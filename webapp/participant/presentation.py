@@ -23,7 +23,6 @@ from webapp.participant.recruitment import PLATFORM_NAMES
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import Place, places, protocols
 from webapp.studies.rights import Rights
-from webapp.studies.rubrics import asked_after
 from webapp.studies.values import texts_first
 
 _WORDS_READ_PER_MINUTE = 200
@@ -165,11 +164,19 @@ def refusal_text(code: str, platform: str, study: Study) -> RefusalText:
 
 
 def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
-    """Return what a version of a study says about itself, as the pages show it."""
-    values = version.values
+    """Return what a version of a study says about itself, as every page shows it."""
     return {
         "study": study,
-        "values": values,
+        "values": version.values,
+        "instructions": [_point(line) for line in _lines(version.values.texts.instructions_text)],
+        "has_chat": _has_chat(study),
+    }
+
+
+def consent_texts(version: StudyVersion) -> dict[str, Any]:
+    """Return what somebody reads before they agree."""
+    values = version.values
+    return {
         "consent_points": _lines(values.texts.consent_points),
         "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
         "rights_points": rights_said(values.rights),
@@ -178,9 +185,6 @@ def study_texts(study: Study, version: StudyVersion) -> dict[str, Any]:
         "consent_minutes": max(
             1, round(len(values.texts.consent_text.split()) / _WORDS_READ_PER_MINUTE)
         ),
-        "instructions": [_point(line) for line in _lines(values.texts.instructions_text)],
-        "has_chat": _has_chat(study),
-        "n_questions": len(asked_after(version)),
     }
 
 

@@ -19,11 +19,19 @@ def link_opened(*, study: Study, cookie: str, is_synthetic: bool, refused: str =
         cookie: a random value that the browser brings each time; empty: none, so each opening counts.
         refused: the code of why nobody can begin there; empty where somebody can.
     """
-    fields = {"is_synthetic": is_synthetic, "seen_at": timezone.now(), "refused": refused}
-    browser = _browser(study, cookie)
-    if not cookie or not _opening(study, browser).update(**fields):
-        row = LinkOpening(study=study, browser=browser, **fields)
-        LinkOpening.objects.bulk_create([row], ignore_conflicts=True)
+    row = LinkOpening(
+        study=study,
+        browser=_browser(study, cookie),
+        is_synthetic=is_synthetic,
+        seen_at=timezone.now(),
+        refused=refused,
+    )
+    LinkOpening.objects.bulk_create(
+        [row],
+        update_conflicts=True,
+        unique_fields=["study", "browser"],
+        update_fields=["is_synthetic", "seen_at", "refused"],
+    )
 
 
 def link_answered(*, study: Study, cookie: str) -> None:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, study_page
 from webapp.participant.arrivals import Arrival
-from webapp.participant.presentation import study_texts, way_at
+from webapp.participant.presentation import consent_texts, study_texts, way_at
 from webapp.participant.recruitment import PLATFORM_NAMES, recruitment_read, recruitment_sign
 from webapp.participant.steps.base import Standing, next_step, register_step, standing_open
 from webapp.participant.work import work_of
@@ -76,6 +76,7 @@ def entry_page(arrival: Arrival, **errors: Any) -> HttpResponse:
     step = next_step(going_on) if going_on else None
     context = {
         **study_texts(arrival.study, arrival.study.version),
+        **consent_texts(arrival.study.version),
         "work": work_of(arrival.study, arrival.study.version),
         "visit": visit,
         "recruitment": recruitment,

@@ -91,6 +91,7 @@ def done_page(
     participant, study = task.participant, task.participant.study
     submit_url = mturk_submit_url(participant) if ending.code and task.submission else ""
     platform = platform_name(participant, study)
+    is_done = ending.outcome in (Outcome.RATED, Outcome.BOT_FAILED)
     context = {
         **study_texts(study, task.version),
         "visit": visit,
@@ -101,8 +102,8 @@ def done_page(
         "outcome": ending.outcome,
         "is_again": recruitment is not None,
         "is_code_of_platform": bool(ending.code) and ending.code != task.completion_code,
-        "is_done": ending.outcome in (Outcome.RATED, Outcome.BOT_FAILED),
-        "may_return": ending.outcome != Outcome.FAILED_CHECK and not has_earned(participant),
+        "is_done": is_done,
+        "may_return": not (is_done or ending.outcome == Outcome.FAILED_CHECK or has_earned(participant)),
         "consent_url": _consent_link(visit, study, recruitment),
         "thanks": own_thanks(task.version),
         "withdrawn_at": participant.withdrawn_at,

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.conversations.chat_checks import chat_check_due
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import can_rate, chat_turn, history
+from webapp.conversations.selectors import can_rate, chat_turn, turns_of
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, conversation_page
 from webapp.participant.asked import asked_after_of, asked_shown, right_of
@@ -88,11 +88,12 @@ def rate(request: HttpRequest, conversation: Conversation, visit: Visit) -> Http
                 "report_url": report_address(reports, turn=one["turn"]),
                 "is_reported": one["turn"] in reported,
             }
-            for one in history(conversation.pk).turns
+            for one in turns_of(conversation.pk)
         ],
         **report_shown(version, reports),
         "chat_url": visit.link("chat", conversation.pk),
         "form": form,
+        "n_questions": len(asked),
         **asked_shown(form.questions()),
         "passing": right_of(standing.participant, form.questions()),
         "turn": chat_turn(conversation),
