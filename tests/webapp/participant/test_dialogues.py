@@ -54,7 +54,7 @@ def test_pairs_are_read_and_one_is_chosen_with_a_reason(browser: Client) -> None
     address = begin(browser)
     page = shown(browser.get(address))
     assert "Pair 1 of 2" in page
-    assert page.count('role="region" tabindex="0"') == 2
+    assert page.count('role="group" tabindex="0"') == 2
     assert "Chatbot A" in page
     assert "Chatbot B" in page
     assert "not read yet" in page

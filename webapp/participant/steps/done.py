@@ -103,7 +103,9 @@ def done_page(
         "is_again": recruitment is not None,
         "is_code_of_platform": bool(ending.code) and ending.code != task.completion_code,
         "is_done": is_done,
-        "may_return": not (is_done or ending.outcome == Outcome.FAILED_CHECK or has_earned(participant)),
+        "may_return": not (
+            is_done or ending.outcome == Outcome.FAILED_CHECK or has_earned(participant)
+        ),
         "consent_url": _consent_link(visit, study, recruitment),
         "thanks": own_thanks(task.version),
         "withdrawn_at": participant.withdrawn_at,

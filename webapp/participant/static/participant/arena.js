@@ -5,7 +5,7 @@ import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
 import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Outbox } from "./outbox.js";
-import { byId, fill, plural } from "./page.js";
+import { byId, fill, hiddenSet, plural } from "./page.js";
 import { numbersIn, reportLink } from "./report.js";
 import { Rounds } from "./rounds.js";
 import { Socket, socketAddress } from "./socket.js";
@@ -21,7 +21,7 @@ const radios = [...document.querySelectorAll("input[name=choice]")];
 
 const outbox = new Outbox(`${storeKey}.outbox`);
 // A choice whose page came back, since something beside it was missing.
-const state = { ended: false, kept: radios.find((radio) => radio.checked) };
+const state = { ended: false, kept: radios.find((radio) => radio.checked), wrong: byId("summary") };
 
 const sides = [...document.querySelectorAll("[data-side]")].map(({ dataset }) => ({
   name: dataset.side,
@@ -144,6 +144,7 @@ const handlers = {
     if (side.due !== null) rounds.typing(side.name, side.due);
     if (!all((one) => one.loaded && one.connected)) return;
     rounds.readFromHere();
+    byId("loading").hidden = true;
     banner.back(words);
     rounds.follower.follow();
     if (outbox.message) {
@@ -172,7 +173,7 @@ const handlers = {
     if (side.due === turn) side.due = null;
     side.can = null;
     rounds.reply(side.name, turn, text);
-    if (!isDue()) say("");
+    if (!isDue() && !hasFailed()) say("");
     levelOut();
   },
 
@@ -303,7 +304,6 @@ function update() {
   const picked = chosen();
 
   composer.openFor(!isDue() && !hasFailed() && !state.ended);
-  byId("composer").hidden = isOver || isAsked || Boolean(picked) || hasFailed();
   hintShow();
 
   const ways = sides.flatMap((side) => (side.can ? [side.can] : []));
@@ -313,12 +313,18 @@ function update() {
   }
 
   for (const radio of radios) radio.setAttribute("aria-disabled", String(!isOpen));
-  byId("choice").hidden = hasFailed();
+  const instead = () => (hasFailed() ? byId("failed") : radios[0]);
+  hiddenSet(byId("choice"), hasFailed(), instead);
+  hiddenSet(byId("composer"), isOver || isAsked || Boolean(picked) || hasFailed(), instead);
   byId("save").hidden = !picked;
   if (others) others.hidden = !picked;
+  if (picked && state.wrong) {
+    state.wrong.focus(); // shown now, with the choice that it stands beside
+    state.wrong = null;
+  }
   byId("write-on").hidden = !picked || isOver;
   byId("chosen").textContent = picked ? `${picked.closest("label").querySelector(".long").textContent}.` : "";
-  byId("choice-words").textContent = choiceWords(n, isOpen, picked, isOver);
+  if (isLoaded) byId("choice-words").textContent = choiceWords(n, isOpen, picked, isOver);
   document.body.classList.toggle("has-chosen", Boolean(picked));
 }
 
@@ -338,7 +344,5 @@ function hintShow() {
 }
 
 update();
-const wrong = document.getElementById("summary");
-if (wrong) wrong.focus();
-else if (composer.byTouch.matches) byId("title").focus();
+if (composer.byTouch.matches) byId("title").focus();
 else byId("text").focus({ preventScroll: true });

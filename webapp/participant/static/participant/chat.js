@@ -7,7 +7,7 @@ import { Delivery, LostBanner, errorWords, say, warn } from "./delivery.js";
 import { Log } from "./log.js";
 import { Marks } from "./marks.js";
 import { Outbox } from "./outbox.js";
-import { byId, fill, plural } from "./page.js";
+import { byId, fill, hiddenSet, plural } from "./page.js";
 import { numbersIn, reportLink } from "./report.js";
 import { Socket, socketAddress } from "./socket.js";
 import { TypingCount } from "./typing.js";
@@ -133,6 +133,7 @@ const handlers = {
       delivery.start();
     }
     if (state.due !== null) log.typing(state.due);
+    byId("loading").hidden = true;
     if (isFirst) log.toBottom();
     // Only what comes from now on is read aloud.
     if (isFirst) setTimeout(() => list.setAttribute("aria-live", "polite"), 300);
@@ -191,7 +192,7 @@ const handlers = {
       if (frame.busy) title = words.bot_busy;
       if (frame.overdue) title = words.bot_overdue;
       log.failure(frame.can ?? ["retry", "swap", "finish"], title);
-      say(title || words.bot_failed);
+      say(""); // the log itself reads the card
       return;
     }
     if (code === "unavailable" && frame.turn === undefined) {
@@ -242,8 +243,8 @@ function update() {
   asideFollow(n, { isQuiet: state.loaded && !isDue, onShown: update });
   const isAsked = asideDue();
   composer.openFor(!isDue && !state.failed && !state.ended);
-  byId("composer").hidden = isOver || isAsked;
   byId("finished").hidden = !isOver;
+  hiddenSet(byId("composer"), isOver || isAsked, () => byId("finished").querySelector(".button"));
   hintShow(isDue);
 
   const segments = byId("segments").children;
@@ -258,13 +259,13 @@ function update() {
   let progress = canRate ? words.can_rate : words.rate_soon;
   if (!hasEnough) progress = fill(words.progress, { n, of: nMin });
   if (isOver) progress = words.complete;
-  byId("progress").textContent = progress;
+  if (state.loaded) byId("progress").textContent = progress;
   document.body.classList.toggle("is-over", isOver);
   let why = "";
   if (!canRate) why = hasEnough ? words.rate_waits : plural(words.opens_after, Math.max(1, nMin - n));
-  byId("rate-reason").textContent = why;
+  byId("rate-reason").textContent = state.loaded ? why : "";
   const leaveWords = byId("leave-rate-words");
-  leaveWords.textContent = canRate ? leaveWords.dataset.open : why;
+  if (state.loaded) leaveWords.textContent = canRate ? leaveWords.dataset.open : why;
   for (const link of [byId("rate"), byId("leave-rate")]) {
     if (canRate) {
       link.href = main.dataset.rate;

@@ -85,6 +85,7 @@ export class LostBanner {
     this.#timer = setTimeout(() => {
       byId("note")?.remove();
       byId("reconnecting").hidden = false;
+      say(byId("reconnecting").textContent.trim());
       this.onShow();
     }, BANNER_AFTER_MS);
   }

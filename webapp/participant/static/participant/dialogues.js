@@ -8,7 +8,7 @@ export function dialoguesWire(box, form) {
   const panels = tabs.map((tab) => document.getElementById(tab.getAttribute("aria-controls")));
   const first = document.getElementById("dialogue-first");
   const narrow = window.matchMedia("(max-width: 699.98px)");
-  const key = `opened-${box.dataset.key}`;
+  const key = `confab.${box.dataset.key}.opened`;
   let current = 0;
   let isOpened = Boolean(box.dataset.opened || kept.get(key));
 
@@ -16,7 +16,7 @@ export function dialoguesWire(box, form) {
     if (current === 1) {
       isOpened = true;
       kept.set(key, "yes");
-      first.textContent = "";
+      first.hidden = true;
     }
     if (isOpened) tabs[1].querySelector("small").textContent = box.dataset.read;
     tablist.hidden = !narrow.matches;
@@ -50,7 +50,9 @@ export function dialoguesWire(box, form) {
     (event) => {
       if (event.target !== form || !narrow.matches || isOpened) return;
       event.preventDefault();
-      first.textContent = box.dataset.first;
+      first.hidden = true; // shown anew it is announced anew
+      first.querySelector("span").textContent = box.dataset.first;
+      first.hidden = false;
       tabs[1].focus();
     },
     true,

@@ -1,11 +1,10 @@
 // Done: copy the code, and go back by itself where the study asks for it.
 
-import { byId, fill, kept } from "./page.js";
+import { byId, fill, keptClear } from "./page.js";
 
-// Nothing that was typed stays in the browser once it is saved.
-for (const what of ["rating", "draft", "outbox"]) {
-  kept.set(`confab.${byId("main").dataset.conversation}.${what}`, "");
-}
+keptClear(); // nothing that was typed stays in the browser once it is saved
+
+byId("title").focus();
 
 const copy = byId("copy");
 if (copy) {

@@ -41,6 +41,9 @@ if (about && how) {
   document.querySelector(".next").hidden = false;
   byId("back").hidden = false;
   show("about");
+  // Of the two only one is seen, and each is the first heading of what is seen.
+  byId("how-title").setAttribute("role", "heading");
+  byId("how-title").setAttribute("aria-level", "1");
   byId("continue").addEventListener("click", () => {
     if (!consentGiven()) return;
     history.pushState({ step: "how" }, "");

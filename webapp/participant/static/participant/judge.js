@@ -1,12 +1,9 @@
 // Judging: everything works without this; with it numbers choose by their keys.
 
+import { askingWire } from "./asking.js";
 import { dialoguesWire } from "./dialogues.js";
-import { likertWire } from "./likert.js";
 import { byId } from "./page.js";
 import "./report.js";
-
-likertWire(byId("rating"));
-if (!byId("summary")) byId("title").focus();
 
 const dialogues = byId("dialogues");
 if (dialogues) dialoguesWire(dialogues, byId("rating"));
@@ -57,6 +54,14 @@ if (marking) {
     event.preventDefault();
     next.focus();
   });
+}
+
+// Last: what is put back of a draft is told to all of the above.
+askingWire(byId("rating"));
+if (document.querySelector("input[name=reference_score]:checked")) {
+  note.closest(".known-score").querySelector("details").open = true;
+}
+if (marking) {
   const isWide = window.matchMedia("(min-width: 700px)").matches;
   byId("c-marked").scrollIntoView({ block: isWide ? "nearest" : "center" });
 }

@@ -1,9 +1,7 @@
 // Rows of numbers to choose from: number keys, and the way from what is missing to its question.
 
-import { byId } from "./page.js";
-
 // 1 to 7 choose while the focus is inside a row; never while a text box has it.
-export function likertWire(form, chosen = () => {}) {
+export function likertWire(form) {
   for (const row of form.querySelectorAll("fieldset.likert")) {
     row.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || !/^\d$/.test(event.key)) return;
@@ -11,12 +9,10 @@ export function likertWire(form, chosen = () => {}) {
       const radio = row.querySelector(`input[type=radio][value="${event.key}"]`);
       if (!radio) return;
       event.preventDefault();
-      radio.checked = true;
       radio.focus();
-      chosen();
+      if (!radio.checked) radio.click(); // what follows a choice hears of it as of any other
     });
   }
-  byId("summary")?.focus();
   for (const link of document.querySelectorAll("#summary a")) {
     link.addEventListener("click", (event) => {
       event.preventDefault();

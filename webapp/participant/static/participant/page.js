@@ -37,7 +37,24 @@ export const kept = {
   },
 };
 
+export function keptClear() {
+  try {
+    for (const key of Object.keys(sessionStorage)) {
+      if (key.startsWith("confab.")) sessionStorage.removeItem(key);
+    }
+  } catch {
+    // Nothing is kept, then.
+  }
+}
+
 export const byId = (id) => document.getElementById(id);
+
+// Hide or show a part of the page. If the focus was in it, it moves to what `next()` returns: nobody begins again at the top.
+export function hiddenSet(part, isHidden, next) {
+  const hadFocus = isHidden && part.contains(document.activeElement);
+  part.hidden = isHidden;
+  if (hadFocus) next()?.focus({ preventScroll: true });
+}
 
 function dialogsWire() {
   let opener = null;

@@ -1,14 +1,12 @@
-// The rating form: drafts that outlive a reload, votes that are still open.
+// The rating form beside its conversation, whose votes are still open.
 
-import { likertWire } from "./likert.js";
-import { byId, kept } from "./page.js";
+import { askingWire } from "./asking.js";
+import { byId } from "./page.js";
 import "./report.js";
 import { Socket, socketAddress } from "./socket.js";
 import { Votes } from "./votes.js";
 
 const main = byId("main");
-const form = byId("rating");
-const draftKey = `confab.${main.dataset.conversation}.rating`;
 
 // Beside the form on wide windows, folded above it on phones.
 const fold = byId("conversation");
@@ -20,30 +18,7 @@ function foldFollow() {
 wide.addEventListener("change", foldFollow);
 foldFollow();
 
-// Drafts: what was chosen or written here stays until it is saved. It is at least as new as what the
-// server gives back of a form that it could not take.
-const isOwn = (name) => name !== "csrfmiddlewaretoken" && !name.startsWith("_");
-
-function draftStore() {
-  kept.set(draftKey, JSON.stringify([...new FormData(form)].filter(([name]) => isOwn(name))));
-}
-
-function draftLoad() {
-  const text = kept.get(draftKey);
-  if (!text) return;
-  for (const [name, value] of JSON.parse(text)) {
-    for (const field of form.querySelectorAll(`[name="${CSS.escape(name)}"]`)) {
-      if (field.type === "radio" || field.type === "checkbox") field.checked = field.value === value || field.checked;
-      else field.value = value;
-    }
-  }
-}
-
-// The browser's own memory of the form is older, and Chromium would put it over the draft.
-form.autocomplete = "off";
-draftLoad();
-form.addEventListener("input", draftStore);
-likertWire(form, draftStore);
+askingWire(byId("rating"));
 
 // Votes by the chat's own socket. Without it the form works all the same.
 const groups = new Map();

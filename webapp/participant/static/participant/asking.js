@@ -1,0 +1,57 @@
+// A page that asks something: where the focus begins, number keys, and answers that outlive a reload until they are saved.
+
+import { likertWire } from "./likert.js";
+import { byId, kept } from "./page.js";
+
+// Hidden fields that tell one page at an address from the next: its item, its pair, its try.
+const PAGE_FIELDS = ["_n", "_of", "_pair", "_quiz", "_attempt"];
+
+const isOwn = (name) => name && name !== "csrfmiddlewaretoken" && !name.startsWith("_");
+
+function draftKey(form) {
+  const page = PAGE_FIELDS.map((name) => form.querySelector(`input[name=${name}]`)?.value ?? "");
+  return `confab.${location.pathname}.${page.join(".")}`;
+}
+
+function draftLoad(form, fields) {
+  for (const field of form.elements) {
+    if (!isOwn(field.name) || field.type === "submit") continue;
+    const values = fields.filter(([name]) => name === field.name).map(([, value]) => value);
+    if (field.type === "radio" || field.type === "checkbox") {
+      const isChecked = values.includes(field.value);
+      if (field.checked === isChecked) continue;
+      field.checked = isChecked;
+      if (isChecked) field.dispatchEvent(new Event("change", { bubbles: true }));
+    } else if (values.length) {
+      field.value = values[0];
+    }
+  }
+}
+
+// What is chosen or written stays in this tab. It is at least as new as what the server gives back of a form that it
+// could not take, but older than what it shows as saved once the form was sent.
+function draftWire(form) {
+  const key = draftKey(form);
+  const store = (isSent) => {
+    const fields = [...new FormData(form)].filter(([name]) => isOwn(name));
+    kept.set(key, JSON.stringify({ fields, isSent }));
+  };
+  // The browser's own memory of the form is older, and Chromium would put it over the draft.
+  form.autocomplete = "off";
+  const draft = JSON.parse(kept.get(key) || "null");
+  if (draft && !(draft.isSent && form.dataset.saved !== undefined)) draftLoad(form, draft.fields);
+  form.addEventListener("input", () => store(false));
+  form.addEventListener("submit", () => store(true));
+}
+
+export function askingWire(form) {
+  likertWire(form);
+  draftWire(form);
+  const wrong = byId("summary") ?? document.querySelector(".has-error :is(input, textarea)");
+  if (wrong) wrong.focus();
+  else byId("title").focus({ preventScroll: true }); // a reload stays where it was
+}
+
+// Questions before the task and about the instructions need nothing else.
+const alone = byId("questions") ?? byId("quiz");
+if (alone) askingWire(alone);
