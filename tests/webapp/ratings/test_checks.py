@@ -167,7 +167,7 @@ def test_among_items_a_check_in_the_form_is_asked_once() -> None:
 def test_gold_items_look_like_others_count_nowhere_and_end_the_task_when_too_many_are_missed(
     tmp_path: Path, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    study = make_annotated(n_gold=2, gold_misses_allowed=1)
+    study = make_annotated(n_gold=2, gold_misses_allowed=1, after=list(CHAT_QUESTIONS))
     lines = [
         '{"id": "g0", "context": ["hi"], "response": "well", "gold": {"quality": {"low": 5, "high": 7}}}',
         '{"id": "g1", "context": ["hi"], "response": "ill", "gold": {"quality": 1}}',
@@ -198,7 +198,7 @@ def test_gold_items_look_like_others_count_nowhere_and_end_the_task_when_too_man
 def test_items_come_again_apart_from_their_first_time_and_count_once(
     django_assert_max_num_queries: DjangoAssertNumQueries,
 ) -> None:
-    study = make_annotated(n_items=6, n_repeated=1)
+    study = make_annotated(n_items=6, n_repeated=1, after=list(CHAT_QUESTIONS))
     for _person in range(4):
         task = judge(task_open(participant=make_participant(study)), FIVES)
         slots = [slot.item for slot in task.slots.select_related("item").order_by("order")]
