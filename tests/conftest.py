@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import random
 import signal
@@ -32,23 +31,6 @@ TEST_PROCESS_ONLY = {"MKL_CBWR"}
 """Variables that commands set for themselves, so that a server under test must not inherit them."""
 
 batches_made_exact()
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Import another share of the test files first in every worker.
-
-    Each worker collects all of them, and on a fresh clone the first to import a file has its assertions rewritten,
-    which takes longer than all else about it; the others find the result.
-    """
-    config = session.config
-    if not hasattr(config, "workerinput") or config.args_source != config.ArgsSource.TESTPATHS:
-        return
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    number = int(config.workerinput["workerid"].removeprefix("gw"))
-    for file in files[number :: config.workerinput["workercount"]]:
-        # What is wrong with a file, collecting it tells.
-        with contextlib.suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,7 +27,8 @@ class JudgedSet:
     """One set.
 
     Attributes:
-        name: `sample`, `file`, `file:NAME` for items of a file that name their data set, `study:KEY` or `run:ID`.
+        name: `sample`, `file:NAME` for items of a file by the data set that they name, else by the file's name (`file`
+            where neither is known), `study:KEY` or `run:ID`.
         n: how many items or conversations it has.
         n_given: how many of them people have been given, or something else hangs on; these stay.
         first: the first few.
@@ -45,7 +46,7 @@ class JudgedSet:
 
     @property
     def of(self) -> str:
-        """The data set, study or run; empty without one."""
+        """The data set, file, study or run; empty without one."""
         return self.name.partition(":")[2]
 
     @property
@@ -100,13 +101,17 @@ def _in_sets(study: Study) -> Any:
     kinds = (Item.Purpose.JUDGED, Item.Purpose.GOLD)
     found = Item.objects.filter(study=study, purpose__in=kinds)
     return found.annotate(
-        of_study=KT("origin__of_study"), of_run=KT("origin__run"), slash=StrIndex("key", Value("/"))
+        of_study=KT("origin__of_study"),
+        of_run=KT("origin__run"),
+        of_file=KT("origin__file"),
+        slash=StrIndex("key", Value("/")),
     ).annotate(
         set_name=Case(
             When(of_study__isnull=False, then=_joined("study:", "of_study")),
             When(of_run__isnull=False, then=_joined("run:", "of_run")),
             When(key__startswith=_SAMPLE_KEYS, then=Value(SAMPLE)),
             When(slash__gt=1, then=_joined("file:", Substr("key", 1, F("slash") - 1))),
+            When(of_file__isnull=False, then=_joined("file:", "of_file")),
             default=Value(FILE),
             output_field=CharField(),
         )

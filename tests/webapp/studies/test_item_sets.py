@@ -37,11 +37,13 @@ def test_sets_are_told_apart_and_taken_out_but_for_what_people_were_given() -> N
         ("grade/1", {}),
         ("chat/4/a", {"of_study": "talks"}),
         ("run/1/b", {"run": 7}),
+        ("one", {"file": "monday.jsonl"}),
     ):
         Item.objects.create(study=study, key=key, responses=replies, origin=origin)
     assert [(one.name, one.n, one.n_given) for one in item_sets(study)] == [
         ("file", 3, 0),
         ("file:grade", 1, 0),
+        ("file:monday.jsonl", 1, 0),
         ("run:7", 1, 0),
         ("sample", len(sample), 0),
         ("study:talks", 1, 0),
@@ -64,7 +66,7 @@ def test_sets_are_told_apart_and_taken_out_but_for_what_people_were_given() -> N
     assert item_set_remove(study=study, name="file:grade") == (1, 0)
     with pytest.raises(ValidationError, match="gone already"):
         item_set_remove(study=study, name="file:grade")
-    assert study.items.count() == 2 + 1 + 3 + 2
+    assert study.items.count() == 2 + 1 + 3 + 3
 
 
 def test_conversations_are_taken_out_but_for_those_that_something_hangs_on() -> None:
