@@ -190,4 +190,9 @@ def _mail(alert: Alert, found: dict[str, Any]) -> None:
     ]
     if found["link"]:
         lines.append(found["link"])
-    send_mail(" ".join(subject.split()), "\n\n".join(lines), None, settings.CONFAB_ALERT_EMAILS)
+    subject = " ".join(subject.split())
+    try:
+        send_mail(subject, "\n\n".join(lines), None, settings.CONFAB_ALERT_EMAILS)
+    except OSError as error:  # those of smtplib are such, too
+        server = f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}"
+        raise AlertError(f"the mail server {server} did not take it: {error}") from None

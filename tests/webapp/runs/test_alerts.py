@@ -12,6 +12,7 @@ from django.core import mail
 from django.utils import timezone
 
 from tests.builders import fail_reply, make_conversation, make_study
+from tests.conftest import free_port
 from webapp.bots.health import bot_answered, bot_put_back
 from webapp.bots.models import Alert, BotAside
 from webapp.runs import alerts
@@ -94,6 +95,17 @@ def test_what_could_not_be_sent_says_why_and_is_tried_again(
     assert told[0][0]["id"] == str(alert.pk)
     assert len(mail.outbox) == 1
     assert alerts_ask() is None
+
+
+def test_a_mail_server_that_does_not_answer_is_named(settings: Any) -> None:
+    settings.CONFAB_ALERT_WEBHOOK, settings.CONFAB_ALERT_EMAILS = "", ["lab@example.org"]
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
+    set_aside()
+    job_do(Job.objects.get(kind="alert"))
+    said = Alert.objects.get().error
+    assert f"the mail server 127.0.0.1:{settings.EMAIL_PORT}" in said
+    assert "refused" in said
 
 
 def test_one_worker_sends_and_a_killed_one_is_made_up_for(told: list[Any]) -> None:
