@@ -15,6 +15,7 @@ from webapp.core.rights import Right
 from webapp.ratings.services import RatingOutcome, rating_submit
 from webapp.studies.items import item_add
 from webapp.studies.models import Item, Participant, Study, StudyVersion
+from webapp.studies.rubrics import rubric_default
 from webapp.studies.services import (
     consent_record,
     participant_enter,
@@ -98,7 +99,9 @@ def make_items(study: Study, n: int, **fields: Any) -> list[Item]:
 
 
 def make_annotated(key: str = "a", *, n_items: int = 6, **fields: Any) -> Study:
-    """Make a collecting study whose people judge three of its items each."""
+    """Make a collecting study whose people judge three of its items each, on the questions of chats."""
+    if "after" not in fields:
+        fields.setdefault("rubric", rubric_default())
     study = make_study(
         key, protocol="annotate", bots=[], state=Study.State.DRAFT, n_items=3, **fields
     )

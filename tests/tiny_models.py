@@ -23,6 +23,9 @@ DECODERS = ("gpt2", "opt", "llama", "mistral", "bloom")
 ENCODER_DECODERS = ("t5", "bart", "blenderbot")
 
 
+INFERENCE_LABELS = ("entailment", "neutral", "Contradiction")
+
+
 def save_tokenizer(folder: Path, *, n_words: int = 0, chat_template: str | None = None) -> int:
     """Save a byte-level BPE tokenizer trained on a few words; returns its size.
 
@@ -180,8 +183,8 @@ def save_model(
     return folder
 
 
-def save_classifier(folder: Path) -> Path:
-    """Save a random classifier of texts and of pairs, with the labels of natural language inference."""
+def save_classifier(folder: Path, labels: tuple[str, ...] = INFERENCE_LABELS) -> Path:
+    """Save a random classifier of texts and of pairs; with one label it gives a score."""
     import torch
     import transformers as tf
 
@@ -195,8 +198,8 @@ def save_classifier(folder: Path) -> Path:
         intermediate_size=16,
         initializer_range=0.5,
         pad_token_id=0,
-        id2label={0: "entailment", 1: "neutral", 2: "Contradiction"},
-        label2id={"entailment": 0, "neutral": 1, "Contradiction": 2},
+        id2label=dict(enumerate(labels)),
+        label2id={label: k for k, label in enumerate(labels)},
     )
     tf.BertForSequenceClassification(config).eval().save_pretrained(folder)
     return folder

@@ -173,7 +173,9 @@ class BertScore(ReplyMetric, ConfiguredMetric):
 
     def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
         texts = list(dict.fromkeys(t for r in replies for t in (r.response, r.reference or "")))
-        known = dict(zip(texts, self._vectors.vectors(texts), strict=True))
+        # Without an entry in metrics.yaml the run says where it computes.
+        vectors = self._vectors if self.options else self._vectors.on(shared.device)
+        known = dict(zip(texts, vectors.vectors(texts), strict=True))
         found = np.array([bert_score(known[r.response], known[r.reference or ""]) for r in replies])
         return {
             f"{self.name}_{kind}": found[:, k]

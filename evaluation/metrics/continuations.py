@@ -108,9 +108,9 @@ class Continuations(LocalModel):
                 use_cache=True,
                 logits_to_keep=1,
             )
-            at = torch.tensor([place[row.before] for row in rows], device=self.device)
+            at = torch.tensor([place[row.before] for row in rows]).to(self.device)
             first = torch.log_softmax(read.logits[:, -1].float(), dim=-1)  # (P, V)
-            starts = torch.tensor([row.text[0] for row in rows], device=self.device)
+            starts = torch.tensor([row.text[0] for row in rows]).to(self.device)
             total = first[at, starts].double()
             if max(len(row.text) for row in rows) == 1:
                 return total.cpu().numpy()
@@ -118,8 +118,8 @@ class Continuations(LocalModel):
             cache.batch_select_indices(at)
             texts, said = self._padded([row.text for row in rows], left=False)
             before = there[at]
-            positions = before.sum(-1, keepdim=True) + torch.arange(
-                texts.shape[1] - 1, device=self.device
+            positions = before.sum(-1, keepdim=True) + torch.arange(texts.shape[1] - 1).to(
+                self.device
             )
             logits = model(
                 input_ids=texts[:, :-1],

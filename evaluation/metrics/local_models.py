@@ -6,12 +6,13 @@ model also by a GGUF file or by the id of a bot that is made of one. Nothing is 
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -97,6 +98,18 @@ class LocalModel:
         self.dtype = dtype
         self._loaded: Loaded | None = None
         self._lock = threading.RLock()
+        self._elsewhere: dict[str, Self] = {}
+
+    def on(self, device: str) -> Self:
+        """Return the same model where it computes on this device; each is loaded once."""
+        if device == self.device:
+            return self
+        with self._lock:
+            if device not in self._elsewhere:
+                twin = copy.copy(self)
+                twin.device, twin._loaded, twin._lock = device, None, threading.RLock()
+                self._elsewhere[device] = twin
+            return self._elsewhere[device]
 
     @property
     def _source(self) -> str:

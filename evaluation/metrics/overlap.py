@@ -53,7 +53,12 @@ class Bleu(_Overlap):
         for column in _column(
             f"bleu_{n}",
             f"BLEU-{n}",
-            f"Geometric mean of the clipped precisions of 1 to {n} words, times the brevity penalty {_COCO}",
+            (
+                f"Geometric mean of the clipped precisions of 1 to {n} words"
+                if n > 1
+                else "Clipped precision of single words"
+            )
+            + f", times the brevity penalty {_COCO}",
         )
     )
 

@@ -91,18 +91,16 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
     def unavailable_reason(self) -> str | None:
         return self._model.unavailable_reason()
 
-    def _likelihoods(
-        self, asked: list[tuple[tuple[str, ...], str]]
-    ) -> Iterable[tuple[float, float]]:
-        """Return the log-probability and the number of tokens of each text after the lines before it."""
-        return zip(*self._model.log_probabilities(asked), strict=True)
-
     def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
         asked: list[tuple[tuple[str, ...], str]] = [(r.context, r.response) for r in replies]
         asked += [((), r.response) for r in replies]
-        found = np.array(
-            shared.once(self._model.identity.key, asked, self._likelihoods), dtype=float
-        )
+        # Without an entry in metrics.yaml the run says where it computes.
+        model = self._model if self.options else self._model.on(shared.device)
+
+        def likelihoods(few: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
+            return zip(*model.log_probabilities(few), strict=True)
+
+        found = np.array(shared.once(model.identity.key, asked, likelihoods), dtype=float)
         (given, tokens), (alone, _) = found[: len(replies)].T, found[len(replies) :].T
         tokens = np.where(tokens > 0, tokens, np.nan)
         return {

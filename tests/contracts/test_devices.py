@@ -21,8 +21,10 @@ from chatbots.encoders.named import (
 )
 from chatbots.registry import bot_get, bots
 from chatbots.serving import reply
+from evaluation.items import ReplyInContext
 from evaluation.metrics.configured import configured_metrics
 from evaluation.metrics.registry import metric_list, metrics
+from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.run import compute_all
 from evaluation.metrics.shared import Shared
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
@@ -32,8 +34,9 @@ from tests.tiny_models import save_classifier, save_model
 TALK = [
     Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")
 ]
-WITHOUT_TORCH = {"word2vec"}
-"""Metrics that need files and compute in NumPy."""
+WITHOUT_TORCH = {"word2vec", "meteor"}
+"""Metrics that need files and compute in NumPy, or in a program of their own."""
+REPLY = ReplyInContext(("hello how are you",), "and what do you like", "tell me more")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
     infersent = infersent_write(folder / "infersent")
     return {
         "perplexity": model,
+        "reply_pmi": model,
+        "bart_score": {"model": str(save_model(folder / "bart", "bart", width=16, n_layers=1))},
+        "bleurt": {"model": str(save_classifier(folder / "score", ("score",)))},
         "toxicity": classifier,
         "contradiction": classifier,
         "coherence": classifier,
@@ -64,7 +70,7 @@ def test_a_metric_computes_there(
     name: str, elsewhere: FakeDevice, files: dict[str, Any], tmp_path: Path
 ) -> None:
     metric = next(one for one in metric_list() if one.name == name)
-    if metric.unavailable_reason() is not None and name not in WITHOUT_TORCH:
+    if name in files or (metric.unavailable_reason() is not None and name not in WITHOUT_TORCH):
         assert name in files, f"give {name} a tiny model here, or say that it computes without one"
         entry = [{"kind": name, "params": files[name]}]
         (tmp_path / "metrics.yaml").write_text(json.dumps(entry))
@@ -72,6 +78,8 @@ def test_a_metric_computes_there(
         assert metric.unavailable_reason() is None
     if metric.unavailable_reason() is None:
         compute_all(TALK, [metric], shared=Shared(ELSEWHERE))
+        if isinstance(metric, ReplyMetric):  # conversations have no references
+            metric.score([REPLY], Shared(ELSEWHERE))
     assert not elsewhere.forgotten
     assert elsewhere.used or name not in files
 

