@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -123,15 +123,7 @@ def pay_needs(*, may_pay: bool, study: Study | None = None) -> list[Need]:
         .exclude(tasks__completion_code__isnull=False)
         .exclude(tasks__state=Task.State.OPEN)
     )
-    verdicts = Decision.objects.filter(
-        participant=OuterRef("participant"), submission=OuterRef("submission")
-    ).exclude(Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS))
-    settled = PlatformVisit.objects.filter(
-        study=OuterRef("participant__study"), submission=OuterRef("submission"), status__in=SETTLED
-    )
-    early = Task.objects.filter(
-        ~Exists(verdicts),
-        ~Exists(settled),
+    early = _undecided().filter(
         outcome=Outcome.BOT_FAILED,
         participant__platform__in=PAYING,
         participant__is_synthetic=False,
@@ -172,15 +164,7 @@ def pay_waits() -> list[Need]:
         state__in=(Decision.State.FAILED, Decision.State.UNSURE),
         participant__study__archived_at=None,
     )
-    verdicts = Decision.objects.filter(
-        participant=OuterRef("participant"), submission=OuterRef("submission")
-    ).exclude(Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS))
-    settled = PlatformVisit.objects.filter(
-        study=OuterRef("participant__study"), submission=OuterRef("submission"), status__in=SETTLED
-    )
-    waiting = Task.objects.filter(
-        ~Exists(verdicts),
-        ~Exists(settled),
+    waiting = _undecided().filter(
         outcome=Outcome.RATED,
         ended_at__lt=timezone.now() - timedelta(days=_WAITS_DAYS),
         participant__study__archived_at=None,
@@ -345,3 +329,14 @@ def _behind(studies: Iterable[Study]) -> list[Need]:
                 )
             )
     return found
+
+
+def _undecided() -> QuerySet[Task]:
+    """Return tasks whose visit nobody has decided about, here or on the platform; a bonus decides nothing."""
+    verdicts = Decision.objects.filter(
+        participant=OuterRef("participant"), submission=OuterRef("submission")
+    ).exclude(Q(state=Decision.State.UNDONE) | Q(action=Decision.Action.BONUS))
+    settled = PlatformVisit.objects.filter(
+        study=OuterRef("participant__study"), submission=OuterRef("submission"), status__in=SETTLED
+    )
+    return Task.objects.filter(~Exists(verdicts), ~Exists(settled))
