@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evaluation.printing import share, span
+from evaluation.training.rade_data import judged_lines, rated_pairs_read
 from tests.validation.validate import ROOT, Confab
 
 SHARED = ROOT.parent / "shared"
@@ -34,6 +35,8 @@ METRICS = ("bleu_4", "rouge_l", "meteor", "rouge", "semantic_similarity", "word_
 GRADE_METRICS = (*METRICS, "embedding_match", "bert_score")
 SLOW_METRICS = ("reply_pmi",)
 OTHER_SETS = ("dailydialog_gupta", "dailydialog_zhao", "persona_zhao", "holistic_context")
+RADE_SETS = ("rade_chitchat", "rade_emotion", "rade_persona")
+"""Taken by `evaluation/training/rade_data.py`: system responses, each pair once."""
 
 
 class Published(NamedTuple):
@@ -73,6 +76,16 @@ def first_of_each_cell(source: Path, target: Path, per_cell: int) -> None:
                 out.write(line)
 
 
+def pairs_of_release(source: Path, target: Path, name: str, most: int | None) -> str:
+    """Write RADE's system responses, each pair once, as judged items; return what was found in the file."""
+    found = rated_pairs_read(source)
+    target.write_text("\n".join(judged_lines(found.pairs[:most], name)), encoding="utf-8")
+    counts = found.counts()
+    skipped = counts.pop("skipped")
+    told = [f"{n} {what}" for what, n in counts.items()]
+    return ", ".join([*told, *(f"left out {n} × {why}" for why, n in skipped.items())])
+
+
 def cells_of(found: dict[str, Any], name: str) -> list[tuple[str, str, dict[str, Any]]]:
     """Return (data set, dialogue model, agreement) of a metric's cells; the data set is `name` where there is one."""
     cells = []
@@ -97,7 +110,9 @@ def main() -> int:
     parser.add_argument("--tables", type=Path, default=SHARED / "specs" / "tables")
     options = parser.parse_args()
     names = [
-        name for name in ("grade", *OTHER_SETS) if (options.data / f"{name}.jsonl.gz").exists()
+        name
+        for name in ("grade", *OTHER_SETS, *RADE_SETS)
+        if (options.data / f"{name}.jsonl.gz").exists()
     ]
     if not names:
         print(f"There are no judged replies in {options.data}.", file=sys.stderr)
@@ -118,12 +133,19 @@ def main() -> int:
         ]
     ]
     compared, off = 0, []
+    told_of: dict[str, str] = {}
     skipped = {} if options.size == "full" else dict.fromkeys(SLOW_METRICS, "only in --size full")
     with tempfile.TemporaryDirectory(prefix="confab-validate-") as work:
         confab = Confab(Path(work))
         for name in names:
             file = options.data / f"{name}.jsonl.gz"
-            if options.size == "quick":
+            if name in RADE_SETS:
+                file = Path(work) / f"{name}.jsonl"
+                n_pairs = QUICK_PER_CELL if options.size == "quick" else None
+                told_of[name] = pairs_of_release(
+                    options.data / f"{name}.jsonl.gz", file, name, n_pairs
+                )
+            elif options.size == "quick":
                 file = Path(work) / f"{name}.jsonl"
                 first_of_each_cell(options.data / f"{name}.jsonl.gz", file, QUICK_PER_CELL)
             metrics = GRADE_METRICS if name == "grade" else METRICS
@@ -172,6 +194,8 @@ def main() -> int:
     print()
     for metric, reason in skipped.items():
         print(f"{metric} is skipped: {reason}")
+    for name, counts in told_of.items():
+        print(f"{name}: {counts}")
     print(
         "Intervals: 95 % over contexts. replies: different ones. published: Pearson and Spearman of GRADE's tables 1 and 2."
     )

@@ -1,0 +1,292 @@
+"""RADE's rated pairs: which rows count, which are one pair told twice, and folds that share no context.
+
+A row is a context, a response, a reference and the score of each. The release gives every pair twice, the second time
+with the roles swapped, and repeats pairs of its beginning at its end, some with other scores (fact sheet, section 4).
+So a random split of its rows puts mirrored and repeated copies of test pairs into training: published correlations
+are of that kind. Here a pair counts once, its first row is the system's response, and folds keep a context together.
+The split of rows is made as well, to be shown beside it and marked as leaking.
+
+Both forms are read: turn-level judgements (`response`, `ratings`, `reference_rating`) and the release itself (`output`,
+`s_output`, `s_reference`), one JSON object per line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from chatbots.outside import Many, Number, Values, values_read
+from evaluation.formats.base import Skipped
+from evaluation.formats.lines import text_lines
+from evaluation.items import ReplyInContext, Said, Text
+from evaluation.untokenised import untokenised
+
+LOW, HIGH = 1.0, 5.0
+"""The scale of the release and of the paper."""
+UNREADABLE = "the line is no rated pair"
+OTHER_SCALE = f"a score lies beyond {LOW:g} to {HIGH:g}"
+UNPAIRED = "the row's mirrored row is not beside it, so whose response it has is unknown"
+LEAKING = "random rows (leaks: mirrored and repeated copies of test pairs are in training)"
+GROUPED = "grouped by context"
+
+
+@dataclass(frozen=True, slots=True)
+class RatedPair:
+    """A response and a reference to one context, and how people scored both, from 1 to 5."""
+
+    context: tuple[str, ...]
+    response: str
+    reference: str
+    score: float
+    reference_score: float
+
+    @property
+    def mirrored(self) -> RatedPair:
+        """The same pair with the roles swapped."""
+        return RatedPair(
+            self.context, self.reference, self.response, self.reference_score, self.score
+        )
+
+    @property
+    def reply(self) -> ReplyInContext:
+        """What a metric reads."""
+        return ReplyInContext(self.context, self.response, self.reference)
+
+
+@dataclass(frozen=True)
+class RatedPairs:
+    """What a file of rated pairs holds.
+
+    Attributes:
+        pairs: each distinct pair once, the response being the system's; a pair with several scores has their mean.
+        rows: all rows that can be used, both directions and repetitions among them, in the order of the file.
+        repeated: how many rows of system responses repeat a pair, `conflicting` how many pairs have different scores.
+        same_text: pairs whose two texts are the same.
+        skipped: why other rows were left out, and how many.
+    """
+
+    pairs: tuple[RatedPair, ...]
+    rows: tuple[RatedPair, ...]
+    repeated: int
+    conflicting: int
+    same_text: int
+    skipped: dict[str, int]
+
+    @property
+    def n_contexts(self) -> int:
+        """How many different contexts there are."""
+        return len({context_key(pair) for pair in self.pairs})
+
+    def counts(self) -> dict[str, Any]:
+        """Return what is reported beside every figure."""
+        return {
+            "rows": len(self.rows),
+            "pairs": len(self.pairs),
+            "contexts": self.n_contexts,
+            "repeated": self.repeated,
+            "conflicting": self.conflicting,
+            "same_text": self.same_text,
+            "skipped": self.skipped,
+        }
+
+
+class _Row(Values, extra="ignore"):
+    context: Annotated[Many[Said], Field(min_length=1)]
+    response: Said
+    reference: Said
+    score: Number
+    reference_score: Number
+
+
+class _Rating(Values, extra="ignore"):
+    overall: Number
+
+
+class _Judged(Values, extra="ignore"):
+    context: Many[Text]
+    response: Said
+    reference: Said
+    ratings: Annotated[Many[_Rating], Field(min_length=1)]
+    reference_rating: Number
+
+
+def rated_pairs_read(path: Path | str) -> RatedPairs:
+    """Read a file of rated pairs, plain or gzip.
+
+    Raises:
+        ValueError: no line is a rated pair; the message tells what is wrong with the first.
+        OSError: it cannot be read.
+    """
+    found = list(_rows(Path(path)))
+    rows = [row for row in found if isinstance(row, RatedPair)]
+    wrong = [row for row in found if isinstance(row, Skipped)]
+    if not rows:
+        first = f"; line {wrong[0].line}: {wrong[0].reason}" if wrong else ""
+        raise ValueError(f"{path} has no rated pair{first}")
+    made = rated_pairs_of(rows)
+    return replace(
+        made, skipped={UNREADABLE: len(wrong), **made.skipped} if wrong else made.skipped
+    )
+
+
+def _rows(path: Path) -> Iterator[RatedPair | Skipped]:
+    for found in text_lines(path):
+        if isinstance(found, Skipped):
+            yield found
+            continue
+        number, text = found
+        try:
+            yield _row(json.loads(text))
+        except (ValueError, RecursionError) as error:
+            yield Skipped(number, str(error))
+
+
+def _row(told: Any) -> RatedPair:
+    """Read one line in either form; utterances without a word are absent, not empty."""
+    if isinstance(told, dict) and "output" in told:
+        told = {
+            "context": told.get("context"),
+            "response": told["output"],
+            "reference": told.get("reference"),
+            "score": told.get("s_output"),
+            "reference_score": told.get("s_reference"),
+        }
+    else:
+        judged = values_read(_Judged, told, what="the line")
+        told = {
+            "context": list(judged.context),
+            "response": judged.response,
+            "reference": judged.reference,
+            "score": float(np.mean([one.overall for one in judged.ratings])),
+            "reference_score": judged.reference_rating,
+        }
+    if isinstance(told["context"], list):
+        told["context"] = [
+            text for text in told["context"] if not isinstance(text, str) or text.strip()
+        ]
+    row = values_read(_Row, told, what="the line")
+    said = tuple(untokenised(text) for text in row.context)
+    return RatedPair(
+        said, untokenised(row.response), untokenised(row.reference), row.score, row.reference_score
+    )
+
+
+def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
+    """Find the system responses among rows and merge what is told twice.
+
+    Of two neighbours of which one mirrors the other, the first has the system's response. Where no row has a mirror,
+    all are system responses; where others do, a row without one is left out.
+    """
+    skipped: Counter[str] = Counter()
+    usable = []
+    for row in rows:
+        if (
+            min(row.score, row.reference_score) >= LOW
+            and max(row.score, row.reference_score) <= HIGH
+        ):
+            usable.append(row)
+        else:
+            skipped[OTHER_SCALE] += 1
+    firsts, alone = _directions(usable)
+    if firsts:
+        skipped[UNPAIRED] += len(alone)
+    system = firsts or alone
+    same: dict[tuple[str, ...], list[RatedPair]] = {}
+    for pair in system:
+        same.setdefault((context_key(pair), _key(pair.response), _key(pair.reference)), []).append(
+            pair
+        )
+    return RatedPairs(
+        pairs=tuple(_merged(several) for several in same.values()),
+        rows=tuple(usable),
+        repeated=len(system) - len(same),
+        conflicting=sum(len(_scores(several)) > 1 for several in same.values()),
+        same_text=sum(_key(one[0].response) == _key(one[0].reference) for one in same.values()),
+        skipped={why: n for why, n in skipped.items() if n},
+    )
+
+
+def _directions(rows: Sequence[RatedPair]) -> tuple[list[RatedPair], list[RatedPair]]:
+    """Return the first rows of mirrored neighbours, and the rows that have no such neighbour."""
+    firsts, alone, k = [], [], 0
+    while k < len(rows):
+        if k + 1 < len(rows) and rows[k + 1] == rows[k].mirrored:
+            firsts.append(rows[k])
+            k += 2
+        else:
+            alone.append(rows[k])
+            k += 1
+    return firsts, alone
+
+
+def _scores(several: Sequence[RatedPair]) -> list[tuple[float, float]]:
+    return list(dict.fromkeys((pair.score, pair.reference_score) for pair in several))
+
+
+def _merged(several: Sequence[RatedPair]) -> RatedPair:
+    """Return the pair with the mean of its different scores: a copy of a row is no second judgement."""
+    score, reference_score = np.mean(_scores(several), axis=0).tolist()
+    return replace(several[0], score=score, reference_score=reference_score)
+
+
+def _key(text: str) -> str:
+    return untokenised(text).casefold()
+
+
+def context_key(pair: RatedPair) -> str:
+    """Return what makes a context the same: its utterances, whatever their case and blanks."""
+    return "\n".join(map(_key, pair.context))
+
+
+def grouped_folds(pairs: Sequence[RatedPair], n_folds: int, seed: int) -> np.ndarray:
+    """Return (N,) the fold of each pair, 0 to `n_folds` − 1, drawn by the seed; no context is in two folds.
+
+    Raises:
+        ValueError: there are fewer contexts than folds.
+    """
+    from sklearn.model_selection import GroupKFold
+
+    groups = [context_key(pair) for pair in pairs]
+    if len(set(groups)) < n_folds:
+        raise ValueError(f"{len(set(groups))} contexts cannot be dealt into {n_folds} folds")
+    return _numbered(
+        GroupKFold(n_folds, shuffle=True, random_state=seed).split(pairs, groups=groups), len(pairs)
+    )
+
+
+def leaking_folds(rows: Sequence[RatedPair], n_folds: int, seed: int) -> np.ndarray:
+    """Return (N,) the fold of each row of the release, drawn at random: copies of test pairs are in training."""
+    from sklearn.model_selection import KFold
+
+    return _numbered(KFold(n_folds, shuffle=True, random_state=seed).split(rows), len(rows))
+
+
+def _numbered(splits: Iterable[tuple[np.ndarray, np.ndarray]], n: int) -> np.ndarray:
+    folds = np.full(n, -1)
+    for k, (_, kept_back) in enumerate(splits):
+        folds[kept_back] = k
+    return folds
+
+
+def judged_lines(pairs: Sequence[RatedPair], source: str) -> Iterator[str]:
+    """Yield the pairs as lines of a file of judged items, which `evaluate_metrics` reads."""
+    for k, pair in enumerate(pairs):
+        yield json.dumps(
+            {
+                "id": f"{k:05d}",
+                "source": source,
+                "context": pair.context,
+                "response": pair.response,
+                "reference": pair.reference,
+                "ratings": [{"rater": "mean", "overall": pair.score}],
+                "reference_score": pair.reference_score,
+                "scale": [LOW, HIGH],
+            }
+        )
