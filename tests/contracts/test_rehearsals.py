@@ -143,6 +143,13 @@ BESIDE_KNOWN = {
     "expected": {"relevance": [2]},
 }
 
+BETWEEN_TWO = {
+    "context": ["hi"],
+    "response": "Hello.",
+    "second_response": "Hello. To show that you read this, please say that this one is better.",
+    "expected": {"quality": [-1]},
+}
+
 
 def checks_of(study: Study) -> dict[str, Any]:
     """Return every kind of check that the protocol takes and its example does not have."""
@@ -152,6 +159,8 @@ def checks_of(study: Study) -> dict[str, Any]:
         found["chat_checks"] = [IN_CHAT]
     if protocol.needs_reference:
         found["attention_checks"] = [BESIDE_KNOWN]
+    if study.protocol == "pairwise":
+        found["attention_checks"] = [BETWEEN_TWO]
     return found
 
 
@@ -238,6 +247,7 @@ async def test_every_example_is_played_to_its_end_by_a_scripted_participant(
         await in_database(item_models_tell)(study)
         who, told = await played(study, seed=number)
         assert who.n_pages, name
+        assert bool(who.n_exchanges) == (protocols.get(name).gives == "bots"), name
         assert len(told) > who.n_pages, name
         names_nothing(told, await in_database(secrets_of)(study), name)
         await in_database(results_shown)(study)

@@ -103,9 +103,16 @@ class PageForm(HTMLParser):
         found: dict[str, str | list[str]] = dict.fromkeys(self.texts, text)
         found |= {name: answer(name, choices) for name, choices in self.choices.items()}
         found |= {name: [answer(name, boxes)] for name, boxes in self.boxes.items()}
-        for name, (low, high) in self.numbers.items():
-            found[name] = f"{(low + high) // 2:g}"
+        found |= {name: answer(name, points) for name, points in self.points.items()}
         return found
+
+    @property
+    def points(self) -> dict[str, list[str]]:
+        """What may be written in each number box, in order."""
+        return {
+            name: [str(point) for point in range(round(low), round(high) + 1)]
+            for name, (low, high) in self.numbers.items()
+        }
 
 
 class PageTexts(HTMLParser):

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp
+
+_LOWEST, _RANGE = 0.12, 0.6
+"""Even the worst chat is not at the end of the scale for everybody, nor the best one: people and chance take it there."""
+_WORDS = 12.0
+"""Longer replies count for more, each word for less: at so many a reply has 63 % of all that length can give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +33,25 @@ class Impression:
         return cls(
             new=len(set(heard)) / n,
             listening=1 - own / n,
-            length=min(1.0, sum(map(len, words)) / n / 16),
+            length=1 - exp(-sum(map(len, words)) / n / _WORDS),
             asking=min(1.0, 2 * sum("?" in text or "؟" in text for text in heard) / n),
         )
 
     @property
     def overall(self) -> float:
-        """The whole, stretched so that good and bad chats reach the ends of a scale."""
-        return 1.25 * (0.5 * self.new * self.listening + 0.5 * self.length) - 0.15
+        """The whole, from 0 to 1."""
+        return 0.5 * self.new * self.listening + 0.5 * self.length
 
     def about(self, question: str) -> float:
-        """Return the opinion that a question of the usual rubric asks for; the one of the whole for any other."""
+        """Return what people think on average, from 0 to 1 of the scale and never at its ends.
+
+        Args:
+            question: key of a question of the usual rubric; any other asks for the whole.
+        """
         single = {
             "fluency": self.length,
             "diversity": self.new,
             "contingency": self.listening,
             "empathy": self.asking,
         }.get(question, self.overall)
-        return 0.7 * self.overall + 0.3 * single
+        return _LOWEST + _RANGE * (0.7 * self.overall + 0.3 * single)

@@ -38,7 +38,7 @@ class ScriptedParticipant(Person):
         for n_pages in range(_MOST_PAGES):
             step = self.doors.step
             if step == "done":
-                return Played(len(self.heard), n_pages)
+                return Played(self.n_exchanges, n_pages)
             if step not in WAYS:
                 at, known = self.doors.page, ", ".join(sorted(WAYS))
                 raise DoorClosed(

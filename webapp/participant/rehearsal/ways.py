@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from statistics import mean
 from urllib.parse import parse_qsl
 
 from websockets.asyncio.client import ClientConnection
@@ -17,11 +18,12 @@ from webapp.participant.rehearsal.opinions import Impression
 from webapp.participant.rehearsal.person import Person
 from webapp.studies.questions import BETWEEN_CHOICES
 
-_CHECK = re.compile(r"\b(?:choose|wählen|اختر)\b\D{0,20}?\b(\d+)\b")
-"""How an attention check tells which answer to give; worded otherwise the script may miss it, as people do."""
 _ATTENTIVE = 0.95
+"""How many pass a check, of which pages tell scripted people the right answer; one in twenty does not look."""
 _CONTENT = 0.9
 """How many leave what others said before as it is."""
+_MARKED = 0.3
+"""How often a label is true of a reply."""
 
 
 def _by_chance(asked: PageForm, person: Person) -> dict[str, str | list[str]]:
@@ -49,6 +51,7 @@ async def questions(person: Person) -> None:
     asked, rng = person.doors.form("/questions/"), person.rng
     answers = _by_chance(asked, person)
     answers |= {name: rng.choice(options) for name, options in asked.choices.items()}
+    answers |= {name: rng.choice(points) for name, points in asked.points.items()}
     answers |= _attentive(asked, rng)
     after = await person.doors.send(asked, answers)
     if person.doors.step == "questions":
@@ -75,6 +78,7 @@ async def chat(person: Person) -> None:
                 raise DoorClosed(f"the chat answered {last['code']}: {last['message']}")
             person.said.append(text)
             person.heard.append(last["text"])
+            person.n_exchanges += 1
             can_rate = last["can_rate"]
             await _vote(person, socket, last["turn"])
             await _mark(person, socket, last["turn"])
@@ -111,8 +115,8 @@ async def _mark(person: Person, socket: ClientConnection, turn: int) -> None:
 
 async def _vote(person: Person, socket: ClientConnection, turn: int) -> None:
     if person.rng.random() < 0.5:
-        opinion = Impression.of(person.said, person.heard).overall
-        value = 1 if opinion + person.rng.gauss(0, 0.25) > 0.5 else -1
+        opinion = person.opinion(Impression.of(person.said, person.heard), "vote")
+        value = 1 if opinion > 0.5 else -1
         await socket.send(json.dumps({"type": "vote", "turn": turn, "value": value}))
         await frames_until(socket, "vote", "error")
 
@@ -139,11 +143,11 @@ async def arena(person: Person) -> None:
                     raise DoorClosed(f"a chat answered {last['code']}: {last['message']}")
                 heard[chat_id].append(last["text"])
             said.append(text)
+            person.n_exchanges += 1
             can_choose = all(frames[-1]["can_rate"] for frames in answers)
-    first, second = (Impression.of(said, heard[chat_id]).overall for chat_id in chats)
-    difference = first - second + person.rng.gauss(0, 0.1)
-    choice = ("a" if difference > 0 else "b") if abs(difference) > 0.1 else "equal"
-    if choice == "equal" and max(first, second) < 0.3:
+    first, second = (Impression.of(said, heard[chat_id]) for chat_id in chats)
+    choice = person.between(first, second, "choice", ["a", "equal", "b"])
+    if choice == "equal" and max(person.opinion(one, "choice") for one in (first, second)) < 0.5:
         choice = "bad"
     await _aside(person, str(doors.page.url))
     asked = doors.form("/arena/")
@@ -169,29 +173,38 @@ async def judge(person: Person) -> None:
     before = PageTexts(page, "said-what").found or [""]
     impression = Impression.of(before[-1:] * len(heard), heard)
     answers = _by_chance(asked, person)
-    for name, choices in asked.choices.items():
+    for name, choices in {**asked.choices, **asked.points}.items():
         if choices[0] == "a":
             answers[name] = person.prefer(before[-1], heard, name, choices)
         else:
             answers[name] = person.choose(impression, name, choices)
-    answers |= {name: f"{(low + high) // 2:g}" for name, (low, high) in asked.numbers.items()}
     if exactly := int(asked.hidden.get("_exactly", 0)):
         answers |= {
-            name: person.rng.sample(options, exactly) for name, options in asked.boxes.items()
+            name: person.favourites(options, exactly) for name, options in asked.boxes.items()
         }
-    if "_none" in answers.get("marks", ()):
-        answers["marks"] = ["_none"]
-    if person.rng.random() < _CONTENT:
-        answers.pop("reference_score", None)  # the known reply's score stays as it is
+    if labels := asked.boxes.get("marks"):
+        true = [one for one in labels if one != "_none" and person.rng.random() < _MARKED]
+        answers["marks"] = true or ["_none"]
+    if known := re.search(r' data-known="([\d.]+)"', page):
+        _beside_known(person, asked, float(known[1]), answers)
     answers |= _attentive(asked, person.rng)
-    told = _CHECK.search(" ".join(heard))
-    if told and person.rng.random() < _ATTENTIVE:
-        answers |= {n: told[1] for n, choices in asked.choices.items() if told[1] in choices}
     after = await doors.send(asked, answers)
     if doors.step == "judge" and "_asked" in (again := doors.form("/judge/")).hidden:
         after = await doors.send(again, answers)  # asked once, and both are kept
     if doors.step == "judge" and doors.form("/judge/").hidden.get("_n") == asked.hidden["_n"]:
         raise DoorClosed(f"the answers were not taken at {after.url.path} ({after.status_code})")
+
+
+def _beside_known(
+    person: Person, asked: PageForm, known: float, answers: dict[str, str | list[str]]
+) -> None:
+    """Say of a reply what its scores say, beside the known one's score, which most people leave as it is."""
+    if person.rng.random() < _CONTENT:
+        answers.pop("reference_score", None)
+    about = [name for name in asked.choices if name not in ("reference_score", "direction")]
+    given = [float(one) for one in map(str, (answers[name] for name in about)) if one.isdigit()]
+    ahead = mean(given or [known]) - known + person.rng.gauss(0, 0.5)
+    answers["direction"] = "same" if abs(ahead) < 0.5 else "better" if ahead > 0 else "worse"
 
 
 async def quiz(person: Person) -> None:

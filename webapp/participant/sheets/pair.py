@@ -47,7 +47,7 @@ class PairForm(forms.Form):
         self.is_flipped = len(slots) == 1 and slots[0].is_flipped
         rating = asked.judgement.rating
         if data is None and rating is not None:
-            data = {key: self._shown(number) for key, number in rating.answers.items()}
+            data = {key: self.shown(number) for key, number in rating.answers.items()}
         super().__init__(data)
         self.asked = list(asked.questions)
         for question in self.asked:
@@ -60,7 +60,8 @@ class PairForm(forms.Form):
                 },
             )
 
-    def _shown(self, number: float) -> str:
+    def shown(self, number: float) -> str:
+        """Return what stands for a stored answer on this page."""
         if not number:
             return _SAME
         return _A if (number > 0) != self.is_flipped else _B

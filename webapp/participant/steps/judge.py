@@ -6,6 +6,7 @@ words, the partial that shows what is judged and the sheet with the questions ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 
 from django.http import HttpRequest, HttpResponse
@@ -14,12 +15,13 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.core.errors import Refused
 from webapp.participant.access import Visit, task_page
-from webapp.participant.asked import asked_after_of, right_of
+from webapp.participant.asked import QuestionShown, asked_after_of, right_of
 from webapp.participant.forms import RatingForm
 from webapp.participant.judged import judged_shown
 from webapp.participant.presentation import study_texts, way_at
 from webapp.participant.reporting import places_reported, report_shown
 from webapp.participant.sheets.base import Asked, SheetForm, sheets
+from webapp.participant.sheets.pair import PairForm
 from webapp.participant.steps.base import (
     Standing,
     is_on_way,
@@ -119,6 +121,21 @@ def _forms(
     return form, beside
 
 
+def _passing(
+    task: Task, judgement: Judgement, form: SheetForm, others: Sequence[QuestionShown]
+) -> list[tuple[str, str]]:
+    """Return what passes the checks of the page, by field, for scripted people; nobody else is told."""
+    item = judgement.slots[0].item
+    if item is None or not item.expected or not task.participant.is_synthetic:
+        return right_of(task.participant, others)
+    right = {key: passing[0] for key, passing in item.expected.items()}
+    shown = form.shown if isinstance(form, PairForm) else "{:g}".format
+    return [
+        *right_of(task.participant, others),
+        *((key, shown(answer)) for key, answer in right.items()),
+    ]
+
+
 def _page_of(task: Task) -> JudgePage:
     protocol = protocols.get(task.participant.study.protocol)
     assert protocol.page is not None, f"protocol {protocol.name} has the step judge and no page"
@@ -176,7 +193,7 @@ def _page(
         "form": form,
         "questions": questions,
         "others": others,
-        "passing": right_of(task.participant, others),
+        "passing": _passing(task, judgements[n - 1], form, others),
         "wrong": [question for question in [*questions, *others] if question.errors],
         "some_refused": any(one.error and one.given for one in others),
         "back_url": visit.link("judge", task.public_id, n=n - 1) if n > 1 else "",
