@@ -152,6 +152,11 @@ def exchange(conversation: Conversation, message: str, reply: str) -> None:
     conversation_services.turn_add_human(
         conversation_id=conversation.pk, client_id=uuid.uuid4(), text=message
     )
+    answer(conversation, reply)
+
+
+def answer(conversation: Conversation, reply: str) -> None:
+    """Add the reply to the message that waits."""
     lease = uuid.uuid4()
     assert conversation_services.reply_claim(
         conversation_id=conversation.pk, lease=lease, lease_s=30

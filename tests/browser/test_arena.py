@@ -97,6 +97,24 @@ def test_a_chatbot_that_fails_is_not_named_and_another_pair_goes_on(
         expect(page.locator(".round")).to_have_count(0)
     no_sideways_scroll(page)
     expect(page.get_by_text("fails on purpose")).to_have_count(0)
+    # Both places look alike, so that nobody sees whose fault it was; after a reload too.
+    shown = page.locator(".round .msg-bot:visible")
+    expect(shown).to_have_count(0)
+    page.reload()
+    expect(failed).to_be_visible()
+    expect(page.get_by_text("Hello both", exact=True)).to_be_visible()
+    expect(shown).to_have_count(0)
+    # The reply that was there waits for the other one.
+    mend = test_bots_server.data_dir / "mended"
+    mend.touch()
+    page.get_by_role("button", name="Try again").click()
+    expect(shown).to_have_count(2)
+    expect(complete).to_be_visible()
+    assert all(text.strip() for text in shown.locator(".bubble").all_text_contents())
+    mend.unlink()
+    say(page, "Hello once more")
+    expect(failed).to_be_visible()
+    expect(shown).to_have_count(2)
     page.get_by_role("button", name="New pair").click()
     expect(page.locator(".round")).to_have_count(0)
     say(page, "Hello again")
@@ -106,10 +124,15 @@ def test_a_chatbot_that_fails_is_not_named_and_another_pair_goes_on(
 def test_what_was_written_offline_reaches_both(
     test_bots_server: ConfabServer, new_page: Callable[..., Page]
 ) -> None:
-    key = study(test_bots_server, "arena-offline", ["test-quick", "test-slow"], **ARENA)
+    bots = ["test-quick", "test-slow"]
+    key = study(test_bots_server, "arena-offline", bots, **ARENA, counts_typing=True)
     page = new_page()
     begin(page, test_bots_server, key)
-    say(page, "Hello both")
+    page.wait_for_load_state()
+    page.locator("#text").press_sequentially("Hello botj")
+    page.locator("#text").press("Backspace")
+    page.locator("#text").press_sequentially("h", delay=30)
+    page.locator("#text").press("Enter")
     expect(page.get_by_text("Choose, or write on.")).to_be_visible()
     page.context.set_offline(True)
     expect(page.get_by_text("Reconnecting…", exact=True)).to_be_visible()
@@ -120,3 +143,10 @@ def test_what_was_written_offline_reaches_both(
     expect(page.locator(".round")).to_have_count(2)
     expect(page.get_by_text("Choose, or write on.")).to_be_visible()
     expect(page.locator(".round .msg-bot:visible")).to_have_count(4)
+    # Both chats know how the message was typed.
+    counted = test_bots_server.shell(
+        "from webapp.conversations.models import Typing as T; "
+        f"rows = T.objects.filter(turn__conversation__study__key='{key}', turn__text='Hello both'); "
+        "print(sorted(rows.values_list('turn__conversation__slot__side', 'keystrokes', 'pastes', 'deletions')))"
+    )
+    assert counted.strip() == "[('A', 11, 0, 1), ('B', 11, 0, 1)]"

@@ -5,7 +5,7 @@ All of it is read at once, in a few queries however much there is: nearly every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from uuid import UUID
 
@@ -48,11 +48,13 @@ class Message:
 
     Attributes:
         answered: what the bot had said last; empty before its first reply.
+        beside: what the other bot had said last, where one message goes to two.
         typed: how it was typed; None where that was not counted.
     """
 
     text: str
     answered: str = ""
+    beside: str = ""
     typed: Typed | None = None
 
 
@@ -99,18 +101,32 @@ class Work:
                 conversation__study=self.study,
                 conversation__slot__task__outcome__in=LOOKED_AT,
                 conversation__slot__task__participant__is_synthetic=False,
-                conversation__slot__side__in=("", "A"),
             )
             .order_by("conversation__slot__task", "conversation__slot__order", "index")
-            .values_list("pk", "conversation__slot__task", "index", "speaker", "text")
+            .values_list(
+                *("pk", "conversation__slot__task", "conversation__slot__order"),
+                *("conversation__slot__side", "index", "speaker", "text"),
+            )
         )
         said = ""
-        for pk, task, index, speaker, text in turns.iterator(chunk_size=_CHUNK):
-            said = "" if index == 0 else said
-            if speaker == Turn.Speaker.BOT:
+        places: dict[int, int] = {}  # of a chat's messages among those of its task, by their index
+        pair: tuple[int, int] | None = None  # the task and the place of the chat that these are of
+        for pk, task, order, side, index, speaker, text in turns.iterator(chunk_size=_CHUNK):
+            is_bot = speaker == Turn.Speaker.BOT
+            if task not in found:
+                continue
+            if side == "B":  # it comes after its A; what was written to both is counted there
+                if is_bot and pair == (task, order - 1) and index + 1 in places:
+                    at = places[index + 1]
+                    found[task][at] = replace(found[task][at], beside=text)
+                continue
+            if pair != (task, order):
+                pair, places, said = (task, order), {}, ""
+            if is_bot:
                 said = text
-            elif task in found:
-                found[task].append(Message(text, said, self._typed.get(pk)))
+            else:
+                places[index] = len(found[task])
+                found[task].append(Message(text, said, typed=self._typed.get(pk)))
         return found
 
     @property

@@ -67,7 +67,7 @@ def checks_not_asked(task: Task, target: Target) -> frozenset[str]:
     if not keys:
         return keys
     judgements = judgements_of(task)
-    asked_of = judgements[check_place(task, len(judgements))].target if judgements else None
+    asked_of = judgements[check_place(task, judgements)].target if judgements else None
     return frozenset() if asked_of == target else keys
 
 
@@ -76,9 +76,19 @@ def check_keys(task: Task) -> frozenset[str]:
     return frozenset(one.key for one in task.version.values.after if one.is_check)
 
 
-def check_place(task: Task, n_judgements: int) -> int:
-    """Return the place, from 0, of the judgement that asks the attention checks among the questions."""
-    return derive_seed(0, "check", str(task.public_id)) % n_judgements
+def check_place(task: Task, judgements: Sequence[Judgement]) -> int:
+    """Return the place, from 0, of the judgement that asks the attention checks among the questions.
+
+    It is drawn; where the task has lost or got others meanwhile, it stays where the checks were answered, and passes
+    over what was answered without them.
+    """
+    keys = check_keys(task)
+    for place, one in enumerate(judgements):
+        if one.rating is not None and keys & one.rating.other_answers.keys():
+            return place
+    drawn = derive_seed(0, "check", str(task.public_id)) % len(judgements)
+    unrated = [place for place, one in enumerate(judgements) if one.rating is None]
+    return drawn if drawn in unrated or not unrated else unrated[0]
 
 
 def _by_turn(whole: list[Judgement], chosen: Mapping[str, Sequence[int]]) -> list[Judgement]:

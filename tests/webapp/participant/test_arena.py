@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from django.core.exceptions import ValidationError
 from django.test import Client
@@ -12,7 +14,7 @@ from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.ratings.checks import checks_by_task
 from webapp.ratings.comparing import comparison_submit
-from webapp.ratings.judging import check_place
+from webapp.ratings.judging import check_place, judgements_of
 from webapp.ratings.models import Rating
 from webapp.ratings.pairs import pairs_counted
 from webapp.studies.models import Outcome, Slot, Task
@@ -250,7 +252,8 @@ def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first
     [check] = Task.objects.get().version.values.checking.chat_checks
     assert post(browser, answer, _check=check.digest, answer="no").url == address
     # What is missing beside the choice is said with the choice kept; the check stands at one pair alone.
-    at = check_place(Task.objects.get(), 2) + 1
+    task = Task.objects.get()
+    at = check_place(task, judgements_of(task)) + 1
     for n in (1, 2):
         page = browser.get(address).content.decode()
         assert ("Please choose blue." in page) == (n == at)
@@ -271,6 +274,43 @@ def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first
     found = {(one.kind, one.passed) for one in checks_by_task(Task.objects.all())[task.pk]}
     assert found == {("chat", False), ("chat", True), ("after", False)}
     assert not pairs_counted(task.participant.study).exists()
+
+
+@pytest.mark.parametrize("answered_first", [True, False])
+def test_the_check_beside_the_choice_is_asked_once_whatever_pairs_go(
+    browser: Client, answered_first: bool
+) -> None:
+    """A pair that failed takes others with it; the place stays where it was answered, or is one still to come."""
+    check = {"kind": "choice", "options": ["Red", "Blue"], "expected": ["Blue"]}
+    make_arena(
+        bots=[*BOTS, "retrieval"],
+        n_comparisons=4,
+        after=[
+            {"key": "better", "title": "Which one?", "kind": "scale", "low": -1, "high": 1},
+            {"key": "colour", "title": "Please choose blue.", **check},
+        ],
+    )
+    task = Task.objects.get(public_id=begin(browser).split("/")[2])
+    n_asked, n = 0, 0
+    # The place moves with the number of pairs, which falls when one fails.
+    while check_place(task, judgements_of(task)) != (0 if answered_first else 3):
+        Task.objects.filter(pk=task.pk).update(public_id=uuid.uuid4())
+        task.refresh_from_db()
+    address = f"/task/{task.public_id}/arena/"
+    while task.state == Task.State.OPEN:
+        n += 1
+        if n == 2:
+            first, second = open_chats()
+            exchange(second, "hello", "hi")
+            fail_reply(first)
+            post(browser, f"/chat/{first.pk}/swap/")
+        talk()
+        is_asked = "Please choose blue." in browser.get(address).content.decode()
+        n_asked += is_asked
+        post(browser, address, _n=str(n), choice="a", **({"colour": "Blue"} if is_asked else {}))
+        task.refresh_from_db()
+    assert (n_asked, task.outcome) == (1, Outcome.RATED)
+    assert 1 < n < 4
 
 
 def test_pairs_are_new_balanced_and_end() -> None:

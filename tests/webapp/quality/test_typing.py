@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from tests.builders import (
+    answer,
     exchange,
     make_arena,
     make_conversation,
@@ -93,12 +94,33 @@ def test_of_an_arena_what_was_written_to_both_counts_once() -> None:
     for number in range(3):
         text = f"Message {number}, with which somebody fills in more than sixty characters."
         for chat in (first, second):
-            exchange(chat, text, "I see.")
-            turn = chat.turns.filter(speaker="human").last()
-            Typing.objects.create(turn=turn, **COUNTED.model_dump())
+            turn_add_human(
+                conversation_id=chat.pk, client_id=uuid.uuid4(), text=text, typed=COUNTED
+            )
+            answer(chat, "I see.")
     slots = (first.slot, second.slot)
     assert comparison_submit(task=task, slots=slots, choice="a").task.outcome == "rated"
     flags_make(study=study)
     figures = dict(TaskFlag.objects.values_list("name", "figures"))
     assert figures["pasted"] == {"pasted": 3, "copied": 0, "messages": 3}
     assert figures["machine"]["long"] == 3
+
+
+def test_of_an_arena_what_repeats_either_reply_is_copied() -> None:
+    study = make_arena(n_comparisons=1)
+    task = task_open(participant=make_participant(study))
+    task_chats(task=task)
+    first, second = Conversation.objects.order_by("slot__order")
+    ours, theirs = "Well, that is a long story to tell.", "I went to the sea with my brother."
+    for text in (
+        "Hello you two, how was your week so far?",
+        theirs,
+        ours,
+        "Good bye to both of you",
+    ):
+        exchange(first, text, ours)
+        exchange(second, text, theirs)
+    assert comparison_submit(task=task, slots=(first.slot, second.slot), choice="b").created
+    flags_make(study=study)
+    flag = TaskFlag.objects.get(name="pasted")
+    assert flag.figures == {"pasted": 0, "copied": 2, "messages": 4}

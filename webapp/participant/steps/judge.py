@@ -109,7 +109,7 @@ def _forms(
     rubric = protocols.get(task.participant.study.protocol).form(task.version)
     judgement = judgements[n - 1]
     questions = asked_after_of(task.participant, task.version)
-    if check_place(task, len(judgements)) != n - 1:
+    if check_place(task, judgements) != n - 1:
         questions = [question for question in questions if not question.is_check]
     scales = [question for question in questions if question.is_rated]
     others = [question for question in questions if not question.is_rated]

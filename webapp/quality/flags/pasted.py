@@ -64,6 +64,8 @@ def is_pasted(message: Message) -> bool:
 
 
 def is_copied(message: Message) -> bool:
-    """Tell whether a message says nothing but a piece of the reply before it."""
+    """Tell whether a message says nothing but a piece of the reply before it, or of the one beside that."""
     said = folded(message.text)
-    return len(said) >= FEWEST_COPIED and said in folded(message.answered)
+    if len(said) < FEWEST_COPIED:
+        return False
+    return said in folded(message.answered) or said in folded(message.beside)

@@ -1,5 +1,6 @@
 // Two chats in one log, round by round: the message, the reply of A, the reply of B. Nodes are appended, never
-// rewritten. Round r holds the turns 2r and 2r + 1 of both chats.
+// rewritten. Round r holds the turns 2r and 2r + 1 of both chats. Where a chatbot failed, its round is held: both places
+// look alike, empty or with dots, until both replies are complete, so that the page does not tell whose fault it was.
 
 import { byId } from "./page.js";
 import { Pieces } from "./pieces.js";
@@ -16,7 +17,7 @@ export class Rounds {
   constructor(list, { frame, pill, sides, speakers, slowWords, onRead }) {
     Object.assign(this, { list, sides, speakers, slowWords, onRead });
     this.follower = new Follower(frame, pill);
-    this.rounds = []; // {node, human, replies: {side: {node, bubble, text, pieces, paint, slow}}}
+    this.rounds = []; // {node, human, held, toldTo, replies: {side: {node, bubble, text, pieces, paint, slow}}}
     this.waiting = null; // the message that is not stored yet
     this.nRead = null; // replies read aloud, in order; null until the history is drawn
   }
@@ -59,7 +60,9 @@ export class Rounds {
         replies[side] = { node: reply, bubble: reply.querySelector(".bubble"), text: null, pieces: null };
       }
       if (!node.isConnected) this.list.append(node);
-      this.rounds.push({ node, human: "", toldTo: new Set(), replies });
+      // Whether the page was left while a reply was late or had failed is not known yet.
+      const held = this.nRead === null;
+      this.rounds.push({ node, human: "", held, toldTo: new Set(), replies });
     }
     return this.rounds[number];
   }
@@ -101,10 +104,16 @@ export class Rounds {
     this.waiting = null;
   }
 
-  // A reply is due: dots until its first piece.
+  // A reply is due: dots until its first piece, for both in a round that is held.
   typing(side, turn) {
-    const reply = this.round(roundOf(turn)).replies[side];
-    if (reply.text !== null || reply.pieces) return;
+    const round = this.round(roundOf(turn));
+    if (round.held) for (const reply of Object.values(round.replies)) this.dotsShow(reply);
+    else if (round.replies[side].text === null) this.dotsShow(round.replies[side]);
+    this.follower.follow();
+  }
+
+  dotsShow(reply) {
+    if (reply.pieces) return;
     const dots = clone("tpl-typing");
     reply.bubble.replaceChildren(dots);
     reply.node.hidden = false;
@@ -115,14 +124,14 @@ export class Rounds {
       dots.querySelector(".typing-words").textContent = this.slowWords;
       this.follower.follow();
     }, SLOW_AFTER_MS);
-    this.follower.follow();
   }
 
   token(side, { turn, offset, text }) {
-    const reply = this.round(roundOf(turn)).replies[side];
+    const round = this.round(roundOf(turn));
+    const reply = round.replies[side];
     if (reply.text !== null) return;
     this.typing(side, turn);
-    if (!reply.pieces.add({ offset, text }) || reply.paint) return;
+    if (round.held || !reply.pieces.add({ offset, text }) || reply.paint) return;
     reply.paint = setTimeout(() => {
       reply.paint = 0;
       if (!reply.pieces?.text) return;
@@ -135,16 +144,26 @@ export class Rounds {
 
   // The whole reply is stored: it replaces whatever streamed.
   reply(side, turn, text) {
-    const reply = this.round(roundOf(turn)).replies[side];
+    const round = this.round(roundOf(turn));
+    const reply = round.replies[side];
     if (reply.text !== null) return;
-    this.replyStop(reply);
     reply.text = text;
-    reply.bubble.textContent = text;
+    if (!round.held) {
+      this.replyShow(side, turn, reply);
+    } else if (Object.values(round.replies).every((one) => one.text !== null)) {
+      round.held = false;
+      for (const [name, one] of Object.entries(round.replies)) this.replyShow(name, turn, one);
+    }
+    this.readOn();
+  }
+
+  replyShow(side, turn, reply) {
+    this.replyStop(reply);
+    reply.bubble.textContent = reply.text;
     reply.node.hidden = false;
-    const report = this.reportOf?.(side, turn);
+    const report = reply.node.querySelector("[data-report]") ? null : this.reportOf?.(side, turn);
     if (report) reply.node.append(report);
     this.follower.arrived();
-    this.readOn();
   }
 
   // Nothing more comes of this reply for now: its dots and half a text go.
@@ -159,8 +178,15 @@ export class Rounds {
     reply.node.hidden = true;
   }
 
-  failed(side, turn) {
-    this.replyStop(this.round(roundOf(turn)).replies[side]);
+  // The other one's reply goes too, until there are both.
+  failed(turn) {
+    const round = this.round(roundOf(turn));
+    round.held = true;
+    for (const reply of Object.values(round.replies)) {
+      this.replyStop(reply);
+      reply.bubble.replaceChildren();
+      reply.node.hidden = true;
+    }
   }
 
   // Replies that may be read: complete, and so is every one before them. A comes before B.
