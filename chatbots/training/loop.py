@@ -10,21 +10,13 @@ seed and the batch's number, so a training that was killed ends with the very we
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
-import shutil
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
-from torch import Tensor
-from tqdm import tqdm
 
 from chatbots.checkpoints import (
     CheckpointError,
@@ -40,21 +32,29 @@ from chatbots.models.dialogue_model import DialogueModel
 from chatbots.training.config import WITH_LATENTS, TrainingConfig
 from chatbots.training.data import TrainingData, data_prepare
 from chatbots.training.ei import weight_check
+from chatbots.training.engine import (
+    BEST,
+    STATE,
+    Training,
+    TrainingError,
+    training_folder,
+    training_forget,
+)
 from chatbots.training.held_out import held_out_measure, validation_loss
-from chatbots.training.logs import LossWindow, MetricsLog
+from chatbots.training.logs import LossWindow
 from chatbots.training.start import model_start
-from chatbots.training.state import FILE as STATE
-from chatbots.training.state import Progress, state_read, state_write
-from chatbots.training.steps import kl_weight, learning_rate, mixed_precision, prepared_ahead, timed
+from chatbots.training.state import Progress
+from chatbots.training.steps import kl_weight
 
-log = logging.getLogger(__name__)
-
-BEST = "best"
-"""The folder of the checkpoint with the lowest validation loss."""
-
-
-class TrainingError(Exception):
-    """A training that cannot go on; the message says why and what would help."""
+__all__ = [
+    "BEST",
+    "STATE",
+    "TrainingError",
+    "TrainingResult",
+    "finished",
+    "train",
+    "training_forget",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,20 +109,10 @@ def train(
         TrainingError: too many gradients are not finite, or another process trains in this folder.
     """
     output = Path(output)
-    output.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(output / ".lock", timeout=0), _own_random_numbers(device):
-            if restart:
-                training_forget(output)
-            return _Training(config, output, torch.device(device), watch).run()
-    except Timeout:
-        raise TrainingError(f"another process is training in {output}") from None
-
-
-def training_forget(output: Path) -> None:
-    """Remove what a training left in its folder, so that it begins anew; its log stays."""
-    (output / STATE).unlink(missing_ok=True)
-    shutil.rmtree(output / BEST, ignore_errors=True)
+    with training_folder(output, device, restart=restart):
+        training = _DialogueTraining(config, output, torch.device(device), watch)
+        training.run()
+        return training.result()
 
 
 def finished(output: Path) -> bool:
@@ -133,8 +123,10 @@ def finished(output: Path) -> bool:
         return False
 
 
-class _Training:
+class _DialogueTraining(Training[DialogueBatch, LossParts]):
     """One call of `train`."""
+
+    model: DialogueModel
 
     def __init__(
         self,
@@ -143,22 +135,25 @@ class _Training:
         device: torch.device,
         watch: Callable[[Progress], None] | None,
     ) -> None:
-        self.config, self.output, self.device, self.watch = config, output, device, watch
+        self.config = config
         self.data: TrainingData = data_prepare(config, str(device))
         self.sentence_nats = self._weight_check()
-        self.model: DialogueModel = model_start(config, self.data, output).to(device).train()
-        self.adam = torch.optim.Adam(self.model.parameters(), lr=config.optimiser.lr)
-        self.fingerprint = _fingerprint(config, self.data)
-        found = state_read(output, self.model, self.adam, self.fingerprint)
-        self.progress = found or Progress()
-        if found:
-            log.info("%s goes on after batch %d", config.name, found.step)
         targets = self.data.targets
         self.ei_pca = targets.pca if targets and self.data.reads_targets else None
-        self.per_epoch = self.data.train.n_batches(config.optimiser.batch_size)
-        planned = config.optimiser.epochs * self.per_epoch
-        self.n_planned = min(planned, config.optimiser.max_batches or planned)
-        self.progress.planned = self.n_planned
+        model = model_start(config, self.data, output).to(device).train()
+        super().__init__(
+            name=config.name,
+            seed=config.seed,
+            optimiser=config.optimiser,
+            keeping=config.keeping,
+            model=model,
+            adam=torch.optim.Adam(model.parameters(), lr=config.optimiser.lr),
+            per_epoch=self.data.train.n_batches(config.optimiser.batch_size),
+            fingerprint=_fingerprint(config, self.data),
+            output=output,
+            device=device,
+            watch=watch,
+        )
 
     def _weight_check(self) -> float:
         """Return what the sentence loss weighs at first, in nats a batch.
@@ -173,164 +168,49 @@ class _Training:
         words = data.train.n_target_tokens * per_batch * math.log(len(data.vocabulary))
         return weight_check(config.ei, data.targets.sentence_variance, words)
 
-    def run(self) -> TrainingResult:
-        progress, config = self.progress, self.config
-        bar = tqdm(
-            total=self.n_planned,
-            initial=progress.step,
-            desc=config.name,
-            unit="batch",
-            file=sys.stderr,
-            disable=not sys.stderr.isatty(),
-        )
-        with bar, MetricsLog(self.output, progress.step) as metrics:
-            while not progress.finished:
-                self._epoch(metrics, bar)
-        return self._result()
-
-    def _epoch(self, metrics: MetricsLog, bar: Any) -> None:
-        """Learn from what is left of the epoch."""
-        config, progress = self.config, self.progress
-        window = LossWindow()
-        batches = self.data.train.batches(
-            config.optimiser.batch_size,
-            derive_seed(config.seed, "order"),
-            progress.epoch,
-            start=progress.batch,
+    def batches(self, epoch: int, start: int) -> Iterator[DialogueBatch]:
+        return self.data.train.batches(
+            self.config.optimiser.batch_size,
+            derive_seed(self.config.seed, "order"),
+            epoch,
+            start=start,
             targets=self.data.targets,
         )
-        for batch, waited in timed(prepared_ahead(batches)):
-            started = time.perf_counter()
-            parts, norm = self._learn(batch.to(self.device))
-            progress.step += 1
-            progress.batch += 1
-            progress.loss = float(parts.tokens_nll.detach()) / max(parts.n_tokens, 1)
-            seconds = time.perf_counter() - started
-            if bool(torch.isfinite(norm)):
-                window.add(parts, norm, waited, seconds)
-                progress.n_tokens += parts.n_tokens
-            else:
-                window.skip(waited, seconds)
-            progress.seconds += seconds + waited
-            progress.waited += waited
-            bar.update()
-            # A line never spans a saved state, so that a training that goes on writes the same ones.
-            if self._ends_epoch or self._due("log_every") or self._due("save_every"):
-                self._log(metrics, window, bar)
-                window = LossWindow()
-            self._keep(metrics)
-            if self.watch:
-                self.watch(progress)
-            if progress.finished:
-                break
-        if window.n_batches or window.n_skipped:
-            self._log(metrics, window, bar)
 
-    def _learn(self, batch: DialogueBatch) -> tuple[LossParts, Tensor]:
-        """Make one step of the optimiser; return the loss before it and the gradient's norm before clipping.
-
-        Where the norm is not finite no step is made: the weights and Adam's moments stay what they were.
-
-        Raises:
-            TrainingError: that happened too often.
-        """
-        optimiser, regularisation = self.config.optimiser, self.config.regularisation
-        step = self.progress.step
-        torch.manual_seed(derive_seed(self.config.seed, "dropout", step))
-        generator = torch.Generator(self.device)
-        generator.manual_seed(derive_seed(self.config.seed, "draws", step))
-        for group in self.adam.param_groups:
-            group["lr"] = learning_rate(optimiser, step, self.n_planned)
-        self.adam.zero_grad(set_to_none=True)
-        with mixed_precision(optimiser.precision, self.device):
-            parts = self.model.loss(
-                batch,
-                kl_weight=kl_weight(step, regularisation.kl_batches),
-                word_drop=regularisation.word_drop,
-                sentence_drop=regularisation.sentence_drop,
-                generator=generator,
-            )
-        parts.total.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), optimiser.clip)
-        if bool(torch.isfinite(norm)):
-            self.adam.step()
-        else:
-            self._skip(float(parts.total.detach()))
-        return parts, norm
-
-    def _skip(self, loss: float) -> None:
-        """Count a batch that taught nothing."""
-        progress, optimiser = self.progress, self.config.optimiser
-        progress.skipped += 1
-        log.warning(
-            "%s: the gradient of batch %d is not finite (loss %.3g); the batch is left out (%d of at most %d)",
-            self.config.name,
-            progress.step,
-            loss,
-            progress.skipped,
-            optimiser.max_skipped,
+    def loss(self, batch: DialogueBatch, generator: torch.Generator) -> LossParts:
+        regularisation = self.config.regularisation
+        return self.model.loss(
+            batch.to(self.device),
+            kl_weight=kl_weight(self.progress.step, regularisation.kl_batches),
+            word_drop=regularisation.word_drop,
+            sentence_drop=regularisation.sentence_drop,
+            generator=generator,
         )
-        if progress.skipped > optimiser.max_skipped:
-            raise TrainingError(
-                f"the gradient is not finite at batch {progress.step} (loss {loss:.3g}), and "
-                f"{optimiser.max_skipped} such batches were left out before (optimiser.max_skipped); lower "
-                f"optimiser.lr, {optimiser.lr}, or use precision float32"
-            )
 
-    def _keep(self, metrics: MetricsLog) -> None:
-        """Validate, stop and save where it is time to."""
-        progress, config = self.progress, self.config
-        ends_epoch, last = self._ends_epoch, progress.step >= self.n_planned
-        by_epoch = not config.keeping.validate_every
-        if last or (ends_epoch if by_epoch else self._due("validate_every")):
-            self._validate(metrics)
-            patience = config.optimiser.patience
-            last = last or bool(patience and progress.worse >= patience)
-        progress.finished = last
-        if ends_epoch and not last:
-            progress.epoch, progress.batch = progress.epoch + 1, 0
-        if last or ends_epoch or self._due("save_every"):
-            state_write(self.output, self.model, self.adam, progress, self.fingerprint)
+    def learnt(self, parts: LossParts) -> tuple[float, int]:
+        return float(parts.tokens_nll.detach()) / max(parts.n_tokens, 1), parts.n_tokens
 
-    @property
-    def _ends_epoch(self) -> bool:
-        return self.progress.batch == self.per_epoch
+    def window(self) -> LossWindow:
+        return LossWindow()
 
-    def _due(self, what: str) -> bool:
-        return self.progress.step % getattr(self.config.keeping, what) == 0
+    def validate(self) -> dict[str, float]:
+        return validation_loss(self.model, self.data, self.config, self.device)
 
-    def _validate(self, metrics: MetricsLog) -> None:
-        progress, config = self.progress, self.config
-        found = validation_loss(self.model, self.data, config, self.device)
-        metrics.write(progress.step, "validation", found)
-        log.info("%s, batch %d: validation %s", config.name, progress.step, found)
-        if found["loss"] < progress.best_loss:
-            progress.best_loss, progress.best_step, progress.worse = (
-                found["loss"],
-                progress.step,
-                0,
-            )
-            checkpoint_write(
-                self.output / BEST,
-                self.model,
-                self.data.vocabulary,
-                self._manifest({}),
-                ei_pca=self.ei_pca,
-            )
-        else:
-            progress.worse += 1
-        self.model.train()
+    def keep_best(self) -> None:
+        checkpoint_write(
+            self.output / BEST,
+            self.model,
+            self.data.vocabulary,
+            self._manifest({}),
+            ei_pca=self.ei_pca,
+        )
 
-    def _log(self, metrics: MetricsLog, window: LossWindow, bar: Any) -> None:
-        progress, regularisation = self.progress, self.config.regularisation
-        values = window.values()
-        values["lr"] = self.adam.param_groups[0]["lr"]
-        values["epoch"] = progress.epoch
-        if self.config.model in WITH_LATENTS:
-            values["kl_weight"] = kl_weight(progress.step - 1, regularisation.kl_batches)
-        metrics.write(progress.step, "train", values)
-        nll = values.get("tokens_nll", math.nan)
-        bar.set_postfix(nll=f"{nll:.3f}", tok_s=f"{values['tokens_per_s']:.0f}")
+    def more_logged(self) -> dict[str, float]:
+        if self.config.model not in WITH_LATENTS:
+            return {}
+        return {
+            "kl_weight": kl_weight(self.progress.step - 1, self.config.regularisation.kl_batches)
+        }
 
     def _manifest(self, best: dict[str, float]) -> Manifest:
         config, data, progress = self.config, self.data, self.progress
@@ -358,7 +238,7 @@ class _Training:
             },
         )
 
-    def _result(self) -> TrainingResult:
+    def result(self) -> TrainingResult:
         """Measure the best checkpoint on held-out text, unless its manifest has the figures already."""
         progress, config = self.progress, self.config
         folder = self.output / BEST
@@ -389,11 +269,3 @@ def _fingerprint(config: TrainingConfig, data: TrainingData) -> str:
     if data.targets:
         parts.append(data.targets.encoders)
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:16]
-
-
-@contextmanager
-def _own_random_numbers(device: str) -> Iterator[None]:
-    """Leave torch's global generators as they were."""
-    devices = [torch.device(device)] if device.startswith("cuda") else []
-    with torch.random.fork_rng(devices=devices):
-        yield

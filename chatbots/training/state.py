@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
-
-from chatbots.models.dialogue_model import DialogueModel
+from torch import Tensor, nn
 
 FILE = "state.safetensors"
 FORMAT = "1"
@@ -32,16 +31,16 @@ class Progress:
         step: batches learnt from, over all epochs.
         epoch: the one under way, from 0.
         batch: batches of it that are done.
-        best_loss: lowest validation loss so far, nats per token.
+        best_loss: lowest validation loss so far, nats per token; of a learned metric, its own.
         best_step: when that was; 0: not yet.
         worse: validations since.
-        n_tokens: target tokens learnt from.
+        n_tokens: target tokens learnt from; of a learned metric, examples.
         seconds: spent learning; validation and measuring not counted.
         waited: seconds of these spent waiting for batches.
         skipped: batches left out because their gradient was not finite; they count as steps.
         finished: whether it ended by itself.
         planned: batches it takes at most, over all epochs.
-        loss: of the newest batch, nats per token; NaN before the first.
+        loss: of the newest batch, nats per token; of a learned metric, its own; NaN before the first.
     """
 
     step: int = 0
@@ -61,20 +60,22 @@ class Progress:
 
 def state_write(
     folder: Path,
-    model: DialogueModel,
+    model: nn.Module,
     optimiser: torch.optim.Adam,
     progress: Progress,
     fingerprint: str,
+    more: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write the state in place of the last one.
+    """Write the state in place of the last one. Parameters that do not learn are not part of it.
 
     Args:
         fingerprint: of config, data and code; a state is only good for its own.
+        more: what else the training needs to go on.
     """
     from safetensors.torch import save_file
 
-    tensors: dict[str, Tensor] = {}
-    for name, parameter in model.named_parameters():
+    tensors = {f"more.{name}": value.cpu().contiguous() for name, value in (more or {}).items()}
+    for name, parameter in _learning(model):
         tensors[f"model.{name}"] = parameter.detach().cpu().contiguous()
         for key, value in optimiser.state.get(parameter, {}).items():
             tensors[f"adam.{key}.{name}"] = value.detach().cpu().contiguous()
@@ -91,9 +92,16 @@ def state_write(
 
 
 def state_read(
-    folder: Path, model: DialogueModel, optimiser: torch.optim.Adam, fingerprint: str
+    folder: Path,
+    model: nn.Module,
+    optimiser: torch.optim.Adam,
+    fingerprint: str,
+    recall: Callable[[dict[str, Tensor]], None] | None = None,
 ) -> Progress | None:
     """Put model and optimiser where the training stood; None if there is no state.
+
+    Args:
+        recall: called with what was written as `more`.
 
     Raises:
         StateError: a damaged file, or one of another config, corpus or version.
@@ -109,7 +117,7 @@ def state_read(
             _check(path, about, fingerprint)
             names = set(file.keys())
             with torch.no_grad():
-                for name, parameter in model.named_parameters():
+                for name, parameter in _learning(model):
                     parameter.copy_(file.get_tensor(f"model.{name}"))
                     moments = {
                         key: file.get_tensor(f"adam.{key}.{name}")
@@ -120,9 +128,17 @@ def state_read(
                         step = moments.pop("step")  # Adam keeps its count on the CPU
                         on_device = {k: v.to(parameter.device) for k, v in moments.items()}
                         optimiser.state[parameter] = {"step": step, **on_device}
+            if recall is not None:
+                more = [name for name in names if name.startswith("more.")]
+                recall({name.removeprefix("more."): file.get_tensor(name) for name in more})
     except (SafetensorError, OSError) as error:
         raise StateError(f"{path} is damaged: {error}; train again with --restart") from error
     return Progress(**json.loads(about["progress"]))
+
+
+def _learning(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Return the parameters that learn: a frozen encoder's are read from its own files again."""
+    return [(name, one) for name, one in model.named_parameters() if one.requires_grad]
 
 
 def _check(path: Path, about: dict[str, str], fingerprint: str) -> None:

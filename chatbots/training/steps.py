@@ -6,11 +6,13 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
 
-from chatbots.models.batch import DialogueBatch
 from chatbots.training.config import OptimiserConfig
+
+B = TypeVar("B")
 
 AHEAD = 4
 """Batches made ready while one is learnt from."""
@@ -37,7 +39,7 @@ def mixed_precision(precision: str, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=on)
 
 
-def prepared_ahead(batches: Iterator[DialogueBatch]) -> Iterator[DialogueBatch]:
+def prepared_ahead(batches: Iterator[B]) -> Iterator[B]:
     """Yield the same batches while another thread makes the next few."""
     with ThreadPoolExecutor(1) as pool:
         waiting = deque(pool.submit(next, batches, None) for _ in range(AHEAD))
@@ -46,7 +48,7 @@ def prepared_ahead(batches: Iterator[DialogueBatch]) -> Iterator[DialogueBatch]:
             yield batch
 
 
-def timed(batches: Iterator[DialogueBatch]) -> Iterator[tuple[DialogueBatch, float]]:
+def timed(batches: Iterator[B]) -> Iterator[tuple[B, float]]:
     """Yield each batch with the seconds it was waited for."""
     while True:
         started = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from django.apps import AppConfig
 from django.conf import settings
@@ -11,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class PluginsConfig(AppConfig):
-    """Bring in plug-ins, then configured metrics, whose kinds plug-ins may add.
+    """Bring in plug-ins, then configured metrics, whose kinds plug-ins may add, then those that were trained here.
 
     Here, so that every process and command knows the same. What cannot be brought in is one clear line and exit code 1,
     for every command and the web's start; a single broken metric is left out.
@@ -21,16 +22,24 @@ class PluginsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from chatbots.entries import EntriesError
         from chatbots.registry import PluginError, plugins_import
-        from evaluation.metrics.configured import configured_metrics
 
         try:
             plugins_import(list(settings.CONFAB_PLUGINS))
         except PluginError as error:
             raise SystemExit(f"CONFAB_PLUGINS names {error}. Correct it or take it out.") from error
-        if not settings.CONFAB_METRICS.exists():
-            return
+        if settings.CONFAB_METRICS.exists():
+            self._metrics_configure()
+        trained = Path(settings.DATA_DIR) / "metrics"
+        if trained.is_dir():
+            from evaluation.metrics.trained import trained_register
+
+            trained_register(trained, settings.CONFAB_DEVICE)
+
+    def _metrics_configure(self) -> None:
+        from chatbots.entries import EntriesError
+        from evaluation.metrics.configured import configured_metrics
+
         try:
             configured_metrics.register(
                 settings.CONFAB_METRICS, usual={"device": settings.CONFAB_DEVICE}

@@ -1,0 +1,314 @@
+"""The loop that every training runs: steps of Adam, validated, the best kept, resumable to the bit.
+
+`Training` knows neither models nor data: what learns says how (`loop.py` for dialogue models,
+`evaluation/training/loop.py` for learned metrics). Whatever is drawn at a batch comes from the config's seed and
+the batch's number, so a training that was killed ends with the very weights of one that was not.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from filelock import FileLock, Timeout
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from chatbots.identity import derive_seed
+from chatbots.training.config import KeepingConfig, OptimiserConfig
+from chatbots.training.logs import MetricsLog
+from chatbots.training.state import FILE as STATE
+from chatbots.training.state import Progress, state_read, state_write
+from chatbots.training.steps import learning_rate, mixed_precision, prepared_ahead, timed
+
+log = logging.getLogger(__name__)
+
+BEST = "best"
+"""The folder of the checkpoint with the lowest validation loss."""
+
+
+class TrainingError(Exception):
+    """A training that cannot go on; the message says why and what would help."""
+
+
+class Loss(Protocol):
+    """What a batch came to; `total` is what is made smaller."""
+
+    @property
+    def total(self) -> Tensor: ...
+
+
+B = TypeVar("B")
+L = TypeVar("L", bound=Loss)
+
+
+class Window(Protocol):
+    """What the batches since the last line of the log came to."""
+
+    n_batches: int
+    n_skipped: int
+
+    def add(self, parts: Any, norm: Tensor, waited: float, seconds: float) -> None: ...
+
+    def skip(self, waited: float, seconds: float) -> None: ...
+
+    def values(self) -> dict[str, float]: ...
+
+
+@contextmanager
+def training_folder(output: Path, device: str, *, restart: bool) -> Iterator[None]:
+    """Hold the folder of a training for this process, and leave torch's global generators as they were.
+
+    Args:
+        restart: forget what an earlier training left there.
+
+    Raises:
+        TrainingError: another process trains in this folder.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    devices = [torch.device(device)] if device.startswith("cuda") else []
+    try:
+        with FileLock(output / ".lock", timeout=0), torch.random.fork_rng(devices=devices):
+            if restart:
+                training_forget(output)
+            yield
+    except Timeout:
+        raise TrainingError(f"another process is training in {output}") from None
+
+
+def training_forget(output: Path) -> None:
+    """Remove what a training left in its folder, so that it begins anew; its log stays."""
+    (output / STATE).unlink(missing_ok=True)
+    shutil.rmtree(output / BEST, ignore_errors=True)
+
+
+class Training(ABC, Generic[B, L]):
+    """One call of a training.
+
+    Args:
+        name: for messages.
+        model: what learns, on its device, in training mode.
+        adam: its optimiser.
+        per_epoch: batches of an epoch.
+        fingerprint: of config, data and code; a state is only gone on from with its own.
+        watch: called after every batch; what it raises ends the training, which can be gone on with.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        seed: int,
+        optimiser: OptimiserConfig,
+        keeping: KeepingConfig,
+        model: nn.Module,
+        adam: torch.optim.Adam,
+        per_epoch: int,
+        fingerprint: str,
+        output: Path,
+        device: torch.device,
+        watch: Callable[[Progress], None] | None,
+    ) -> None:
+        self.name, self.seed, self.optimiser, self.keeping = name, seed, optimiser, keeping
+        self.model, self.adam, self.per_epoch = model, adam, per_epoch
+        self.output, self.device, self.watch = output, device, watch
+        self.fingerprint = fingerprint
+        found = state_read(output, model, adam, fingerprint, self.recall)
+        self.progress = found or Progress()
+        if found:
+            log.info("%s goes on after batch %d", name, found.step)
+        planned = optimiser.epochs * per_epoch
+        self.n_planned = min(planned, optimiser.max_batches or planned)
+        self.progress.planned = self.n_planned
+
+    # What a training says of itself.
+
+    @abstractmethod
+    def batches(self, epoch: int, start: int) -> Iterator[B]:
+        """Yield what is left of an epoch, from its batch `start` on."""
+
+    @abstractmethod
+    def loss(self, batch: B, generator: torch.Generator) -> L:
+        """Compute the loss of a batch."""
+
+    @abstractmethod
+    def learnt(self, parts: L) -> tuple[float, int]:
+        """Return the loss that people are told of a batch, and how many tokens or examples it was of."""
+
+    @abstractmethod
+    def window(self) -> Window:
+        """Return an empty window of the log."""
+
+    @abstractmethod
+    def validate(self) -> dict[str, float]:
+        """Measure on validation data; `loss` among it decides which weights are the best."""
+
+    @abstractmethod
+    def keep_best(self) -> None:
+        """Write the weights as the best ones."""
+
+    def more_logged(self) -> dict[str, float]:
+        """Return what else a line of the log says."""
+        return {}
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Prepare an epoch, before its first batch."""
+
+    def remember(self) -> dict[str, Tensor]:
+        """Return what a training needs to go on, beside weights and moments."""
+        return {}
+
+    def recall(self, kept: dict[str, Tensor]) -> None:
+        """Take back what `remember` gave."""
+
+    # The loop.
+
+    def run(self) -> None:
+        """Learn to the end."""
+        progress = self.progress
+        bar = tqdm(
+            total=self.n_planned,
+            initial=progress.step,
+            desc=self.name,
+            unit="batch",
+            file=sys.stderr,
+            disable=not sys.stderr.isatty(),
+        )
+        with bar, MetricsLog(self.output, progress.step) as metrics:
+            while not progress.finished:
+                self._epoch(metrics, bar)
+
+    def _epoch(self, metrics: MetricsLog, bar: Any) -> None:
+        """Learn from what is left of the epoch."""
+        progress = self.progress
+        if progress.batch == 0:
+            self.begin_epoch(progress.epoch)
+        window = self.window()
+        batches = self.batches(progress.epoch, progress.batch)
+        for batch, waited in timed(prepared_ahead(batches)):
+            started = time.perf_counter()
+            parts, norm = self._learn(batch)
+            progress.step += 1
+            progress.batch += 1
+            progress.loss, n = self.learnt(parts)
+            seconds = time.perf_counter() - started
+            if bool(torch.isfinite(norm)):
+                window.add(parts, norm, waited, seconds)
+                progress.n_tokens += n
+            else:
+                window.skip(waited, seconds)
+            progress.seconds += seconds + waited
+            progress.waited += waited
+            bar.update()
+            # A line never spans a saved state, so that a training that goes on writes the same ones.
+            if self._ends_epoch or self._due("log_every") or self._due("save_every"):
+                self._log(metrics, window, bar)
+                window = self.window()
+            self._keep(metrics)
+            if self.watch:
+                self.watch(progress)
+            if progress.finished:
+                break
+        if window.n_batches or window.n_skipped:
+            self._log(metrics, window, bar)
+
+    def _learn(self, batch: B) -> tuple[L, Tensor]:
+        """Make one step of the optimiser; return the loss before it and the gradient's norm before clipping.
+
+        Where the norm is not finite no step is made: the weights and Adam's moments stay what they were.
+
+        Raises:
+            TrainingError: that happened too often.
+        """
+        optimiser, step = self.optimiser, self.progress.step
+        torch.manual_seed(derive_seed(self.seed, "dropout", step))
+        generator = torch.Generator(self.device)
+        generator.manual_seed(derive_seed(self.seed, "draws", step))
+        for group in self.adam.param_groups:
+            group["lr"] = learning_rate(optimiser, step, self.n_planned)
+        self.adam.zero_grad(set_to_none=True)
+        with mixed_precision(optimiser.precision, self.device):
+            parts = self.loss(batch, generator)
+        parts.total.backward()  # type: ignore[no-untyped-call]
+        learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        norm = nn.utils.clip_grad_norm_(learning, optimiser.clip)
+        if bool(torch.isfinite(norm)):
+            self.adam.step()
+        else:
+            self._skip(float(parts.total.detach()))
+        return parts, norm
+
+    def _skip(self, loss: float) -> None:
+        """Count a batch that taught nothing."""
+        progress, optimiser = self.progress, self.optimiser
+        progress.skipped += 1
+        log.warning(
+            "%s: the gradient of batch %d is not finite (loss %.3g); the batch is left out (%d of at most %d)",
+            self.name,
+            progress.step,
+            loss,
+            progress.skipped,
+            optimiser.max_skipped,
+        )
+        if progress.skipped > optimiser.max_skipped:
+            raise TrainingError(
+                f"the gradient is not finite at batch {progress.step} (loss {loss:.3g}), and "
+                f"{optimiser.max_skipped} such batches were left out before (optimiser.max_skipped); lower "
+                f"optimiser.lr, {optimiser.lr}, or use precision float32"
+            )
+
+    def _keep(self, metrics: MetricsLog) -> None:
+        """Validate, stop and save where it is time to."""
+        progress = self.progress
+        ends_epoch, last = self._ends_epoch, progress.step >= self.n_planned
+        by_epoch = not self.keeping.validate_every
+        if last or (ends_epoch if by_epoch else self._due("validate_every")):
+            self._validate(metrics)
+            patience = self.optimiser.patience
+            last = last or bool(patience and progress.worse >= patience)
+        progress.finished = last
+        if ends_epoch and not last:
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        if last or ends_epoch or self._due("save_every"):
+            state_write(
+                self.output, self.model, self.adam, progress, self.fingerprint, self.remember()
+            )
+
+    @property
+    def _ends_epoch(self) -> bool:
+        return self.progress.batch == self.per_epoch
+
+    def _due(self, what: str) -> bool:
+        return self.progress.step % getattr(self.keeping, what) == 0
+
+    def _validate(self, metrics: MetricsLog) -> None:
+        progress = self.progress
+        found = self.validate()
+        metrics.write(progress.step, "validation", found)
+        log.info("%s, batch %d: validation %s", self.name, progress.step, found)
+        if found["loss"] < progress.best_loss:
+            progress.best_loss, progress.best_step, progress.worse = (
+                found["loss"],
+                progress.step,
+                0,
+            )
+            self.keep_best()
+        else:
+            progress.worse += 1
+        self.model.train()
+
+    def _log(self, metrics: MetricsLog, window: Window, bar: Any) -> None:
+        values = window.values()
+        values["lr"] = self.adam.param_groups[0]["lr"]
+        values["epoch"] = self.progress.epoch
+        values.update(self.more_logged())
+        metrics.write(self.progress.step, "train", values)
+        bar.set_postfix(loss=f"{self.progress.loss:.3f}")

@@ -1,0 +1,123 @@
+"""Metrics that are trained here (`manage.py train_metric`): each checkpoint is a metric.
+
+A kind of them derives from `TrainedMetric` in a file of its own. Without a checkpoint it says how to come by one. Those
+that come with Confab lie in `evaluation/shipped`, a researcher's own in the folder `metrics` of the data folder; a folder's
+name is the metric's, with underscores. Any other checkpoint is named in `metrics.yaml`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from chatbots.checkpoints import CheckpointError
+from chatbots.outside import Values
+from evaluation.metrics.base import ConfiguredMetric, Metric
+from evaluation.metrics.registry import metric_kinds, metrics
+from evaluation.metrics.replies import ReplyMetric
+from evaluation.training.checkpoint import Checkpoint, checkpoint_missing, checkpoint_read
+
+log = logging.getLogger(__name__)
+
+FOLDER = "metrics"
+"""Below the data folder: one folder per training."""
+
+
+class TrainedOptions(Values):
+    """What an entry of `metrics.yaml` may say of a trained metric."""
+
+    checkpoint: str = Field(
+        min_length=1,
+        description="the folder of a training (manage.py train_metric) or of its checkpoint",
+    )
+    device: str = Field("", description="where it computes; where the run says if empty")
+
+
+class TrainedMetric(ReplyMetric, ConfiguredMetric):
+    """A metric by a checkpoint; derive from it under the learned metric's name and write `score`."""
+
+    options_type = TrainedOptions
+    options: TrainedOptions | None
+    default = False
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self._networks: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Its checkpoint, read.
+
+        Raises:
+            CheckpointError: none is named, or none is there.
+        """
+        if self.options is None:
+            raise CheckpointError(
+                f"no checkpoint is named; train one with `manage.py train_metric`, or name one in metrics.yaml "
+                f"(kind: {self.kind}, params: {{checkpoint: folder}})"
+            )
+        found = checkpoint_read(self.options.checkpoint)
+        if found.manifest.metric != self.kind:
+            raise CheckpointError(
+                f"{found.folder} holds a checkpoint of {found.manifest.metric}, not of {self.kind}"
+            )
+        return found
+
+    @property
+    def params(self) -> dict[str, Any]:
+        try:
+            return {"checkpoint": self.checkpoint.manifest.digest}
+        except CheckpointError:
+            return {"checkpoint": None}
+
+    def unavailable_reason(self) -> str | None:
+        try:
+            found = self.checkpoint
+        except CheckpointError as error:
+            return str(error)
+        from evaluation.training.backbone_config import backbone_missing
+
+        return checkpoint_missing(found.folder) or backbone_missing(found.config.backbone)
+
+    def where(self, device: str) -> str:
+        """Return where it computes: as its options say, else where the run does."""
+        return (self.options.device if self.options else "") or device
+
+    def restored(self, device: str) -> Any:
+        """Return its network there, loaded once."""
+        from evaluation.training.loop import restored
+
+        with self._lock:
+            place = self.where(device)
+            if place not in self._networks:
+                self._networks[place] = restored(self.checkpoint, place)
+            return self._networks[place]
+
+
+def trained_register(folder: Path, device: str = "") -> list[Metric]:
+    """List every checkpoint of a folder as a metric; return those that were not there before.
+
+    Args:
+        folder: holds one folder per training; not there: no metric.
+        device: where they compute; empty: where each run says.
+    """
+    made = []
+    for place in sorted(folder.glob("[!._]*")):
+        try:
+            manifest = checkpoint_read(place).manifest
+            name = place.name.replace("-", "_")
+            if name in metrics or manifest.metric not in metric_kinds:
+                continue
+            metric = metric_kinds.get(manifest.metric).make(
+                name=name, title=manifest.title, checkpoint=str(place), device=device
+            )
+        except (CheckpointError, ValueError) as error:
+            log.warning("%s is left out: %s", place, error)
+            continue
+        made.append(metrics.add(metric))
+    return made

@@ -1,0 +1,106 @@
+"""The encoder of text that a learned metric stands on: any transformers encoder, frozen, with adapters, or learning whole.
+
+Adapters are those of `peft` (LoRA, Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", ICLR): two thin
+matrices beside each linear layer, so that a checkpoint holds hundreds of kilobytes and not the encoder again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from chatbots.encoders.sentence import MINILM, encoder_folder
+from chatbots.huggingface import find_model, load, n_positions
+from evaluation.training.backbone_config import BackboneConfig, backbone_missing
+
+
+class States(NamedTuple):
+    """What an encoder makes of texts or pairs.
+
+    Attributes:
+        pooled: (B, H), one vector each.
+        tokens: (B, T, H), the last layer.
+        mask: (B, T), 1 where a token stands.
+    """
+
+    pooled: Tensor
+    tokens: Tensor
+    mask: Tensor
+
+
+class Backbone(nn.Module):
+    """An encoder of the transformers library and its tokenizer; a metric's network holds it as a part.
+
+    Attributes:
+        width: numbers of a state, H.
+    """
+
+    def __init__(
+        self, model: nn.Module, tokenizer: Any, config: BackboneConfig, width: int
+    ) -> None:
+        super().__init__()
+        self.model, self.config, self.width = model, config, width
+        self.tokenizer = tokenizer
+        limit = n_positions(getattr(model, "config", None)) if hasattr(model, "config") else None
+        self.max_tokens = min(config.max_tokens, limit or config.max_tokens)
+
+    def forward(self, first: Sequence[str], second: Sequence[str] | None = None) -> States:
+        """Encode texts, or pairs of texts as two segments; of a pair that is too long the longer text is cut."""
+        device = next(self.model.parameters()).device
+        read = self.tokenizer(
+            list(first),
+            None if second is None else list(second),
+            padding=True,
+            truncation="longest_first",
+            max_length=self.max_tokens,
+            return_tensors="pt",
+        ).to(device)
+        frozen = self.config.learns == "frozen"
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            found = self.model(**read)
+        tokens, mask = found.last_hidden_state, read["attention_mask"]
+        if self.config.pooling == "mean":
+            weights = mask[..., None].to(tokens.dtype)
+            pooled = (tokens * weights).sum(dim=1) / weights.sum(dim=1)
+        else:
+            pooler = getattr(found, "pooler_output", None)
+            pooled = tokens[:, 0] if pooler is None else pooler
+        return States(pooled, tokens, mask)
+
+    def train(self, mode: bool = True) -> Backbone:
+        """Keep an encoder that does not learn in evaluation mode: dropout would only add noise."""
+        super().train(mode)
+        if self.config.learns == "frozen":
+            self.model.eval()
+        return self
+
+
+def backbone_load(config: BackboneConfig) -> Backbone:
+    """Load an encoder on the CPU in single precision; of its weights those learn that the config names.
+
+    Raises:
+        EncoderError, OSError: it is not on this machine.
+    """
+    folder = encoder_folder() if config.model == MINILM else find_model(config.model)
+    if folder is None:
+        raise OSError(f"{config.model}: {backbone_missing(config)}")
+    loaded = load(folder, "AutoModel", device="cpu", dtype="float32")
+    model: Any = loaded.model
+    width = int(model.config.hidden_size)
+    model.requires_grad_(config.learns == "all")
+    if config.learns == "adapters":
+        from peft import LoraConfig, get_peft_model
+
+        model = get_peft_model(
+            model,
+            LoraConfig(
+                r=config.rank,
+                lora_alpha=config.alpha,
+                lora_dropout=config.dropout,
+                target_modules="all-linear",
+            ),
+        )
+    return Backbone(model, loaded.tokenizer, config, width)

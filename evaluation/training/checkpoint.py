@@ -1,0 +1,266 @@
+"""Checkpoints of learned metrics: a folder that says what it holds, and is refused if it does not hold it.
+
+    manifest.json        format, metric, config, digests, what it was trained on and how well it did
+    model.safetensors    the weights that were learnt, in single or half precision; no pickled code anywhere
+    …                    files that scoring needs beside them: a vocabulary, counts
+
+A manifest is read without torch, so a metric knows who it is without its weights. Weights of an encoder that did not
+learn are not stored: the config names it, and its digest is compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chatbots.checkpoints import DTYPES, MANIFEST, WEIGHTS, CheckpointError
+from chatbots.identity import canonical_json
+from evaluation.training.config import MetricTrainingConfig, config_again
+
+if TYPE_CHECKING:
+    from torch import nn
+
+FORMAT = "metric 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricManifest:
+    """What a checkpoint says of itself.
+
+    Attributes:
+        metric, version: the learned metric it is of.
+        config: of its training, whole.
+        decisive: what of the config decides the weights.
+        backbone: what identifies the encoder of text.
+        data: digest of the examples.
+        facts: what else is known of them.
+        metrics: figures on held-out examples; an undefined one is None.
+        training: steps, epochs, seconds.
+        title: a name for people.
+        dtype: precision of the stored weights.
+        files: SHA-256 of every file but the manifest, by name.
+        weights_bytes: size of the weights' file.
+    """
+
+    metric: str
+    version: str
+    config: Mapping[str, Any]
+    decisive: Mapping[str, Any]
+    backbone: Mapping[str, Any]
+    data: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    dtype: str = "float32"
+    files: Mapping[str, str] = field(default_factory=dict)
+    weights_bytes: int = 0
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits of everything that decides a score."""
+        decisive = {
+            "format": FORMAT,
+            "metric": [self.metric, self.version],
+            "config": dict(self.decisive),
+            "backbone": dict(self.backbone),
+            "files": dict(self.files),
+        }
+        return hashlib.sha256(canonical_json(decisive).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder with its manifest, read."""
+
+    folder: Path
+    manifest: MetricManifest
+
+    @property
+    def config(self) -> MetricTrainingConfig:
+        """The config of its training."""
+        return config_again(self.manifest.config)
+
+    def file(self, name: str) -> bytes:
+        """Return one of its files.
+
+        Raises:
+            CheckpointError: it is not there or was changed.
+        """
+        path = self.folder / name
+        if name not in self.manifest.files or not path.is_file():
+            raise CheckpointError(f"{self.folder} has no {name}")
+        content = path.read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if found != self.manifest.files[name]:
+            raise CheckpointError(
+                f"{path} was changed: its SHA-256 is {found[:12]}…, the manifest's "
+                f"{self.manifest.files[name][:12]}…"
+            )
+        return content
+
+
+def checkpoint_write(
+    folder: Path,
+    network: nn.Module,
+    manifest: MetricManifest,
+    files: Mapping[str, bytes],
+    dtype: str = "float32",
+) -> MetricManifest:
+    """Write a checkpoint in place of one that is there: beside it first, then renamed, so never a half.
+
+    Args:
+        network: of which the parameters that learn are stored.
+        files: what scoring needs beside the weights.
+        dtype: precision of the stored weights: "float32" or "float16".
+
+    Returns:
+        The manifest as written.
+
+    Raises:
+        ValueError: an unknown precision, or a number that is not finite in it.
+    """
+    import torch
+    from safetensors.torch import save
+
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is {dtype!r}; it must be {' or '.join(DTYPES)}")
+    tensors = {}
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad:
+            tensor = parameter.detach().to("cpu", getattr(torch, dtype)).contiguous()
+            if not bool(tensor.isfinite().all()):
+                raise ValueError(f"{name} has numbers that are not finite in {dtype}")
+            tensors[name] = tensor
+    contents = {WEIGHTS: save(tensors), **files}
+    values = {
+        **asdict(manifest),
+        "dtype": dtype,
+        "files": {n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())},
+        "weights_bytes": len(contents[WEIGHTS]),
+    }
+    written = MetricManifest(**values)
+    told = {"format": FORMAT, "digest": written.digest, **values}
+    text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        beside.chmod(0o755)  # mkdtemp lets nobody else in
+        for name, content in {**contents, MANIFEST: text.encode()}.items():
+            (beside / name).write_bytes(content)
+        old = None
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+            folder.rename(old)
+        beside.rename(folder)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return written
+
+
+def checkpoint_read(folder: Path | str) -> Checkpoint:
+    """Read a checkpoint's manifest, of the folder or of `best` in it; neither weights nor torch are loaded.
+
+    Raises:
+        CheckpointError: there is no manifest, it is cut off or was changed, or it is of another format.
+    """
+    folder = Path(folder).expanduser()
+    if not (folder / MANIFEST).is_file() and (folder / "best" / MANIFEST).is_file():
+        folder = folder / "best"
+    path = folder / MANIFEST
+    try:
+        stamp = path.stat()
+    except OSError:
+        raise CheckpointError(f"{folder} has no {MANIFEST}, so it is no checkpoint") from None
+    return Checkpoint(folder, _manifest(path, stamp.st_mtime_ns, stamp.st_size))
+
+
+def checkpoint_missing(folder: Path | str) -> str | None:
+    """Say why a checkpoint cannot be loaded, as far as that is known without reading its weights, or return None."""
+    try:
+        found = checkpoint_read(folder)
+        for name in found.manifest.files:
+            if not (found.folder / name).is_file():
+                return f"{found.folder} has no {name}"
+        size = (found.folder / WEIGHTS).stat().st_size
+    except CheckpointError as error:
+        return str(error)
+    if size != found.manifest.weights_bytes:
+        return (
+            f"{found.folder / WEIGHTS} is cut off: {size} bytes, not {found.manifest.weights_bytes}"
+        )
+    return None
+
+
+def weights_fill(network: nn.Module, checkpoint: Checkpoint) -> None:
+    """Put the stored weights into a network.
+
+    Raises:
+        CheckpointError: the file is damaged, or its tensors are not those of the network.
+    """
+    for name, stored, parameter in _fitting(network, checkpoint):
+        if stored.shape != parameter.shape:
+            raise CheckpointError(
+                f"{checkpoint.folder}: {name} has shape {tuple(stored.shape)}; the config makes it "
+                f"{tuple(parameter.shape)}"
+            )
+        parameter.data.copy_(stored)
+
+
+def weights_take_over(network: nn.Module, checkpoint: Checkpoint) -> int:
+    """Copy the stored weights whose names and shapes the network has; return how many tensors those were."""
+    from safetensors.torch import load
+
+    stored = load(checkpoint.file(WEIGHTS))
+    n = 0
+    for name, parameter in network.named_parameters():
+        if name in stored and stored[name].shape == parameter.shape:
+            parameter.data.copy_(stored[name])
+            n += 1
+    return n
+
+
+def _fitting(network: nn.Module, checkpoint: Checkpoint) -> list[tuple[str, Any, Any]]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        stored = load(checkpoint.file(WEIGHTS))
+    except SafetensorError as error:
+        raise CheckpointError(f"{checkpoint.folder / WEIGHTS} is damaged: {error}") from error
+    learning = {n: p for n, p in network.named_parameters() if p.requires_grad}
+    if wrong := sorted(set(stored) ^ set(learning)):
+        which = "lacks" if wrong[0] in learning else "has beside the network's"
+        raise CheckpointError(f"{checkpoint.folder / WEIGHTS} {which} {wrong[0]}")
+    return [(name, stored[name], parameter) for name, parameter in learning.items()]
+
+
+@lru_cache(maxsize=256)
+def _manifest(path: Path, mtime_ns: int, size: int) -> MetricManifest:
+    """Read and check a manifest; time of change and size are arguments so that a new file is read."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is cut off or no JSON: {error}") from error
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        found = values.get("format") if isinstance(values, dict) else None
+        raise CheckpointError(
+            f"{path} has format {found!r}; a metric's checkpoint of this version has {FORMAT!r}"
+        )
+    digest = values.get("digest")
+    values = {key: value for key, value in values.items() if key not in ("format", "digest")}
+    if wrong := sorted({f.name for f in fields(MetricManifest)} ^ set(values)):
+        raise CheckpointError(f"{path} has the keys of another version: {', '.join(wrong)} differ")
+    manifest = MetricManifest(**values)
+    if manifest.digest != digest:
+        raise CheckpointError(f"{path} was changed: its digest is {manifest.digest}, not {digest}")
+    return manifest

@@ -1,0 +1,225 @@
+"""What the training of a metric is asked to do: a YAML file, checked before any work starts, all mistakes told at once.
+
+name: grade-lite
+metric: grade
+data: {corpora: [{path: topical_chat.jsonl.gz, licence: CDLA-Sharing-1.0}]}
+backbone: {model: minilm, learns: frozen}
+options: {text: two}                # the metric's own
+optimiser: {lr: 1e-3, epochs: 5}
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, field_validator
+
+from chatbots.identity import canonical_json
+from chatbots.outside import (
+    Many,
+    Mistake,
+    Number,
+    Share,
+    Size,
+    Values,
+    ValuesError,
+    values_read,
+    yaml_read,
+)
+from chatbots.outside_types import Wanted
+from chatbots.registry import UnknownName
+from chatbots.training.config import EVERYDAY, CorpusConfig, KeepingConfig, OptimiserConfig
+from evaluation.training.backbone_config import BackboneConfig, backbone_missing
+from evaluation.training.registry import learned_get
+
+TrainingName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$", max_length=64),
+    Wanted("lower-case words joined by hyphens, such as grade-lite"),
+]
+_HeldOut = Annotated[Number, Field(gt=0, lt=0.5)]
+
+
+class MetricDataConfig(Values):
+    """Which dialogues are learnt from.
+
+    Attributes:
+        corpora: at least one.
+        split: "shuffle": shares drawn by `split_seed`; "published": the parts that the corpus names.
+        validation, test: share of the shuffled dialogues held out of each corpus.
+        split_seed: of that choice.
+        max_dialogues: learn from so many of each corpus's training dialogues, the first after the draw; 0: all.
+    """
+
+    corpora: Annotated[Many[CorpusConfig], Field(min_length=1)]
+    split: Literal["shuffle", "published"] = "shuffle"
+    validation: _HeldOut = 0.1
+    test: _HeldOut = 0.1
+    split_seed: int = 0
+    max_dialogues: int = Field(default=0, ge=0)
+
+
+class MetricOptimiserConfig(OptimiserConfig):
+    """AdamW over epochs; see `OptimiserConfig` for what is not said here.
+
+    Attributes:
+        batch_size: examples.
+        weight_decay: of weight matrices; biases and norms have none.
+        warmup_share: share of the planned batches over which the learning rate rises; instead of `warmup`.
+        eps: of Adam.
+    """
+
+    batch_size: Size = 16
+    lr: Number = Field(default=2e-5, gt=0)
+    schedule: Literal["constant", "linear"] = "linear"
+    clip: Number = Field(default=10.0, gt=0)
+    epochs: Size = 5
+    patience: int = Field(default=0, ge=0)
+    weight_decay: Number = Field(default=0.01, ge=0)
+    warmup_share: Share = 0.0
+    eps: Number = Field(default=1e-6, gt=0)
+
+    @field_validator("warmup_share")
+    @classmethod
+    def _one_warmup(cls, share: float, info: ValidationInfo) -> float:
+        if share and info.data.get("warmup"):
+            raise ValueError("warmup and warmup_share exclude each other; give one of them")
+        return share
+
+
+class MetricTrainingConfig(Values):
+    """Everything a training is asked to do. Equal configs on equal data train equal metrics.
+
+    Attributes:
+        name: of the folder it writes, and of the metric that it makes.
+        metric: a learned metric (`evaluation/training/metrics`).
+        options: the metric's own.
+        start: name of a finished training beside this one whose weights are taken over where name and shape fit.
+        seed: of the first weights, the order of batches, and everything drawn.
+        title: a name for people.
+    """
+
+    name: TrainingName
+    metric: str
+    data: MetricDataConfig
+    options: dict[str, Any] = Field(default_factory=dict, validate_default=True)
+    backbone: BackboneConfig = BackboneConfig()
+    optimiser: MetricOptimiserConfig = MetricOptimiserConfig()
+    keeping: KeepingConfig = KeepingConfig()
+    start: str = ""
+    seed: int = Field(default=0, ge=0, le=2**63 - 1)
+    title: str = ""
+    _folder: Path = PrivateAttr(Path())
+
+    @field_validator("metric")
+    @classmethod
+    def _metric_is_known(cls, metric: str) -> str:
+        try:
+            learned_get(metric)
+        except UnknownName as error:
+            raise ValueError(str(error)) from None
+        return metric
+
+    @field_validator("options")
+    @classmethod
+    def _options_are_the_metrics(
+        cls, options: dict[str, Any], info: ValidationInfo
+    ) -> dict[str, Any]:
+        if "metric" in info.data:
+            values_read(learned_get(info.data["metric"]).options_type, options)
+        return options
+
+    @property
+    def own(self) -> Any:
+        """The metric's own options, read."""
+        return values_read(learned_get(self.metric).options_type, self.options, path="options")
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """What decides the weights, as plain values: neither title nor folders."""
+        values = self.model_dump(mode="json")
+        for name in ("title", "keeping", "name"):
+            del values[name]
+        values["options"] = self.own.model_dump(mode="json")
+        values["keeping"] = {"validate_every": self.keeping.validate_every}
+        for corpus in values["data"]["corpora"]:
+            del corpus["licence"], corpus["path"]
+        del values["optimiser"]["max_skipped"]
+        return values
+
+    @property
+    def digest(self) -> str:
+        """16 hexadecimal digits of that."""
+        return hashlib.sha256(canonical_json(self.decisive).encode()).hexdigest()[:16]
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths begin; not part of the file."""
+        return self._folder
+
+    def in_folder(self, folder: Path | str) -> MetricTrainingConfig:
+        """Return the same config with its relative paths beginning in `folder`."""
+        placed = self.model_copy()
+        placed._folder = Path(folder).expanduser()
+        return placed
+
+    def path(self, relative: str) -> Path:
+        """Return where a file of the user's is."""
+        return self.folder / Path(relative).expanduser()
+
+
+def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrainingConfig:
+    """Read a config file and check all of it, the existence of corpora and encoders included.
+
+    Args:
+        data: folder of the corpora; the config's own if None.
+
+    Raises:
+        ValuesError: with the file and all its mistakes.
+    """
+    path = Path(path)
+    try:
+        return config_check(yaml_read(path), path.parent if data is None else data)
+    except ValuesError as error:
+        raise ValuesError(error.mistakes, path) from None
+
+
+def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
+    """Return the same from plain values, for notebooks.
+
+    Raises:
+        ValuesError: with all mistakes; what is not on this machine is told once everything else is right.
+    """
+    config = values_read(MetricTrainingConfig, values, what="the config").in_folder(data)
+    missing = [
+        Mistake(
+            f"data.corpora[{i}].path",
+            f"data.corpora[{i}].path is {corpus.path!r}, and there is no {config.path(corpus.path)}; give the "
+            "folder that holds the corpora with --data",
+        )
+        for i, corpus in enumerate(config.data.corpora)
+        if corpus.path != EVERYDAY and not config.path(corpus.path).exists()
+    ]
+    if reason := backbone_missing(config.backbone):
+        missing.append(
+            Mistake(
+                "backbone.model",
+                f"backbone.model is {config.backbone.model!r}, which cannot be used: {reason}",
+            )
+        )
+    learned = learned_get(config.metric)
+    missing += [
+        Mistake(f"options.{key}", f"options.{key} cannot be used here: {reason}")
+        for key, reason in learned.missing(config).items()
+    ]
+    if missing:
+        raise ValuesError(missing)
+    return config
+
+
+def config_again(manifest_config: Mapping[str, Any]) -> MetricTrainingConfig:
+    """Read the config that a checkpoint keeps; where its corpora lie is no longer known."""
+    return values_read(MetricTrainingConfig, dict(manifest_config), what="the checkpoint's config")

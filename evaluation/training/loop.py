@@ -1,0 +1,297 @@
+"""The training of a learned metric: the loop of `chatbots/training/engine.py`, and what is written at its end."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from chatbots.checkpoints import CheckpointError
+from chatbots.identity import canonical_json, derive_seed
+from chatbots.outside import ValuesError
+from chatbots.training.engine import BEST, Training, training_folder
+from chatbots.training.state import Progress
+from evaluation.training.backbone_config import backbone_identity
+from evaluation.training.checkpoint import (
+    Checkpoint,
+    MetricManifest,
+    checkpoint_read,
+    checkpoint_write,
+    weights_fill,
+    weights_take_over,
+)
+from evaluation.training.config import MetricTrainingConfig
+from evaluation.training.contract import ExampleLoss, LearnedMetric, Prepared
+from evaluation.training.data import dialogues_read
+from evaluation.training.registry import learned_get
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricTrained:
+    """What a training came to.
+
+    Attributes:
+        checkpoint: folder of the best checkpoint.
+        epochs: how many were begun.
+        best: `validation_loss`, `step`, and figures on the test part (`test_…`); NaN where undefined.
+        examples_per_s: learnt from per second, validation not counted.
+        skipped: batches left out because their gradient was not finite.
+    """
+
+    checkpoint: Path
+    epochs: int
+    best: dict[str, float]
+    examples_per_s: float
+    skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `checkpoint`, `epochs` and `best`, with None for what is undefined."""
+        best = {k: None if math.isnan(v) else v for k, v in self.best.items()}
+        return {"checkpoint": str(self.checkpoint), "epochs": self.epochs, "best": best}
+
+
+def train(
+    config: MetricTrainingConfig,
+    output: Path | str,
+    *,
+    device: str = "cpu",
+    restart: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+) -> MetricTrained:
+    """Train a metric, or go on with a training that was stopped; one that is finished is only reported.
+
+    Args:
+        output: folder of this training; made if need be.
+        device: "cpu", "cuda", …
+        restart: begin anew whatever lies in the folder.
+        watch: called after every batch; what it raises ends the training, which can be gone on with.
+
+    Raises:
+        ValuesError, CorpusError, EncoderError: the config, a corpus or an encoder cannot be used.
+        StateError: the folder holds the training of another config or corpus.
+        TrainingError: too many gradients are not finite, or another process trains in this folder.
+    """
+    output = Path(output)
+    with training_folder(output, device, restart=restart):
+        training = _MetricTraining(config, output, torch.device(device), watch)
+        training.run()
+        return training.result()
+
+
+def restored(checkpoint: Checkpoint, device: str = "cpu") -> nn.Module:
+    """Return the network of a checkpoint, with its weights, in evaluation mode.
+
+    Raises:
+        CheckpointError: a file is missing or was changed, or the encoder here is another one.
+    """
+    learned, manifest = learned_get(checkpoint.manifest.metric), checkpoint.manifest
+    if manifest.version != learned.version:
+        raise CheckpointError(
+            f"{checkpoint.folder} is of version {manifest.version} of {manifest.metric}; this Confab has "
+            f"{learned.version}. Train it again"
+        )
+    here = backbone_identity(checkpoint.config.backbone)
+    if canonical_json(here) != canonical_json(dict(manifest.backbone)):
+        raise CheckpointError(
+            f"{checkpoint.folder} was trained on another encoder than the {checkpoint.config.backbone.model} here"
+        )
+    network = learned.restored(checkpoint)
+    weights_fill(network, checkpoint)
+    return network.to(device).eval()
+
+
+def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Adam:
+    """Return AdamW over what learns; biases and norms do not decay, as in BERT's training."""
+    optimiser = config.optimiser
+    learning = [one for one in network.parameters() if one.requires_grad]
+    groups = [
+        {"params": [p for p in learning if p.dim() > 1], "weight_decay": optimiser.weight_decay},
+        {"params": [p for p in learning if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]], lr=optimiser.lr, eps=optimiser.eps
+    )
+
+
+class _MetricTraining(Training[Any, ExampleLoss]):
+    """One call of `train`."""
+
+    def __init__(
+        self,
+        config: MetricTrainingConfig,
+        output: Path,
+        device: torch.device,
+        watch: Callable[[Progress], None] | None,
+    ) -> None:
+        self.config = config
+        self.learned: LearnedMetric = learned_get(config.metric)
+        splits = dialogues_read(config)
+        self.prepared: Prepared = self.learned.prepare(config, splits, str(device))
+        self.n_dialogues = splits.n_dialogues
+        torch.manual_seed(derive_seed(config.seed, "weights"))
+        network = self.learned.network(config, self.prepared)
+        if config.start:
+            _take_over(network, output.parent / config.start)
+        network.to(device).train()
+        optimiser = config.optimiser
+        per_epoch = self.prepared.train.n_batches(optimiser.batch_size)
+        if optimiser.warmup_share:
+            planned = min(optimiser.epochs * per_epoch, optimiser.max_batches or math.inf)
+            optimiser = optimiser.model_copy(
+                update={"warmup": round(optimiser.warmup_share * planned)}
+            )
+        super().__init__(
+            name=config.name,
+            seed=config.seed,
+            optimiser=optimiser,
+            keeping=config.keeping,
+            model=network,
+            adam=adam_for(network, config),
+            per_epoch=per_epoch,
+            fingerprint=self._fingerprint(),
+            output=output,
+            device=device,
+            watch=watch,
+        )
+
+    def _fingerprint(self) -> str:
+        """Return 16 hexadecimal digits of all that decides the weights."""
+        parts = [
+            self.config.digest,
+            self.prepared.digest,
+            self.learned.version,
+            backbone_identity(self.config.backbone),
+        ]
+        return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:16]
+
+    def batches(self, epoch: int, start: int) -> Iterator[Any]:
+        return self.prepared.train.batches(
+            self.config.optimiser.batch_size, derive_seed(self.config.seed, "order"), epoch, start
+        )
+
+    def begin_epoch(self, epoch: int) -> None:
+        self.prepared.train.begin_epoch(self.model, epoch)
+        self.model.train()
+
+    def remember(self) -> dict[str, Tensor]:
+        return self.prepared.train.remember()
+
+    def recall(self, kept: dict[str, Tensor]) -> None:
+        self.prepared.train.recall(kept)
+
+    def loss(self, batch: Any, generator: torch.Generator) -> ExampleLoss:
+        return self.model.loss(batch)  # type: ignore[operator]
+
+    def learnt(self, parts: ExampleLoss) -> tuple[float, int]:
+        return float(parts.total.detach()), parts.n
+
+    def window(self) -> ExampleWindow:
+        return ExampleWindow()
+
+    def validate(self) -> dict[str, float]:
+        return self.learned.measure(
+            self.model, self.prepared.validation, self.config.optimiser.batch_size
+        )
+
+    def keep_best(self) -> None:
+        checkpoint_write(self.output / BEST, self.model, self._manifest({}), self.prepared.files)
+
+    def _manifest(self, best: dict[str, float]) -> MetricManifest:
+        config, progress = self.config, self.progress
+        return MetricManifest(
+            metric=self.learned.name,
+            version=self.learned.version,
+            config=config.model_dump(mode="json"),
+            decisive=config.decisive,
+            backbone=backbone_identity(config.backbone),
+            data=self.prepared.digest,
+            facts=dict(self.prepared.facts),
+            metrics={k: None if v != v else v for k, v in best.items()},
+            title=config.title or config.name,
+            training={
+                "n_dialogues": self.n_dialogues,
+                "best_step": progress.best_step,
+                "steps": progress.step,
+                "epochs": progress.epoch + 1,
+                "n_examples": progress.n_tokens,
+                "seconds": round(progress.seconds, 1),
+                "skipped": progress.skipped,
+                "device": self.device.type,
+                "torch": torch.__version__,
+            },
+        )
+
+    def result(self) -> MetricTrained:
+        """Measure the best checkpoint on the test part, unless its manifest has the figures already."""
+        progress, folder = self.progress, self.output / BEST
+        found = checkpoint_read(folder)
+        if not found.manifest.metrics:
+            weights_fill(self.model, found)
+            best = {"validation_loss": progress.best_loss, "step": float(progress.best_step)}
+            if self.prepared.test is not None:
+                measured = self.learned.measure(
+                    self.model, self.prepared.test, self.config.optimiser.batch_size
+                )
+                best |= {f"test_{name}": value for name, value in measured.items()}
+            written = replace(found.manifest, metrics=best)
+            files = {name: found.file(name) for name in self.prepared.files}
+            checkpoint_write(folder, self.model, written, files)
+            found = checkpoint_read(folder)
+        values = found.manifest.metrics.items()
+        return MetricTrained(
+            checkpoint=folder,
+            epochs=progress.epoch + 1,
+            best={k: math.nan if v is None else v for k, v in values},
+            examples_per_s=progress.n_tokens / max(progress.seconds, 1e-9),
+            skipped=progress.skipped,
+        )
+
+
+class ExampleWindow:
+    """What the batches since the last line of the log came to: means over examples, and the speed."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float | Tensor] = {}
+        self.n = self.n_batches = self.n_skipped = 0
+        self.seconds = self.waited = 0.0
+
+    def add(self, parts: ExampleLoss, norm: Tensor, waited: float, seconds: float) -> None:
+        self.n_batches += 1
+        self.n += parts.n
+        self.seconds += seconds
+        self.waited += waited
+        told = {"loss": parts.total, **parts.told}
+        for name, value in told.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value.detach() * parts.n
+        self.sums["gradient_norm"] = self.sums.get("gradient_norm", 0.0) + norm.detach() * parts.n
+
+    def skip(self, waited: float, seconds: float) -> None:
+        """Count a batch that was left out because its losses would make every mean undefined."""
+        self.n_skipped += 1
+        self.seconds += seconds
+        self.waited += waited
+
+    def values(self) -> dict[str, float]:
+        """Return the means and the speed."""
+        whole = max(self.seconds + self.waited, 1e-9)
+        values = {name: float(total) / max(self.n, 1) for name, total in self.sums.items()}
+        values["examples_per_s"] = self.n / whole
+        values["waiting_share"] = self.waited / whole
+        if self.n_skipped:
+            values["skipped"] = self.n_skipped
+        return values
+
+
+def _take_over(network: nn.Module, folder: Path) -> None:
+    try:
+        n = weights_take_over(network, checkpoint_read(folder))
+    except CheckpointError as error:
+        raise ValuesError(f"start: {error}; train that one first") from error
+    if not n:
+        raise ValuesError(f"start: {folder} has no weight of the name and shape of one here")

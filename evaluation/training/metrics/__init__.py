@@ -1,0 +1,1 @@
+"""One file for each metric that can be trained; found by themselves."""

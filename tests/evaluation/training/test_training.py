@@ -1,0 +1,124 @@
+"""Training of learned metrics: falling loss, the same bits after a kill, checkpoints that can be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from chatbots.checkpoints import WEIGHTS, CheckpointError
+from chatbots.outside import ValuesError
+from chatbots.training.logs import log_read
+from chatbots.training.state import StateError
+from evaluation.training.checkpoint import checkpoint_missing, checkpoint_read
+from evaluation.training.config import config_check
+from evaluation.training.loop import restored, train
+from evaluation.training.registry import learned_metrics
+from tests.chatbots.training.builders import corpus_write
+from tests.evaluation.training.builders import SharedWords, config, values
+
+
+@pytest.fixture(autouse=True)
+def _listed() -> Any:
+    learned_metrics.add(SharedWords())
+    yield
+    learned_metrics.discard("shared_words")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus_write(tmp_path_factory.mktemp("corpora"), 60)
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_at(step: int) -> Any:
+    def watch(progress: Any) -> None:
+        if progress.step == step:
+            raise Killed
+
+    return watch
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return restored(checkpoint_read(folder)).state_dict()
+
+
+def test_it_learns_and_says_how_well(data: Path, tmp_path: Path) -> None:
+    result = train(config(data), tmp_path / "tiny")
+    log = log_read(tmp_path / "tiny")
+    told = [line["loss"] for line in log if line["kind"] == "train"]
+    assert sum(told[-3:]) < sum(told[:3])
+    validated = {line["step"]: line["loss"] for line in log if line["kind"] == "validation"}
+    assert result.best["validation_loss"] == min(validated.values())
+    assert validated[result.best["step"]] == min(validated.values())
+    assert 0 < result.best["test_accuracy"] < 1
+    assert result.to_json()["best"] == pytest.approx(result.best)
+    found = checkpoint_read(tmp_path / "tiny")
+    assert found.folder == result.checkpoint
+    assert found.manifest.metrics == pytest.approx(result.best)
+    assert found.manifest.training["n_dialogues"] == {"train": 48, "validation": 6, "test": 6}
+    again = train(config(data), tmp_path / "tiny", watch=lambda _: pytest.fail("it trains again"))
+    assert again.best == pytest.approx(result.best)
+
+
+def test_a_killed_training_ends_with_the_same_bits(data: Path, tmp_path: Path) -> None:
+    whole = train(config(data), tmp_path / "whole")
+    for step in (8, 13):  # after batches that no state has
+        with pytest.raises(Killed):
+            train(config(data), tmp_path / "killed", watch=killed_at(step))
+    train(config(data), tmp_path / "killed")
+    one, other = weights(whole.checkpoint), weights(tmp_path / "killed")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    with pytest.raises(StateError, match="another config"):
+        train(config(data, optimiser={"lr": 0.1}), tmp_path / "killed")
+
+
+def test_a_training_starts_from_another_one(data: Path, tmp_path: Path) -> None:
+    first = train(config(data, name="first"), tmp_path / "first")
+    stopped = {"optimiser": {"lr": 1e-9, "max_batches": 1}}
+    second = train(config(data, start="first", seed=1, **stopped), tmp_path / "second")
+    torch.testing.assert_close(weights(second.checkpoint), weights(first.checkpoint))
+    with pytest.raises(ValuesError, match="train that one first"):
+        train(config(data, start="nothing", **stopped), tmp_path / "third")
+
+
+def test_a_checkpoint_that_was_changed_is_refused(data: Path, tmp_path: Path) -> None:
+    folder = train(config(data, optimiser={"max_batches": 1}), tmp_path / "tiny").checkpoint
+    assert checkpoint_missing(folder) is None
+    stored = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(stored[:-1])
+    assert "cut off" in str(checkpoint_missing(folder))
+    (folder / WEIGHTS).write_bytes(stored[:-1] + b"\1")
+    with pytest.raises(CheckpointError, match="was changed"):
+        restored(checkpoint_read(folder))
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"margin": 0.1', '"margin": 0.2'))
+    with pytest.raises(CheckpointError, match=r"was changed: its digest"):
+        checkpoint_read(folder)
+
+
+def test_all_mistakes_of_a_config_are_told_at_once(data: Path) -> None:
+    wrong = values(
+        name="Tiny Metric",
+        options={"margin": -1, "marginn": 1},
+        optimiser={"warmup": 3, "warmup_share": 0.1, "lr": 0},
+        backbone={"learns": "half"},
+    )
+    with pytest.raises(ValuesError) as told:
+        config_check(wrong, data)
+    paths = {mistake.path for mistake in told.value.mistakes}
+    assert {"name", "optimiser.lr", "optimiser.warmup_share", "backbone.learns"} <= paths
+    assert "marginn" in str(told.value)
+    assert "margin is -1" in str(told.value)
+    with pytest.raises(ValuesError, match="did you mean shared_words"):
+        config_check(values(metric="shared_word"), data)
+    missing = values(
+        data={"corpora": [{"path": "no.jsonl"}]}, backbone={"model": "no/such-encoder"}
+    )
+    with pytest.raises(ValuesError, match=r"no\.jsonl(.|\n)*no/such-encoder"):
+        config_check(missing, data)

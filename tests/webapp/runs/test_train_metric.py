@@ -1,0 +1,55 @@
+"""`train_metric`: a config in, a checkpoint out, by the command or by a job; mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from evaluation.training.registry import learned_metrics
+from tests.chatbots.training.builders import corpus_write
+from tests.evaluation.training.builders import SharedWords, values
+from webapp.runs import queue
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job
+
+
+@pytest.fixture(autouse=True)
+def _listed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(queue, "send", lambda job: None)
+    learned_metrics.add(SharedWords())
+    yield
+    learned_metrics.discard("shared_words")
+
+
+def command(folder: Path, output: str, *args: str, **changes: Any) -> dict[str, Any]:
+    path = corpus_write(folder) / "tiny.yaml"
+    path.write_text(yaml.safe_dump(values(optimiser={"max_batches": 4}, **changes)))
+    out = StringIO()
+    where = ("--output", str(folder / output), "--json")
+    call_command("train_metric", str(path), *where, *args, stdout=out, stderr=StringIO())
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+@pytest.mark.django_db
+def test_a_job_trains_what_the_command_trains(tmp_path: Path) -> None:
+    told = command(tmp_path, "by_command")
+    assert told["checkpoint"] == str(tmp_path / "by_command" / "tiny" / "best")
+    assert set(told) == {"checkpoint", "epochs", "best"}
+    job = Job.objects.get(pk=command(tmp_path, "by_job", "--enqueue")["job"])
+    (tmp_path / "tiny.yaml").unlink()  # a worker needs the corpora, not the file
+    job_do(job)
+    job.refresh_from_db()
+    assert job.state == "done", job.error
+    assert {**job.result, "checkpoint": ""} == {**told, "checkpoint": ""}
+
+
+def test_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"tiny\.yaml.*marginn.*did you mean margin.*seed"):
+        command(tmp_path, "out", options={"marginn": 1}, seed=-1)

@@ -1,0 +1,92 @@
+"""`train_metric CONFIG [--data FOLDER] [--output FOLDER] [--restart] [--enqueue]`.
+
+Trains a learned metric, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training goes
+on. In the usual folder its checkpoint is a metric from the next start on.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from webapp.core.management.base import ConfabCommand
+from webapp.runs.services.jobs import job_create
+
+
+class Command(ConfabCommand):
+    help = "Train a learned metric from a YAML config; called again, a stopped training goes on."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
+        parser.add_argument(
+            "--data",
+            type=Path,
+            metavar="FOLDER",
+            help="of the corpora; the config's own if not given",
+        )
+        parser.add_argument(
+            "--output",
+            type=Path,
+            metavar="FOLDER",
+            default=Path(settings.DATA_DIR) / "metrics",
+            help="holds one folder per training, by the name in its config; in the usual one each is a metric",
+        )
+        parser.add_argument("--restart", action="store_true", help="begin anew")
+        parser.add_argument(
+            "--enqueue",
+            action="store_true",
+            help="as a job: a worker that has the same folders trains, and has time for nothing else meanwhile",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        from chatbots.checkpoints import CheckpointError
+        from chatbots.encoders.sentence import EncoderError
+        from chatbots.training.engine import TrainingError
+        from chatbots.training.state import StateError
+        from evaluation.training.config import config_load
+        from evaluation.training.loop import train
+
+        config = config_load(options["config"], options["data"])
+        output = options["output"]
+        if options["enqueue"]:
+            payload = {
+                "config": config.model_dump(mode="json"),
+                "data": str(config.folder.resolve()),
+                "output": str(output.resolve()),
+                "restart": options["restart"],
+            }
+            job = job_create(kind="metric_training", payload=payload)
+            return {"job": job.pk, "state": job.state}
+        try:
+            result = train(
+                config,
+                output / config.name,
+                device=settings.CONFAB_DEVICE,
+                restart=options["restart"],
+            )
+        except (CheckpointError, EncoderError, StateError, TrainingError) as error:
+            raise CommandError(" ".join(str(error).split())) from error
+        except KeyboardInterrupt:
+            raise CommandError("stopped; the same command goes on from the last state") from None
+        self.note(f"{result.examples_per_s:,.0f} examples per second")
+        if result.skipped:
+            self.note(
+                f"batches left out because their gradient was not finite: {result.skipped} (at most "
+                f"{config.optimiser.max_skipped})"
+            )
+        return result.to_json()
+
+    def present(self, result: dict[str, Any]) -> None:
+        if "job" in result:
+            self.stdout.write(
+                f"Job {result['job']} waits for a worker; /dashboard/jobs/metric_training/{result['job']}/ shows how "
+                "far it is."
+            )
+            return
+        for name, value in result["best"].items():
+            self.stdout.write(f"{name}: {'undefined' if value is None else format(value, '.4g')}")
+        self.stdout.write(f"\n{result['checkpoint']} ({result['epochs']} epochs)")
