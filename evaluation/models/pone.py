@@ -1,0 +1,155 @@
+"""The scorer of PONE, BERT-RUBER and RUBER: how well does a response fit what was said before it?
+
+PONE: Lan et al. 2020, "PONE: A Novel Automatic Evaluation Metric for Open-Domain Generative Dialogue Systems", ACM
+TOIS. BERT-RUBER: Ghazarian et al. 2019, "Better Automatic Evaluation of Open-Domain Dialogue Systems with
+Contextualized Embeddings", NeuralGen. RUBER: Tao et al. 2018, "RUBER: An Unsupervised Method for Automatic Evaluation of
+Open-Domain Dialog Systems", AAAI. Numbers in brackets are sections of the fact sheet, which gives their equations.
+
+All three are one network. They differ in what a sentence's vector is (a frozen encoder's, or a recurrent one that
+learns with the rest), in the loss, and in the examples it learns from (`evaluation/training/pone_*.py`):
+
+| | sentences | loss | negatives | positives | labels filtered |
+|---|---|---|---|---|---|
+| RUBER | recurrent | hinge | random | true ones | no |
+| BERT-RUBER | frozen | cross-entropy | random | true ones | no |
+| PONE | frozen | cross-entropy | weighted | true and augmented ones | yes |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Init = Literal["identity", "xavier", "uniform"]
+LossKind = Literal["cross_entropy", "hinge"]
+Blend = Literal["min", "max", "arithmetic", "geometric"]
+HIDDEN = (256, 512, 128)
+
+
+class PoneScorer(nn.Module):
+    """f(q, h): features [q ; qᵀMh ; h], a network of ReLU layers, and a sigmoid.
+
+    Args:
+        width: of a sentence's vector, d.
+        hidden: units of the layers between the 2d + 1 features and the score.
+        dropout: after each of them.
+        init: of M. The released code draws from [0, 1), so that every entry is positive; the identity begins as a dot
+            product.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: Sequence[int] = HIDDEN,
+        dropout: float = 0.5,
+        init: Init = "identity",
+    ) -> None:
+        super().__init__()
+        start = torch.empty(width, width)
+        if init == "identity":
+            nn.init.eye_(start)
+        elif init == "xavier":
+            nn.init.xavier_uniform_(start)
+        else:
+            nn.init.uniform_(start)
+        self.bilinear = nn.Parameter(start)
+        layers: list[nn.Module] = []
+        n = 2 * width + 1
+        for units in hidden:
+            layers += [nn.Linear(n, units), nn.ReLU(), nn.Dropout(dropout)]
+            n = units
+        self.layers = nn.Sequential(*layers, nn.Linear(n, 1))
+
+    def features(self, query: Tensor, response: Tensor) -> Tensor:
+        """Return (B, 2d + 1) [q ; qᵀMh ; h] of (B, d) vectors (2, "Features")."""
+        between = ((query @ self.bilinear) * response).sum(dim=1, keepdim=True)  # qᵀ M h
+        return torch.cat([query, between, response], dim=1)
+
+    def forward(self, query: Tensor, response: Tensor) -> Tensor:
+        """Return (B,) scores before the sigmoid (2, "MLP")."""
+        return self.layers(self.features(query, response)).squeeze(1)
+
+
+class RecurrentSentences(nn.Module):
+    """RUBER's sentence vectors: the last states of a GRU in both directions over frozen word vectors, concatenated.
+
+    Args:
+        word_width: of a word's vector.
+        width: of a sentence's vector, even.
+    """
+
+    def __init__(self, word_width: int, width: int) -> None:
+        super().__init__()
+        if width % 2:
+            raise ValueError(f"width is {width}; both directions share it, so it must be even")
+        self.gru = nn.GRU(word_width, width // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+        """Return (B, d) vectors of (B, T, W) padded words, of which `lengths` (B,), at least 1 each, are of the text."""
+        packed = nn.utils.rnn.pack_padded_sequence(
+            words, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        _, last = self.gru(packed)  # (2, B, d/2)
+        return torch.cat([last[0], last[1]], dim=1)
+
+
+def scorer_loss(
+    positive: Tensor, negative: Tensor, kind: LossKind = "cross_entropy", margin: float = 0.5
+) -> Tensor:
+    """Return the mean loss of a batch of scores before the sigmoid.
+
+    Args:
+        positive: (P,) of fitting responses.
+        negative: (N,) of others; for the hinge N = P, each beside its positive.
+        kind: "cross_entropy", binary, mean over all P + N (2, "Loss"); or "hinge" on the probabilities, as in RUBER:
+            max(0, margin − f(q, r) + f(q, r⁻)).
+    """
+    if kind == "hinge":
+        return F.relu(margin - positive.sigmoid() + negative.sigmoid()).mean()
+    labels = torch.cat([torch.ones_like(positive), torch.zeros_like(negative)])
+    return F.binary_cross_entropy_with_logits(torch.cat([positive, negative]), labels)
+
+
+def labelled_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return binary cross-entropy of (B,) scores before the sigmoid against (B,) labels 0 or 1, mean over the batch."""
+    return F.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
+
+
+def accuracy(positive: Tensor, negative: Tensor) -> float:
+    """Return the share of scores, before the sigmoid, on the right side of one half."""
+    right = (positive > 0).sum() + (negative <= 0).sum()
+    return float(right) / (len(positive) + len(negative))
+
+
+def pooled_words(words: np.ndarray) -> np.ndarray:
+    """Return RUBER's pooled vector of a text: the maximum and the minimum of each dimension of (T, W) word vectors, (2W,)."""
+    return np.concatenate([words.max(axis=0), words.min(axis=0)])
+
+
+def ruber_blend(unreferenced: np.ndarray, referenced: np.ndarray, how: Blend = "min") -> np.ndarray:
+    """Return RUBER: both parts scaled to 0 … 1 over the evaluated set, then the lower one of each response.
+
+    Args:
+        unreferenced, referenced: (N,) scores of the same responses.
+        how: "min" as published, or another mean of the two.
+
+    Returns:
+        (N,); NaN throughout where a part is constant, for then its scale is undefined.
+    """
+    scaled = []
+    for values in (unreferenced, referenced):
+        spread = np.ptp(values)
+        scaled.append(
+            (values - values.min()) / spread if spread > 0 else np.full(len(values), np.nan)
+        )
+    a, b = scaled
+    if how == "min":
+        return np.minimum(a, b)
+    if how == "max":
+        return np.maximum(a, b)
+    return (a + b) / 2 if how == "arithmetic" else np.sqrt(a * b)

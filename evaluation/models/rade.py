@@ -1,0 +1,325 @@
+"""RADE: scores of a reference and a response in one pass, and the reference generated from the context by the same encoder.
+
+Shi et al. 2023, "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL. Numbers in brackets are
+sections of the fact sheet; what the paper leaves open is marked there as chosen.
+
+`RadeNetwork` is the paper's, on any encoder-decoder (BART) or encoder of transformers. `RadeLite` is for frozen sentence
+vectors, on a CPU: it is never shown as RADE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+MAX_TOKENS = 512
+IGNORED = -100
+"""Marks padding among the tokens of a reference."""
+
+
+@dataclass(frozen=True)
+class RadeWeights:
+    """What each part of the loss counts; the paper's are all 1.
+
+    Attributes:
+        response, reference: of the squared errors of the two scores.
+        generation: of generating the reference, mean per token.
+        ranking: of the pairwise ranking loss.
+        symmetric: rank the reference above the response, too, where people did; the paper only ranks the other way.
+    """
+
+    response: float = 1.0
+    reference: float = 1.0
+    generation: float = 1.0
+    ranking: float = 1.0
+    symmetric: bool = False
+
+
+STAGE_1 = RadeWeights(reference=0, ranking=0)
+"""Pre-training on other data, whose references have no scores: L = MSE_a + GEN (3)."""
+STAGE_2 = RadeWeights()
+"""The task itself: L = MSE_a + MSE_h + GEN + PR (3)."""
+
+
+def ranking_loss(
+    scores: Tensor, response: Tensor, reference: Tensor, *, symmetric: bool = False
+) -> Tensor:
+    """Return PR, the mean over a batch of −g·log(e^{ŝ_a} / (e^{ŝ_h} + e^{ŝ_a})), g = 1 where s_h < s_a (3).
+
+    Args:
+        scores: (B, 2) predicted ŝ_h and ŝ_a.
+        response, reference: (B,) what people gave, s_a and s_h.
+        symmetric: the same with the roles swapped where s_h > s_a.
+    """
+    lead = scores[:, 1] - scores[:, 0]
+    loss = F.softplus(-lead) * (reference < response)  # log(1 + e^{ŝ_h − ŝ_a})
+    if symmetric:
+        loss = loss + F.softplus(lead) * (reference > response)
+    return loss.mean()
+
+
+def rade_loss(
+    scores: Tensor,
+    response: Tensor,
+    reference: Tensor | None,
+    generation: Tensor | None,
+    weights: RadeWeights,
+) -> tuple[Tensor, dict[str, float]]:
+    """Return the loss of a batch and its parts by name.
+
+    Args:
+        scores: (B, 2) predicted ŝ_h and ŝ_a.
+        response: (B,) people's scores of the responses.
+        reference: (B,) of the references; None where they have none.
+        generation: GEN of the batch; None where nothing is generated.
+    """
+    parts = {"mse_a": (weights.response, F.mse_loss(scores[:, 1], response))}
+    if reference is not None and weights.reference:
+        parts["mse_h"] = weights.reference, F.mse_loss(scores[:, 0], reference)
+    if reference is not None and weights.ranking:
+        ranked = ranking_loss(scores, response, reference, symmetric=weights.symmetric)
+        parts["ranking"] = weights.ranking, ranked
+    if generation is not None and weights.generation:
+        parts["generation"] = weights.generation, generation
+    total = torch.stack([weight * part for weight, part in parts.values()]).sum()
+    return total, {name: float(part.detach()) for name, (_, part) in parts.items()}
+
+
+def pair_tokens(
+    tokenizer: Any,
+    context: Sequence[str],
+    reference: str,
+    response: str,
+    most: int = MAX_TOKENS,
+) -> list[int]:
+    """Return the posterior encoder's input: begin, c, separator, r_h, separator, r_a, end (2).
+
+    The utterances of c are parted by the separator. Too long a context loses its oldest tokens; responses keep all theirs.
+
+    Raises:
+        ValueError: reference and response alone are too long.
+    """
+    begin, between = _marks(tokenizer)
+
+    def said(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    ends = [between, *said(reference), between, *said(response), between]
+    room = most - len(ends) - 1
+    if room < 0:
+        raise ValueError(
+            f"reference and response have {len(ends)} tokens together; at most {most - 1} are possible"
+        )
+    told = [token for text in context for token in (*said(text), between)][:-1]
+    return [begin, *(told[-room:] if room else []), *ends]
+
+
+def context_tokens(tokenizer: Any, context: Sequence[str], most: int = MAX_TOKENS) -> list[int]:
+    """Return the generator's input, the context alone: begin, c, end (2)."""
+    begin, between = _marks(tokenizer)
+    told = [
+        token
+        for text in context
+        for token in (*tokenizer(text, add_special_tokens=False)["input_ids"], between)
+    ]
+    return [begin, *told[-(most - 1) :]]
+
+
+def _marks(tokenizer: Any) -> tuple[int, int]:
+    """Return the tokens that begin an input and part its texts: <s> and </s> of BART, [CLS] and [SEP] of BERT."""
+    begin = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
+    between = (
+        tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+    )
+    if begin is None or between is None:
+        raise ValueError("the tokenizer has no mark for the beginning or the end of a text")
+    return begin, between
+
+
+def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Return (B, T) tokens, filled up with a value at the end."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+
+
+class ScoreHead(nn.Module):
+    """Two scores of one vector: dropout, a tanh layer, dropout, a linear one (2, "FeedForward").
+
+    Args:
+        width: of the vector, d.
+    """
+
+    def __init__(self, width: int, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Dropout(dropout),
+            nn.Linear(width, width),
+            nn.Tanh(),
+            nn.Dropout(dropout),
+            nn.Linear(width, 2),
+        )
+
+    def forward(self, vector: Tensor) -> Tensor:
+        """Return (B, 2) ŝ_h and ŝ_a of (B, d); not clipped to the scale."""
+        return self.layers(vector)
+
+
+class WordDecoder(nn.Module):
+    """A small GRU that says a text word by word, begun by a context vector: for encoders without a decoder.
+
+    Args:
+        n_words: of the vocabulary; word 0 begins every text.
+        width: of the context vector.
+    """
+
+    def __init__(self, n_words: int, width: int, hidden: int = 128) -> None:
+        super().__init__()
+        self.begin = nn.Linear(width, hidden)
+        self.words = nn.Embedding(n_words, hidden)
+        self.gru = nn.GRU(hidden, hidden, batch_first=True)
+        self.out = nn.Linear(hidden, n_words)
+
+    def forward(self, context: Tensor, words: Tensor) -> Tensor:
+        """Return GEN = −log P(r_h | c), mean per word, of (B, T) words of the references, `IGNORED` after their end."""
+        given = torch.cat([torch.zeros_like(words[:, :1]), words[:, :-1].clamp(min=0)], dim=1)
+        state = self.begin(context).tanh().unsqueeze(0)
+        states, _ = self.gru(self.words(given), state)  # teacher forcing
+        return F.cross_entropy(self.out(states).transpose(1, 2), words, ignore_index=IGNORED)
+
+
+class RadeNetwork(nn.Module):
+    """RADE on a transformers model: an encoder-decoder, or an encoder with a `WordDecoder` of its own.
+
+    Args:
+        backbone: a loaded model (`AutoModelForSeq2SeqLM`, or `AutoModel` of an encoder).
+        dropout: of the head.
+    """
+
+    def __init__(self, backbone: Any, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.generates = bool(backbone.config.is_encoder_decoder)
+        width = int(backbone.config.hidden_size)
+        self.head = ScoreHead(width, dropout)
+        self.decoder = None if self.generates else WordDecoder(backbone.config.vocab_size, width)
+
+    def encoded(self, tokens: Tensor, there: Tensor) -> Tensor:
+        """Return (B, d) the mean of the encoder's states over (B, T) tokens that are there (2, "Pooling")."""
+        encoder = self.backbone.get_encoder() if self.generates else self.backbone
+        states = encoder(input_ids=tokens, attention_mask=there).last_hidden_state
+        mask = there.unsqueeze(-1).to(states.dtype)
+        return (states * mask).sum(1) / mask.sum(1)
+
+    def forward(self, tokens: Tensor, there: Tensor) -> Tensor:
+        """Return (B, 2) ŝ_h and ŝ_a of inputs made by `pair_tokens`."""
+        return self.head(self.encoded(tokens, there))
+
+    def generation(self, context: Tensor, there: Tensor, reference: Tensor) -> Tensor:
+        """Return GEN of (B, T) contexts and (B, R) tokens of their references, `IGNORED` after the end (3)."""
+        if self.generates:
+            return self.backbone(
+                input_ids=context, attention_mask=there, labels=reference
+            ).loss  # mean per token
+        assert self.decoder is not None
+        return self.decoder(self.encoded(context, there), reference)
+
+
+class RadeLite(nn.Module):
+    """RADE's scores and losses on frozen sentence vectors and surface features, for few examples on a CPU.
+
+    The vectors are turned to their main axes on the training data and cut there, all inputs are standardised by it, and
+    the outputs are on its scale; these are buffers, `fitted` sets them. Several members, begun differently, are
+    trained side by side and averaged.
+
+    Args:
+        n_surface: surface features, `rade_features.NAMES`.
+        n_vectors: sentence vectors of an example.
+        width: of a vector.
+        n_axes: that are kept of each; 0: the vectors are not read.
+        hidden: units of each member.
+        dropout: of inputs and hidden units.
+        members: how many.
+    """
+
+    centre: Tensor
+    axes: Tensor
+    mean: Tensor
+    spread: Tensor
+    level: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        n_surface: int,
+        n_vectors: int = 4,
+        width: int = 384,
+        *,
+        n_axes: int = 16,
+        hidden: int = 32,
+        dropout: float = 0.3,
+        members: int = 8,
+    ) -> None:
+        super().__init__()
+        self.n_axes, self.dropout = n_axes, dropout
+        n = n_surface + n_vectors * n_axes
+        self.register_buffer("centre", torch.zeros(n_vectors, width))
+        self.register_buffer("axes", torch.zeros(n_vectors, width, n_axes))
+        self.register_buffer("mean", torch.zeros(n))
+        self.register_buffer("spread", torch.ones(n))
+        self.register_buffer("level", torch.zeros(2))
+        self.register_buffer("scale", torch.ones(2))
+        self.into = nn.Parameter(torch.randn(members, n, hidden) / n**0.5)
+        self.into_bias = nn.Parameter(torch.zeros(members, 1, hidden))
+        self.out = nn.Parameter(torch.randn(members, hidden, 2) / hidden**0.5)
+        self.out_bias = nn.Parameter(torch.zeros(members, 1, 2))
+
+    def inputs(self, vectors: Tensor, surface: Tensor) -> Tensor:
+        """Return (B, n) standardised inputs of (B, V, d) vectors and (B, S) features."""
+        turned = torch.einsum("bvd,vda->bva", vectors - self.centre, self.axes)
+        return (torch.cat([surface, turned.flatten(1)], dim=1) - self.mean) / self.spread
+
+    @torch.no_grad()
+    def fitted(self, vectors: Tensor, surface: Tensor, scores: Tensor) -> RadeLite:
+        """Set axes, means and spreads by the training data: (N, V, d), (N, S) and (N, 2) people's s_h and s_a."""
+        self.centre.copy_(vectors.mean(dim=0))
+        for k in range(vectors.shape[1] if self.n_axes else 0):
+            _, _, axes = torch.linalg.svd(vectors[:, k] - self.centre[k], full_matrices=False)
+            self.axes[k] = axes[: self.n_axes].T
+        self.mean.zero_()
+        self.spread.fill_(1)
+        made = self.inputs(vectors, surface)
+        self.mean.copy_(made.mean(dim=0))
+        spread = made.std(dim=0, unbiased=False)
+        self.spread.copy_(torch.where(spread > 1e-6, spread, torch.ones_like(spread)))
+        self.level.copy_(scores.mean(dim=0))
+        self.scale.copy_(scores.std(dim=0, unbiased=False).clamp(min=1e-6))
+        return self
+
+    def members(self, vectors: Tensor, surface: Tensor) -> Tensor:
+        """Return (M, B, 2) each member's ŝ_h and ŝ_a."""
+        x = self.inputs(vectors, surface).expand(len(self.into), -1, -1)
+        x = F.dropout(x, self.dropout, self.training)
+        x = torch.tanh(torch.baddbmm(self.into_bias, x, self.into))
+        x = F.dropout(x, self.dropout, self.training)
+        return torch.baddbmm(self.out_bias, x, self.out) * self.scale + self.level
+
+    def forward(self, vectors: Tensor, surface: Tensor) -> Tensor:
+        """Return (B, 2) ŝ_h and ŝ_a, the mean over the members."""
+        return self.members(vectors, surface).mean(dim=0)
+
+
+def reported(scores: np.ndarray, low: float = 1.0, high: float = 5.0) -> np.ndarray:
+    """Return scores within the scale: what is shown to people; losses and correlations take them as they are (2)."""
+    return np.clip(scores, low, high)
+
+
+def mean_parts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each part of the loss over batches."""
+    names = dict.fromkeys(name for one in parts for name in one)
+    return {name: float(np.mean([one[name] for one in parts if name in one])) for name in names}
