@@ -96,6 +96,8 @@ class Ratings:
         controls: bots made to be bad; rankings, models and agreement leave them out.
         is_collecting: whether more are still coming and people look at them meanwhile: comparisons of bots then are
             right at all looks together.
+        context: (k,) what each stands in: items of several bots that reply to the same share it, and so do replies of
+            one chat. None: each conversation by itself.
     """
 
     conversation: np.ndarray
@@ -106,12 +108,15 @@ class Ratings:
     headline: tuple[str, ...] = ()
     controls: frozenset[str] = field(default_factory=frozenset)
     is_collecting: bool = False
+    context: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "conversation", _names(self.conversation))
         put(self, "bot", _names(self.bot))
         put(self, "rater", _column([rater_named(name) for name in self.rater]))
+        if self.context is not None:
+            put(self, "context", _names(self.context))
         put(self, "dimensions", tuple(self.dimensions))
         put(self, "controls", frozenset(self.controls))
         answers = {key: np.array(values, dtype=float) for key, values in self.answers.items()}
@@ -123,7 +128,10 @@ class Ratings:
 
     def _check(self) -> None:
         k = len(self.conversation)
-        for name, values in {"bot": self.bot, "rater": self.rater, **self.answers}.items():
+        columns = {"bot": self.bot, "rater": self.rater, **self.answers}
+        if self.context is not None:
+            columns["context"] = self.context
+        for name, values in columns.items():
             if values.shape != (k,):
                 raise ValueError(
                     f"{name} has shape {values.shape} for {k} ratings; it must be ({k},)"
@@ -266,6 +274,13 @@ class Ratings:
             ]
         )
 
+    @cached_property
+    def shared(self) -> np.ndarray | None:
+        """(k,) what several people rated alike: the context, or the conversation. None where each was rated once."""
+        if self.context is None and self.n_conversations == len(self):
+            return None
+        return self.conversation if self.context is None else self.context
+
     @property
     def ranked(self) -> np.ndarray:
         """(k,) whether the bot is one that rankings count: no control."""
@@ -293,6 +308,7 @@ class Ratings:
             conversation=self.conversation[keep],
             bot=self.bot[keep],
             rater=self.rater[keep],
+            context=None if self.context is None else self.context[keep],
             answers={key: values[keep] for key, values in self.answers.items()},
         )
 

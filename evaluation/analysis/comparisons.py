@@ -24,7 +24,14 @@ from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.compare import ORDER_ALPHA, Comparison, pairwise
 from evaluation.stats.sample_size import PairPlan, plan_from_ratings
-from evaluation.stats.sequential import Means, means_of, more_raters, pairwise_always
+from evaluation.stats.sequential import (
+    RATERS,
+    Means,
+    Unit,
+    means_of,
+    more_raters,
+    pairwise_always,
+)
 from evaluation.storing import BY_TUPLE
 from evaluation.wording import counted
 
@@ -148,6 +155,7 @@ class Comparisons:
         test: which test tells two bots apart.
         more: while a study collects, further raters per bot until a pair that is not told apart would be, if its
             difference stayed as it is; None where no number would do.
+        unit: what `more` counts: raters, or what they rate (contexts, items) where there are fewer of these.
         n_raters: people who gave these ratings.
         n_ratings: of the dimension.
     """
@@ -163,6 +171,7 @@ class Comparisons:
     power: float = POWER
     test: Test = "fixed"
     more: Annotated[Mapping[tuple[str, str], int | None], BY_TUPLE] = field(default_factory=dict)
+    unit: Unit = RATERS
 
     @property
     def told_apart(self) -> frozenset[tuple[str, str]]:
@@ -248,6 +257,7 @@ class Comparisons:
             "dimension": self.dimension.key,
             "alpha": self.alpha,
             "test": self.test,
+            "unit": self.unit,
             "order": list(self.order),
             "controls": list(self.controls),
             "n_ratings": self.n_ratings,
@@ -362,10 +372,12 @@ def compare(
     dimension, names, units = ratings.leading, ratings.bot.tolist(), ratings.unit.tolist()
     if ratings.is_collecting:
         scale = {"low": dimension.low, "high": dimension.high}
-        pairs = pairwise_always(values, names, units, **scale, level=1 - alpha)
-        more = _more(pairs, means_of(values, names, units, **scale), alpha)
+        shared = None if ratings.shared is None else ratings.shared.tolist()
+        pairs = pairwise_always(values, names, units, shared, **scale, level=1 - alpha)
+        means_now = means_of(values, names, units, shared, **scale)
+        more, unit = _more(pairs, means_now, alpha), means_now.unit
     else:
-        pairs, more = pairwise(values, names, units, level=1 - alpha), {}
+        pairs, more, unit = pairwise(values, names, units, level=1 - alpha), {}, RATERS
     found = Comparisons(
         dimension=dimension,
         alpha=alpha,
@@ -374,6 +386,7 @@ def compare(
         pairs=tuple(pairs),
         test="always" if ratings.is_collecting else "fixed",
         more=more,
+        unit=unit,
         n_raters=ratings.where(known).n_raters,
         n_ratings=int(known.sum()),
         power=power,

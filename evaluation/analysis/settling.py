@@ -6,14 +6,20 @@ what is done with the answer (more people for some bots) does not spoil it.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evaluation.analysis.comparisons import Comparisons, compare
+import numpy as np
+
+from evaluation.analysis.comparisons import Comparisons, compare, verdict
+from evaluation.analysis.judged_pairs import Judgements
+from evaluation.analysis.tables import number_or_reason
 from evaluation.ratings import Ratings
 from evaluation.stats.bootstrap import Interval
-from evaluation.stats.compare import ORDER_ALPHA
-from evaluation.stats.sequential import mean_always
+from evaluation.stats.compare import ORDER_ALPHA, Comparison
+from evaluation.stats.sequential import Preference, mean_always, preferences_always
 
 MOST_NEEDED = 100
 """A bot's need counts as so many further raters at most, and where no number would do: a pair that may be alike must
@@ -77,17 +83,107 @@ def _settled(ratings: Ratings, alpha: float) -> Settling:
         bot: mean_always(
             values[ratings.bot == bot],
             ratings.unit[ratings.bot == bot].tolist(),
+            None if ratings.shared is None else ratings.shared[ratings.bot == bot].tolist(),
             low=scale.low,
             high=scale.high,
             level=1 - alpha,
         )
         for bot in sorted(set(ratings.bot.tolist()))
     }
-    needs = dict.fromkeys(means, 0)
-    for pair in compared.pairs:
+    return Settling(compared, means, _needs(list(means), compared.pairs, compared.more))
+
+
+def _needs(
+    bots: Sequence[str],
+    pairs: Sequence[Comparison],
+    more: Mapping[tuple[str, str], int | None],
+) -> dict[str, int]:
+    needs = dict.fromkeys(bots, 0)
+    for pair in pairs:
         if not pair.ordered:
-            n_more = compared.more.get((pair.a, pair.b))
+            n_more = more.get((pair.a, pair.b))
             need = MOST_NEEDED if n_more is None else min(MOST_NEEDED, max(1, n_more))
             for bot in (pair.a, pair.b):
                 needs[bot] = max(needs[bot], need)
-    return Settling(compared, means, needs)
+    return needs
+
+
+@dataclass(frozen=True, slots=True)
+class SettlingOfPairs:
+    """What is settled between bots that are set against each other.
+
+    Attributes:
+        question: which they are compared by.
+        found: every two that were compared, sorted by name.
+        n: judgements of each two.
+        needs: by bot, as `Settling.needs`; of two that nobody has compared it knows nothing.
+        others: the same of each further question.
+    """
+
+    question: str
+    alpha: float
+    found: tuple[Preference, ...]
+    n: Mapping[tuple[str, str], int]
+    needs: dict[str, int]
+    others: tuple[SettlingOfPairs, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, as `Settling.to_json` has them."""
+        pairs = [one.pair for one in self.found]
+        found: dict[str, Any] = {
+            "dimension": self.question,
+            "alpha": self.alpha,
+            "test": "always",
+            "is_of_pairs": True,
+            "n_pairs": sum(pair.p is not None for pair in pairs),
+            "n_told_apart": sum(pair.ordered for pair in pairs),
+            "pairs": [
+                {
+                    **{name: getattr(one.pair, name) for name in _OF_PAIR},
+                    "verdict": verdict(one.pair),
+                    **number_or_reason(one.pair.reason),
+                    "n": self.n[one.pair.a, one.pair.b],
+                    "raters_more": one.more,
+                    "unit": one.unit,
+                }
+                for one in self.found
+            ],
+            "needs": self.needs,
+        }
+        if self.others:
+            found["others"] = [one.to_json() for one in self.others]
+        return found
+
+
+_OF_PAIR = ("a", "b", "difference", "low", "high", "p", "p_holm")
+
+
+def settling_pairs(judged: Judgements, *, alpha: float = ORDER_ALPHA) -> SettlingOfPairs:
+    """Return which of every two bots is settled to be preferred, by the leading question and by every other.
+
+    A wrong order is one of two bots that were compared: who beats whom need not go in one line.
+
+    Args:
+        alpha: as `settling`.
+    """
+    first, *others = [_pairs_settled(judged, key, alpha) for key in judged.titles]
+    return replace(first, others=tuple(others))
+
+
+def _pairs_settled(judged: Judgements, key: str, alpha: float) -> SettlingOfPairs:
+    values = judged.answers[key]
+    given = np.isfinite(values)
+    first, second = judged.first[given].tolist(), judged.second[given].tolist()
+    found = preferences_always(
+        values[given],
+        first,
+        second,
+        judged.rater[given].tolist(),
+        judged.item[given].tolist(),
+        level=1 - alpha,
+    )
+    n = Counter((min(two), max(two)) for two in zip(first, second, strict=True))
+    more = {(one.pair.a, one.pair.b): one.more for one in found}
+    bots = sorted({bot for pair in more for bot in pair})
+    needs = _needs(bots, [one.pair for one in found], more)
+    return SettlingOfPairs(key, alpha, tuple(found), dict(n), needs)

@@ -18,17 +18,23 @@ things keep it right with few raters on a bounded scale, as simulations in the t
 gets three imagined raters, each half the scale away from it (a bot that has had only top marks is not certain to get
 no other); n / (n − 1) for raters; and of two bots' numbers of raters the smaller one in the factor before the variance.
 Where one person rates several bots, the smallest product is no longer exact; the simulations hold it there, too.
+
+Where several people rate the same things (replies to one context), what is said of one thing resembles itself as what
+one person says does. Then the variance is the largest of three: over raters, over things, and over both (Cameron,
+Gelbach & Miller, 2011, Journal of Business & Economic Statistics 29), and what is counted is the fewer of raters and
+things: more people cannot make up for few things. Two bots that answered the same contexts are compared within them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.reasons import Reason
 from evaluation.stats.bootstrap import NO_VALUE, Interval
 from evaluation.stats.compare import Comparison, difference_or_reason, holm
 from evaluation.stats.zscores import rater_codes
@@ -39,6 +45,27 @@ IMAGINED = 3
 """Imagined raters, half the scale away from the mean, in the variance of each mean."""
 MOST_MORE = 5000
 """From so many further raters per bot on nobody plans for a difference."""
+ONE_JUDGEMENT = Reason("one_judgement", "they were compared once")
+
+Unit = Literal["raters", "things"]
+"""What is counted: people, or what they judge where there is less of that."""
+RATERS: Unit = "raters"
+THINGS: Unit = "things"
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Which of two bots is preferred.
+
+    Attributes:
+        pair: a less b: the share of judgements won less that of lost ones.
+        unit: what `more` counts.
+        more: further units until they are told apart, if the share stays; None where they are, or no number would do.
+    """
+
+    pair: Comparison
+    unit: Unit
+    more: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,31 +74,41 @@ class Means:
 
     Attributes:
         labels: the bots, by name.
-        means, n_raters: (bots,).
-        covariance: (bots, bots) of the means, over raters; the variances hold the imagined raters.
+        means: (bots,).
+        n_units: (bots,) raters, or things where these are fewer.
+        covariances: (groupings, bots, bots) of the means, over raters and, where several rate the same, over things
+            and over both; the variances hold the imagined raters.
+        unit: what `n_units` counts; of the bot that has the fewest.
     """
 
     labels: tuple[str, ...]
     means: np.ndarray
-    n_raters: np.ndarray
-    covariance: np.ndarray
+    n_units: np.ndarray
+    covariances: np.ndarray
+    unit: Unit = RATERS
 
     def more(self, i: int, j: int, n_more: float) -> tuple[float, float, float]:
-        """Return the variance of the difference of two bots, and each one's raters, after `n_more` raters each."""
-        n_i, n_j = self.n_raters[i] + n_more, self.n_raters[j] + n_more
-        share_i, share_j = self.n_raters[i] / n_i, self.n_raters[j] / n_j
-        variance = (
-            self.covariance[i, i] * share_i
-            + self.covariance[j, j] * share_j
-            - 2 * self.covariance[i, j] * np.sqrt(share_i * share_j)
+        """Return the variance of the difference of two bots, and each one's units, after `n_more` units each."""
+        n_i, n_j = self.n_units[i] + n_more, self.n_units[j] + n_more
+        share_i, share_j = self.n_units[i] / n_i, self.n_units[j] / n_j
+        variances = (
+            self.covariances[:, i, i] * share_i
+            + self.covariances[:, j, j] * share_j
+            - 2 * self.covariances[:, i, j] * np.sqrt(share_i * share_j)
         )
-        return float(variance), float(n_i), float(n_j)
+        return float(variances.max()), float(n_i), float(n_j)
+
+    def more_of(self, i: int, n_more: float) -> tuple[float, float]:
+        """Return the variance of one bot's mean and its units, after `n_more` units."""
+        n = self.n_units[i] + n_more
+        return float(self.covariances[:, i, i].max() * self.n_units[i] / n), float(n)
 
 
 def means_of(
     values: Sequence[float] | np.ndarray,
     bots: Sequence[str],
     raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
     *,
     low: float,
     high: float,
@@ -82,6 +119,7 @@ def means_of(
         values: (k,) ratings; undefined ones are left out.
         bots: (k,) whom each rates.
         raters: (k,) who rated; None as an entry stands for somebody who rated only this.
+        things: (k,) what was rated, where several people rate the same; None: everybody something else.
         low, high: ends of the scale.
     """
     array = np.asarray(values, dtype=float)
@@ -89,24 +127,55 @@ def means_of(
     keep = np.isfinite(array)
     people = np.arange(len(array)) if raters is None else rater_codes(raters)
     labels, column = np.unique(names[keep], return_inverse=True)
-    person, who = np.unique(people[keep], return_inverse=True)
-    sums, counts = np.zeros((2, len(person), len(labels)))
-    np.add.at(sums, (who, column), array[keep])
-    np.add.at(counts, (who, column), 1.0)
-    number, n = counts.sum(axis=0), (counts > 0).sum(axis=0).astype(float)
-    means = sums.sum(axis=0) / number
-    apart = (sums - counts * means) / number
-    factor = np.sqrt(n / np.maximum(n - 1, 1))
-    covariance = (apart.T @ apart) * factor[:, None] * factor[None]
+    given = array[keep]
+    means = np.bincount(column, given) / np.maximum(np.bincount(column), 1)
+
+    def over(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _covariance(given - means[column], column, codes, len(labels))
+
+    covariance, n = over(people[keep])
+    found, unit = [(covariance, n)], RATERS
+    if things is not None:
+        _kinds, what = np.unique(np.asarray(things, dtype=object).astype(str), return_inverse=True)
+        of_things, n_things = over(what[keep])
+        both = people[keep].astype(np.int64) * (len(_kinds) + 1) + what[keep]
+        crossed = covariance + of_things - over(both)[0]
+        unit = THINGS if n_things.min(initial=np.inf) < n.min(initial=np.inf) else RATERS
+        n_both = np.minimum(n, n_things)
+        found += [(of_things, n_things), (crossed, n_both)]
+        n = n_both
     end = ((high - low) / 2) ** 2
-    own = (np.diag(covariance) * n + IMAGINED * end / n) / (n + IMAGINED)
-    np.fill_diagonal(covariance, own)
-    return Means(tuple(labels.tolist()), means, n, covariance)
+    for one, number in found:
+        own = np.maximum(np.diag(one), 0)
+        np.fill_diagonal(one, (own * number + IMAGINED * end / number) / (number + IMAGINED))
+    covariances = np.stack([one for one, _number in found])
+    return Means(tuple(labels.tolist()), means, n, covariances, unit)
+
+
+def _covariance(
+    apart: np.ndarray, column: np.ndarray, codes: np.ndarray, n_bots: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the covariance of bots' means over groups, and how many groups each bot has.
+
+    Args:
+        apart: (k,) how far each rating is from its bot's mean.
+        column: (k,) the bot's place.
+        codes: (k,) the group.
+    """
+    kinds, group = np.unique(codes, return_inverse=True)
+    sums, counts = np.zeros((2, len(kinds), n_bots))
+    np.add.at(sums, (group, column), apart)
+    np.add.at(counts, (group, column), 1.0)
+    n = (counts > 0).sum(axis=0).astype(float)
+    shares = sums / np.maximum(counts.sum(axis=0), 1)
+    factor = np.sqrt(n / np.maximum(n - 1, 1))
+    return (shares.T @ shares) * factor[:, None] * factor[None], n
 
 
 def mean_always(
     values: Sequence[float] | np.ndarray,
     raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
     *,
     low: float,
     high: float,
@@ -115,14 +184,15 @@ def mean_always(
     """Return the mean of one bot's ratings with an interval that holds at all looks together.
 
     Args:
-        values, raters, low, high: as `means_of`.
+        values, raters, things, low, high: as `means_of`.
         level: chance that the interval contains the truth at every look.
     """
     array = np.asarray(values, dtype=float)
-    found = means_of(array, ["all"] * len(array), raters, low=low, high=high)
+    found = means_of(array, ["all"] * len(array), raters, things, low=low, high=high)
     if not found.labels:
         return Interval(None, None, None, 0, NO_VALUE)
-    half = float(np.sqrt(found.covariance[0, 0]) * _times(found.n_raters[:1], 1 - level))
+    variance, _n = found.more_of(0, 0)
+    half = float(np.sqrt(variance) * _times(found.n_units[:1], 1 - level))
     mean = float(found.means[0])
     ends = max(low, mean - half), min(high, mean + half)
     return Interval(mean, *ends, int(np.isfinite(array).sum()))
@@ -150,6 +220,7 @@ def pairwise_always(
     values: Sequence[float] | np.ndarray,
     bots: Sequence[str],
     raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
     *,
     low: float,
     high: float,
@@ -161,13 +232,13 @@ def pairwise_always(
         All pairs, sorted by name: p is an always-valid p-value, corrected by Holm; the interval, not corrected.
 
     Args:
-        values, bots, raters, low, high: as `means_of`.
+        values, bots, raters, things, low, high: as `means_of`.
         level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
     """
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
     keep = np.isfinite(array)
-    found = means_of(array, names.tolist(), raters, low=low, high=high)
+    found = means_of(array, names.tolist(), raters, things, low=low, high=high)
     place = {label: i for i, label in enumerate(found.labels)}
     pairs = []
     for a, b in combinations(sorted(set(names.tolist())), 2):
@@ -181,6 +252,80 @@ def pairwise_always(
             p = _p_value(gap, variance, n)
             pair = replace(pair, low=gap - half, high=gap + half, p=p)
         pairs.append(pair)
+    return _corrected(pairs, level)
+
+
+def preferences_always(
+    scores: Sequence[float] | np.ndarray,
+    first: Sequence[str],
+    second: Sequence[str],
+    raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
+    *,
+    level: float = 0.95,
+) -> list[Preference]:
+    """Say of every two bots that were set against each other which is preferred, right at all looks together.
+
+    The evidence of each two is that of one mean, of its judgements' 1, 0 and -1, which no other pair's judgements
+    touch; so it holds whoever is given which pair for whatever reason of the past.
+
+    Returns:
+        Pairs sorted by name; p is corrected by Holm as in `pairwise_always`.
+
+    Args:
+        scores: (k,) 1 where the first is better, 0 for neither, -1 for the second; undefined ones are left out.
+        first, second: (k,) the two bots.
+        raters, things: as `means_of`; a thing is what both were judged by: a context, or two conversations.
+        level: of the intervals; 1 − level is the chance allowed of any wrong order, at any look.
+    """
+    array = np.asarray(scores, dtype=float)
+    names = [tuple(sorted((str(a), str(b)))) for a, b in zip(first, second, strict=True)]
+    turned = np.array(
+        [1.0 if a == str(x) else -1.0 for (a, _b), x in zip(names, first, strict=True)]
+    )
+    pairs, means = [], []
+    for a, b in sorted(set(names)):
+        here = np.array([name == (a, b) for name in names]) & np.isfinite(array)
+        kept = (array * turned)[here]
+        found = means_of(
+            kept,
+            [a] * len(kept),
+            None if raters is None else [raters[i] for i in np.flatnonzero(here).tolist()],
+            None if things is None else [things[i] for i in np.flatnonzero(here).tolist()],
+            low=-1,
+            high=1,
+        )
+        means.append(found)
+        if len(kept) < 2:
+            reason = ONE_JUDGEMENT if len(kept) else NO_VALUE
+            pairs.append(_undefined(a, b, float(kept[0]) if len(kept) else None, reason))
+            continue
+        variance, n = found.more_of(0, 0)
+        gap, half = (
+            float(found.means[0]),
+            float(np.sqrt(variance) * _times(np.array([n]), 1 - level)),
+        )
+        p = _p_value(gap, variance, np.array([n]))
+        pair = Comparison(
+            a, b, gap, max(-1.0, gap - half), min(1.0, gap + half), p, None, ordered=False
+        )
+        pairs.append(pair)
+    n_tested = sum(pair.p is not None for pair in pairs)
+    return [
+        Preference(
+            pair,
+            found.unit,
+            None if pair.p is None or pair.ordered else _more_of(found, (1 - level) / n_tested),
+        )
+        for pair, found in zip(_corrected(pairs, level), means, strict=True)
+    ]
+
+
+def _undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:
+    return Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
+
+
+def _corrected(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
     corrected = holm([pair.p for pair in pairs])
     return [
         replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
@@ -188,10 +333,22 @@ def pairwise_always(
     ]
 
 
+def _more_of(found: Means, alpha: float) -> int | None:
+    """Return how many further units the mean of a pair needs until it leaves out 0, if nothing else changes."""
+    gap = abs(float(found.means[0]))
+
+    def is_enough(n_more: int) -> bool:
+        variance, n = found.more_of(0, n_more)
+        return bool(np.sqrt(variance) * _times(np.array([n]), alpha) < gap)
+
+    return _fewest(is_enough)
+
+
 def more_raters(found: Means, a: str, b: str, *, alpha: float) -> int | None:
-    """Return how many further raters each of two bots needs until they are told apart, if nothing else changes.
+    """Return how many further units each of two bots needs until they are told apart, if nothing else changes.
 
     Args:
+        found: what a unit is, is `found.unit`.
         alpha: of this pair, after a correction for all pairs.
 
     Returns:
@@ -204,6 +361,11 @@ def more_raters(found: Means, a: str, b: str, *, alpha: float) -> int | None:
         variance, n_a, n_b = found.more(i, j, n_more)
         return bool(np.sqrt(variance) * _times(np.array([n_a, n_b]), alpha) < gap)
 
+    return _fewest(is_enough)
+
+
+def _fewest(is_enough: Callable[[int], bool]) -> int | None:
+    """Return the smallest number that is enough; None where `MOST_MORE` is not."""
     if not is_enough(MOST_MORE):
         return None
     few, many = -1, MOST_MORE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -238,7 +239,26 @@ def study_ratings(
         headline=whole if set(whole) <= set(answers) else (),
         controls=frozenset(bot for bot, info in study_bots(study).items() if info.is_control),
         is_collecting=is_collecting(study),
+        context=_contexts(study, [str(row[0]) for row in rows]),
     )
+
+
+def _contexts(study: Study, keys: Sequence[str]) -> np.ndarray | None:
+    """Return what each judged reply stands in, by its name in `Ratings`: an item's context, or a turn's chat.
+
+    None of whole chats, and once the study does not collect any more: looks at growing data alone read it.
+    """
+    if not is_collecting(study):
+        return None
+    if marks_turns(study):
+        return np.array([key.split("/")[0] for key in keys], dtype=object)
+    if not judges_items(study):
+        return None
+    said = {
+        key: json.dumps(context) if context else key
+        for key, context in Item.objects.filter(study=study).values_list("key", "context")
+    }
+    return np.array([said.get(key, key) for key in keys], dtype=object)
 
 
 def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[Dimension]:

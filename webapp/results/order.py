@@ -6,20 +6,36 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from webapp.ratings.pairs import compares_pairs
 from webapp.runs.models import UNFINISHED, Job
 from webapp.runs.services.jobs import job_create
 from webapp.studies.models import OrderState, Study
+from webapp.studies.protocols.base import protocols
 from webapp.studies.rules.base import rules
-from webapp.studies.selectors import judges_items
+from webapp.studies.selectors import judges_items, marks_turns
 
 KIND = "order"
 NOT_SOONER_THAN = timedelta(seconds=20)
 """One look at the ratings in so long a time: people come one by one, and each look reads all ratings."""
 
 
+def has_order(study: Study) -> bool:
+    """Tell whether people put bots in an order: they rate chats or items of single bots, or compare two.
+
+    Marks of single replies and choices among questions order none.
+    """
+    if study.protocol not in protocols or marks_turns(study):
+        return False
+    protocol = protocols.get(study.protocol)
+    if compares_pairs(study):
+        return True
+    rates = any(step.name == "form" for step in protocol.steps)
+    return rates or (judges_items(study) and "approval" not in protocol.results)
+
+
 def order_refresh(study: Study) -> Job | None:
     """Ask a worker to look at the ratings again; None where it has just done so, or somebody has asked."""
-    if judges_items(study):
+    if not has_order(study):
         return None
     fresh = timezone.now() - NOT_SOONER_THAN
     if OrderState.objects.filter(study=study, made_at__gte=fresh).exists():

@@ -7,16 +7,18 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize
+from scipy import integrate, optimize, stats
 
 from evaluation.stats.compare import pairwise
 from evaluation.stats.sequential import (
     IMAGINED,
     MIXING,
+    THINGS,
     mean_always,
     means_of,
     more_raters,
     pairwise_always,
+    preferences_always,
 )
 
 SCALE = {"low": 1.0, "high": 7.0}
@@ -215,3 +217,109 @@ def test_bots_with_opposite_marks_from_everybody_are_told_apart_after_a_while() 
 
     assert not compared(2)
     assert compared(12)
+
+
+TIE = 0.4
+ITEM_SD, RATER_SD = 1.2, 0.3
+
+
+def leaves_out_preference(rng: np.random.Generator, lead: float, *, by_items: bool) -> bool:
+    """Play a study of 20 items that 48 people compare five of each, and tell whether a look left the truth out.
+
+    Whoever judges leans by `lead`, by the item, by themselves and by chance; near the middle they say the same.
+    """
+    spread = math.sqrt(1 + ITEM_SD**2 + RATER_SD**2)
+    truth = stats.norm.sf((TIE - lead) / spread) - stats.norm.cdf((-TIE - lead) / spread)
+    items, counts = rng.normal(0, ITEM_SD, 20), np.zeros(20)
+    scores: list[float] = []
+    raters: list[int] = []
+    judged: list[int] = []
+    for rater in range(48):
+        given = np.lexsort((rng.random(20), counts))[:5]
+        counts[given] += 1
+        leans = lead + items[given] + rng.normal(0, RATER_SD) + rng.normal(0, 1, 5)
+        scores += np.where(leans > TIE, 1.0, np.where(leans < -TIE, -1.0, 0.0)).tolist()
+        raters += [rater] * 5
+        judged += given.tolist()
+        if rater % 8 == 7:
+            n, things = len(scores), judged if by_items else None
+            [found] = preferences_always(scores, ["a"] * n, ["b"] * n, raters, things, level=LEVEL)
+            if not found.pair.low <= truth <= found.pair.high:
+                return True
+    return False
+
+
+def test_few_items_that_many_people_compare_are_counted_as_few() -> None:
+    """The order of two bots is of all that they may be asked; the items are a sample of that."""
+    for lead in (0.0, 1.2):
+        rng = np.random.default_rng(5)
+        wrong = sum(leaves_out_preference(rng, lead, by_items=True) for _ in range(N_STUDIES))
+        assert wrong / N_STUDIES <= MOST
+    rng = np.random.default_rng(5)
+    wrong = sum(leaves_out_preference(rng, 0.0, by_items=False) for _ in range(N_STUDIES))
+    assert wrong / N_STUDIES > MOST, "by raters alone the promise is broken"
+
+
+def leaves_out_difference(rng: np.random.Generator, n_contexts: int) -> bool:
+    """Play a study whose 40 people rate eight replies each, of two equal bots to the same contexts."""
+    of_context, of_reply = rng.normal(0, 0.8, n_contexts), rng.normal(0, 0.5, (n_contexts, 2))
+    counts = np.zeros(2 * n_contexts)
+    values: list[float] = []
+    bots: list[str] = []
+    raters: list[int] = []
+    contexts: list[int] = []
+    for rater in range(40):
+        given = np.lexsort((rng.random(2 * n_contexts), counts))[:8]
+        counts[given] += 1
+        context, bot = given // 2, given % 2
+        leans = of_context[context] + of_reply[context, bot] + rng.normal(0, 0.5)
+        values += np.clip(3 + leans + rng.normal(0, 0.7, 8), -2, 8).tolist()
+        bots += ["ab"[i] for i in bot]
+        raters += [rater] * 8
+        contexts += context.tolist()
+        if rater % 8 == 7:
+            [pair] = pairwise_always(values, bots, raters, contexts, low=-2, high=8, level=LEVEL)
+            if pair.low is not None and not pair.low <= 0 <= pair.high:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("n_contexts", [8, 60])
+def test_items_of_few_contexts_and_of_many_are_told_apart_rightly(n_contexts: int) -> None:
+    rng = np.random.default_rng(6)
+    wrong = sum(leaves_out_difference(rng, n_contexts) for _ in range(N_STUDIES))
+    assert wrong / N_STUDIES <= MOST
+
+
+def test_a_preference_ends_where_the_mixture_says_and_knows_what_it_lacks() -> None:
+    strict = 0.98
+    scores = np.array([1, 1, 0, -1, 1, 1, 0, 1, 1, -1] * 4, dtype=float)
+    [found] = preferences_always(scores, ["b"] * 40, ["a"] * 40, level=strict)
+    assert (found.pair.a, found.pair.b, found.pair.difference) == ("a", "b", -0.4)
+    variance = (scores.var(ddof=1) * 40 + IMAGINED) / (40 + IMAGINED)
+    for end in (-found.pair.low, -found.pair.high):
+        assert mixture(0.4, variance, 40, end) == pytest.approx(1 / (1 - strict), rel=1e-4)
+    assert found.pair.p == pytest.approx(1 / mixture(0.4, variance, 40, 0), rel=1e-4)
+    assert not found.pair.ordered
+    # So many more of the same kind settle it, one fewer does not.
+    for n_more, is_enough in ((found.more, True), (found.more - 1, False)):
+        n = 40 + n_more
+        assert (mixture(0.4, variance, n, 0) > 1 / (1 - strict)) is is_enough
+    # Where everybody judged the same three things, more things are needed, not more people.
+    [few] = preferences_always(
+        scores, ["b"] * 40, ["a"] * 40, list(range(40)), [n % 3 for n in range(40)], level=strict
+    )
+    assert (few.unit, few.pair.ordered) == (THINGS, False)
+    assert few.pair.high - few.pair.low > 2 * (found.pair.high - found.pair.low)
+    [once] = preferences_always([1], ["a"], ["b"])
+    assert (once.pair.reason.code, once.more) == ("one_judgement", None)
+
+
+def test_one_pair_is_told_apart_by_its_own_judgements_alone() -> None:
+    scores = [1.0] * 30 + [1.0, -1.0] * 10
+    first, second = ["a"] * 30 + ["b"] * 20, ["b"] * 30 + ["c"] * 20
+    found = {(one.pair.a, one.pair.b): one for one in preferences_always(scores, first, second)}
+    assert found["a", "b"].pair.ordered
+    assert not found["b", "c"].pair.ordered
+    assert found["b", "c"].more is None, "equal ones are never told apart"
+    assert ("a", "c") not in found

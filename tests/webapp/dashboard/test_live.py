@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from evaluation.analysis.comparisons import compare
 from tests.builders import (
     BY_PROLIFIC,
     fail_reply,
@@ -31,11 +32,17 @@ from webapp.conversations.models import Conversation, ReplyMark, Turn
 from webapp.core.rights import Right
 from webapp.dashboard.live.people import now_rounded, people_of
 from webapp.dashboard.live.room import Room, room_of
+from webapp.ratings.selectors import study_ratings
+from webapp.ratings.services import rating_add
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job
 from webapp.studies.declining import task_decline
-from webapp.studies.models import Outcome, Study, Task
-from webapp.studies.services import participant_enter, task_end
+from webapp.studies.examples import study_example
+from webapp.studies.importing import study_import
+from webapp.studies.items import item_add
+from webapp.studies.models import OrderState, Outcome, Study, Task
+from webapp.studies.services import participant_enter, task_end, task_open
+from webapp.studies.versions import study_edit
 from webapp.studies.ways import link_answered, link_opened, step_reached
 
 pytestmark = pytest.mark.django_db
@@ -231,18 +238,69 @@ def test_an_empty_room_and_other_protocols(staff: Client) -> None:
     assert "Open the study first" in staff.get(address(draft)).content.decode()
     arena = make_arena("a")
     make_conversation(arena)
-    assert "people choose between two" in staff.get(address(arena)).content.decode()
-    pairs = make_pairwise("p")
-    make_participant(pairs)
-    html = staff.get(address(pairs)).content.decode()
-    assert "Waiting for a reply" not in html
-    assert reverse("dashboard:study_pairs", args=["p"]) in html.split('id="c-order"')[1]
-    rated_items = staff.get(address(make_annotated("n"))).content.decode()
-    assert "nobody rates a whole chat" in rated_items
+    for study in (arena, make_pairwise("p"), make_annotated("n")):
+        html = staff.get(address(study)).content.decode()
+        assert "Not yet: it takes ratings of two bots" in html
+        assert ("Waiting for a reply" in html) == (study == arena)
+    study_edit(study=arena, state=Study.State.ENDED)
+    html = staff.get(address(arena)).content.decode()
+    assert reverse("dashboard:study_pairs", args=["a"]) in html.split('id="c-order"')[1]
+    choices = study_import(file=study_example("choose"), opens=True).study
+    assert "puts no chatbot above another" in staff.get(address(choices)).content.decode()
     imported = make_study("i")
     Study.objects.filter(pk=imported.pk).update(is_imported=True)
     assert "Nobody comes here" in staff.get(address(imported)).content.decode()
     assert staff.get(address(imported, "study_live_now")).status_code == 404
+
+
+def test_two_that_are_compared_are_settled_by_who_is_preferred(staff: Client) -> None:
+    study = make_pairwise("p", n_items=30, n_in_task=10)
+    for _person in range(12):
+        task = task_open(participant=make_participant(study))
+        for slot in task.slots.select_related("item"):
+            answers = dict.fromkeys(("quality", "fluency", "relatedness", "empathy"), 0)
+            rating_add(task=task, target=slot.item, answers={**answers, "quality": 1})
+    assert room(study).orders == []
+    job_do(Job.objects.get(kind="order"))
+    order, *others = room(study).orders
+    assert (order.key, order.n_told_apart, order.n_pairs, order.rows) == ("quality", 1, 1, ())
+    [pair] = order.pairs
+    assert (pair.ahead.bot_id, pair.behind.bot_id, pair.gap, pair.n) == ("a", "b", 1.0, 120)
+    assert [one.lead for one in order.sentences] == ["a above b"]
+    assert others[0].sentences[0].lead == "a and b"
+    assert "more than 5,000 each" in others[0].sentences[0].rest, "all said the same"
+    html = staff.get(address(study)).content.decode()
+    assert "Share of comparisons won less that of lost ones" in html
+    assert "live-view" not in html
+
+
+def test_items_are_settled_by_the_contexts_that_both_answered(staff: Client) -> None:
+    study = make_annotated("n", n_items=2)
+    for number in range(2, 24):
+        item_add(
+            study=study,
+            key=f"i{number}",
+            context=[f"hi {number // 2}"],
+            responses=[{"model": "ab"[number % 2], "text": f"reply {number}"}],
+        )
+    for _person in range(16):
+        task = task_open(participant=make_participant(study))
+        for slot in task.slots.select_related("item"):
+            model = slot.item.responses[0]["model"]
+            answers = dict.fromkeys(("fluency", "diversity", "contingency", "empathy"), 4)
+            quality = 6 if model == "a" else 2
+            rating_add(task=task, target=slot.item, answers={**answers, "quality": quality})
+    room(study)
+    job_do(Job.objects.get(kind="order"))
+    order, *_others = room(study).orders
+    assert (order.key, order.n_told_apart) == ("quality", 1)
+    assert [row.info.bot_id for row in order.rows] == ["a", "b"]
+    assert order.sentences[0].lead == "a above b"
+    found = OrderState.objects.get().found
+    assert found["unit"] == "things", "twelve contexts are fewer than sixteen people"
+    # Other pages count by the same test.
+    assert compare(study_ratings(study)).n_told_apart == 1
+    assert staff.get(address(study)).status_code == 200
 
 
 def test_asking_again_costs_little_and_says_when_nothing_changed(

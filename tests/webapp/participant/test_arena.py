@@ -17,7 +17,9 @@ from webapp.ratings.comparing import comparison_submit
 from webapp.ratings.judging import check_place, judgements_of
 from webapp.ratings.models import Rating
 from webapp.ratings.pairs import pairs_counted
-from webapp.studies.models import Outcome, Slot, Task
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job
+from webapp.studies.models import OrderState, Outcome, Slot, Task
 from webapp.studies.services import task_complete, task_open
 
 pytestmark = pytest.mark.django_db
@@ -194,13 +196,16 @@ def test_only_whom_it_was_given_to_opens_it(address: str) -> None:
 def test_which_chatbots_they_were_is_told_at_the_end_where_the_study_says_so(
     browser: Client,
 ) -> None:
-    make_arena(n_comparisons=1, reveals_bots=True)
+    make_arena(n_comparisons=1, reveals_bots=True, rule="resolve")
     address = begin(browser)
     bots = [chat.bot.bot_id for chat in open_chats()]
     talk()
     assert not any(bot in browser.get(address).content.decode().lower() for bot in BOTS)
     done = browser.get(post(browser, address, _n="1", choice="a").url).content.decode().lower()
     assert done.index(bots[0]) < done.index(bots[1])
+    # The rule draws by what is settled, so a worker is asked to look.
+    job_do(Job.objects.get(kind="order"))
+    assert set(OrderState.objects.get().needs) == set(bots)
 
 
 def test_an_arena_has_one_question_with_a_side_for_each_chatbot() -> None:

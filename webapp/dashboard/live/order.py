@@ -15,12 +15,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.analysis.comparisons import TOO_MANY
-from evaluation.stats.sequential import half_planned
+from evaluation.stats.sequential import RATERS, THINGS, half_planned
 from webapp.dashboard.build.cost import n_wanted
 from webapp.dashboard.live.bots import LiveBot
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed, two_digits
-from webapp.ratings.bots import BotInfo
+from webapp.ratings.bots import BotInfo, study_bots
 from webapp.studies.models import OrderState, Study
 from webapp.studies.places import is_collecting
 
@@ -46,6 +46,35 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class PairRow:
+    """Two bots that were set against each other, the one that is ahead first.
+
+    Attributes:
+        gap: share of judgements for the first less that for the second; None without one.
+        low, high: its interval at any look; None where there is none.
+        n: judgements.
+        n_more: further units of `unit` that would settle it; None where it is settled, or no number would do.
+        reason: why there is no interval.
+    """
+
+    ahead: BotInfo
+    behind: BotInfo
+    gap: float | None
+    low: float | None
+    high: float | None
+    n: int
+    is_settled: bool
+    n_more: int | None
+    unit: str
+    reason: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is sorted by, last."""
+        return f"{self.ahead.title} {self.behind.title}"
+
+
+@dataclass(frozen=True, slots=True)
 class Sentence:
     """What is known of two bots: bold words, the rest, and whether more people would help."""
 
@@ -62,7 +91,7 @@ class Order:
     Attributes:
         key, title, low, high: of the question.
         level: of the intervals, in per cent.
-        rows: best first.
+        rows: best first; none where bots are set against each other, two by two: then `pairs`, what is settled first.
         sentences: at most six, what is settled first; `n_more` pairs are not among them.
         n_told_apart, n_pairs: of the pairs that could be tested.
     """
@@ -73,6 +102,7 @@ class Order:
     high: float
     level: int
     rows: tuple[Row, ...]
+    pairs: tuple[PairRow, ...]
     sentences: tuple[Sentence, ...]
     n_more: int
     n_told_apart: int
@@ -84,28 +114,52 @@ class Order:
 def orders_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> list[Order]:
     """Return how far the order by each question is settled, that which bots are ranked by first.
 
-    None where no worker has looked, or the study does not collect any more. Once the plan is reached or the study is closed, the pages of results have the test that holds then.
+    None where no worker has looked, or the study does not collect any more. Once the plan is reached or the study is
+    closed, the pages of results have the test that holds then.
     """
     if state is None or not is_collecting(study):
         return []
     looked = [state.found, *state.found.get("others", [])]
-    return [_order(study, state, found, bots) for found in looked if found.get("means")]
+    talked = {bot.info.bot_id: bot for bot in bots}
+    infos = {bot.info.bot_id: bot.info for bot in bots} or study_bots(study)
+    return [
+        _order(study, state, found, infos, talked)
+        for found in looked
+        if found.get("means") or found.get("is_of_pairs")
+    ]
 
 
 def _order(
-    study: Study, state: OrderState, found: dict[str, Any], bots: Sequence[LiveBot]
+    study: Study,
+    state: OrderState,
+    found: dict[str, Any],
+    infos: Mapping[str, BotInfo],
+    talked: Mapping[str, LiveBot],
 ) -> Order:
     key = found["dimension"]
     asked = next((one for one in study.rubric.dimensions.all() if one.key == key), None)
     low, high = asked.scale if asked is not None else (study.rubric.low, study.rubric.high)
-    live = {bot.info.bot_id: bot for bot in bots}
     level = 1 - found["alpha"]
-    ranked = sorted(
-        (bot_id for bot_id in found["means"] if bot_id in live),
-        key=lambda bot_id: (-found["means"][bot_id]["mean"], bot_id),
-    )
-    rows = tuple(_row(study, live[b], found["means"][b], (low, high), level) for b in ranked)
-    said_of = _sentences(study, found["pairs"], live, ranked)
+    words = _Words(study, talked)
+    rows: tuple[Row, ...] = ()
+    pairs: tuple[PairRow, ...] = ()
+    if found.get("is_of_pairs"):
+        pairs = tuple(
+            sorted(
+                (
+                    _pair_row(infos, one)
+                    for one in found["pairs"]
+                    if {one["a"], one["b"]} <= infos.keys()
+                ),
+                key=lambda row: (not row.is_settled, row.n_more is None, row.n_more or 0, row.name),
+            )
+        )
+        said_of = [words.of_pair(row) for row in pairs]
+    else:
+        means = found["means"]
+        ranked = sorted((b for b in means if b in infos), key=lambda b: (-means[b]["mean"], b))
+        rows = tuple(_row(study, infos[b], means[b], (low, high), level) for b in ranked)
+        said_of = _sentences(words, found, infos, ranked)
     return Order(
         key=key,
         title=asked.title if asked is not None else key,
@@ -113,6 +167,7 @@ def _order(
         high=high,
         level=round(level * 100),
         rows=rows,
+        pairs=pairs,
         sentences=tuple(sorted(said_of[:_SENTENCES], key=lambda one: one.icon != "check")),
         n_more=max(0, len(said_of) - _SENTENCES),
         n_told_apart=found["n_told_apart"],
@@ -133,86 +188,168 @@ def planned_of(study: Study, bot_id: str) -> int | None:
 
 def _row(
     study: Study,
-    bot: LiveBot,
+    info: BotInfo,
     found: Mapping[str, Any],
     scale: tuple[float, float],
     level: float,
 ) -> Row:
     mean, low, high, n = found["mean"], found["low"], found["high"], found["n"]
-    n_planned = planned_of(study, bot.info.bot_id)
+    n_planned = planned_of(study, info.bot_id) if info.bot_id in study.bots else None
     planned = None
     if n_planned:
         # The end that is not cut at the scale is as far from the mean as the interval reaches.
         half = half_planned(max(high - mean, mean - low), n, n_planned, level=level)
         planned = max(scale[0], mean - half), min(scale[1], mean + half)
-    return Row(bot.info, mean, low, high, n, n_planned, planned)
+    return Row(info, mean, low, high, n, n_planned, planned)
+
+
+def _pair_row(infos: Mapping[str, BotInfo], found: Mapping[str, Any]) -> PairRow:
+    """Return what is known of two bots, the one that is ahead first."""
+    gap, low, high = found["difference"], found["low"], found["high"]
+    ahead, behind = infos[found["a"]], infos[found["b"]]
+    if gap is not None and gap < 0:
+        ahead, behind, gap = behind, ahead, -gap
+        low, high = (None, None) if high is None or low is None else (-high, -low)
+    return PairRow(
+        ahead,
+        behind,
+        gap,
+        low,
+        high,
+        found["n"],
+        found["verdict"] in ("higher", "lower"),
+        found.get("raters_more"),
+        found.get("unit", RATERS),
+        found.get("reason"),
+    )
 
 
 def _sentences(
-    study: Study,
-    pairs: Sequence[Mapping[str, Any]],
-    live: Mapping[str, LiveBot],
+    words: _Words,
+    found: Mapping[str, Any],
+    infos: Mapping[str, BotInfo],
     ranked: Sequence[str],
 ) -> list[Sentence]:
     """Return a sentence for each pair, neighbours in the order before others."""
-    by_names = {frozenset((pair["a"], pair["b"])): pair for pair in pairs}
+    by_names = {frozenset((pair["a"], pair["b"])): pair for pair in found["pairs"]}
     of_distance = sorted(
         combinations(range(len(ranked)), 2), key=lambda two: (two[1] - two[0], two[0])
     )
-    found = []
+    said_of = []
     for i, j in of_distance:
-        a, b = live[ranked[i]], live[ranked[j]]
-        pair = by_names.get(frozenset((a.info.bot_id, b.info.bot_id)))
+        pair = by_names.get(frozenset((ranked[i], ranked[j])))
         if pair is not None:
-            found.append(_sentence(study, a, b, pair))
-    return found
+            a, b = infos[ranked[i]], infos[ranked[j]]
+            said_of.append(words.of_means(a, b, pair, found.get("unit", RATERS)))
+    return said_of
 
 
-def _sentence(study: Study, a: LiveBot, b: LiveBot, pair: Mapping[str, Any]) -> Sentence:
-    """Return what is known of two bots, the better one first."""
-    if pair["verdict"] in ("higher", "lower"):
-        lead = _("{a} above {b}").format(a=a.info.title, b=b.info.title)
-        return Sentence("check", lead, _("is settled."))
-    if pair["verdict"] == "undefined":
-        lead = _("{a} and {b}").format(a=a.info.title, b=b.info.title)
-        why = said(pair.get("reason")) or _("no test")
-        return Sentence("info", lead, _("cannot be compared: {why}.").format(why=why))
-    return _too_close(study, a, b, pair.get("raters_more"))
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What is said of two bots of a study.
+
+    Attributes:
+        talked: those that people talk to; the others' replies are judged.
+    """
+
+    study: Study
+    talked: Mapping[str, LiveBot]
+
+    def of_means(self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str) -> Sentence:
+        """Return what means say, the better one first."""
+        if pair["verdict"] in ("higher", "lower"):
+            return _settled(a, b)
+        if pair["verdict"] == "undefined":
+            return _undefined(a, b, pair.get("reason"))
+        n_more = pair.get("raters_more")
+        if aside := self._aside(a, b):
+            return aside
+        if n_more is None:
+            return _endless(a, b)
+        if {a.bot_id, b.bot_id} <= self.talked.keys():
+            return self._beside_plan(a, b, n_more)
+        if unit == THINGS:
+            text = ngettext(
+                "are too close to order: about %(n)s more context, to which both reply, would be needed.",
+                "are too close to order: about %(n)s more contexts, to which both reply, would be needed.",
+                n_more,
+            )
+        else:
+            text = ngettext(
+                "are too close to order: about %(n)s more person would be needed.",
+                "are too close to order: about %(n)s more people would be needed.",
+                n_more,
+            )
+        return Sentence("clock", _both(a, b), text % {"n": two_digits(n_more)})
+
+    def of_pair(self, row: PairRow) -> Sentence:
+        """Return what judgements of the two say."""
+        a, b = row.ahead, row.behind
+        if row.is_settled:
+            return _settled(a, b)
+        if row.low is None:
+            return _undefined(a, b, row.reason)
+        if aside := self._aside(a, b):
+            return aside
+        if row.n_more is None:
+            return _endless(a, b)
+        if row.unit == THINGS:
+            text = ngettext(
+                "are too close to order: about %(n)s more item with the two would be needed.",
+                "are too close to order: about %(n)s more items with the two would be needed.",
+                row.n_more,
+            )
+        else:
+            text = ngettext(
+                "are too close to order: about %(n)s more person who compares the two would be needed.",
+                "are too close to order: about %(n)s more people who compare the two would be needed.",
+                row.n_more,
+            )
+        return Sentence("clock", _both(a, b), text % {"n": two_digits(row.n_more)})
+
+    def _aside(self, a: BotInfo, b: BotInfo) -> Sentence | None:
+        both = [self.talked[one.bot_id] for one in (a, b) if one.bot_id in self.talked]
+        aside = [bot.info.title for bot in both if bot.aside is not None]
+        if not aside:
+            return None
+        words = _("are too close to order. Set aside: {bots}.").format(bots=listed(aside))
+        return Sentence("warning", _both(a, b), words)
+
+    def _beside_plan(self, a: BotInfo, b: BotInfo, n_more: int) -> Sentence:
+        lead = _both(a, b)
+        words = ngettext(
+            "are too close to order: about %(n)s more rating each.",
+            "are too close to order: about %(n)s more ratings each.",
+            n_more,
+        ) % {"n": two_digits(n_more)}
+        has = [
+            planned - self.talked[one.bot_id].n_done
+            for one in (a, b)
+            if (planned := planned_of(self.study, one.bot_id)) is not None
+        ]
+        if not has:
+            return Sentence("clock", lead, words)
+        left = max(0, min(has))
+        if left >= n_more:
+            said_of = _("{words} The plan still has {n}.").format(words=words, n=left)
+            return Sentence("clock", lead, said_of)
+        said_of = _("{words} The plan has {n}.").format(words=words, n=left)
+        return Sentence("clock", lead, said_of, can_ask=True)
 
 
-def _too_close(study: Study, a: LiveBot, b: LiveBot, n_more: int | None) -> Sentence:
-    lead = _("{a} and {b}").format(a=a.info.title, b=b.info.title)
-    if aside := [bot.info.title for bot in (a, b) if bot.aside is not None]:
-        return Sentence(
-            "warning",
-            lead,
-            _("are too close to order. Set aside: {bots}.").format(bots=listed(aside)),
-        )
-    if n_more is None:
-        return Sentence(
-            "clock",
-            lead,
-            _("are too close to order: more than {n} each would be needed.").format(
-                n=f"{TOO_MANY:,}"
-            ),
-        )
-    words = ngettext(
-        "are too close to order: about %(n)s more rating each.",
-        "are too close to order: about %(n)s more ratings each.",
-        n_more,
-    ) % {"n": two_digits(n_more)}
-    has = [
-        planned - bot.n_done
-        for bot in (a, b)
-        if (planned := planned_of(study, bot.info.bot_id)) is not None
-    ]
-    if not has:
-        return Sentence("clock", lead, words)
-    left = max(0, min(has))
-    if left >= n_more:
-        return Sentence(
-            "clock", lead, _("{words} The plan still has {n}.").format(words=words, n=left)
-        )
-    return Sentence(
-        "clock", lead, _("{words} The plan has {n}.").format(words=words, n=left), can_ask=True
-    )
+def _both(a: BotInfo, b: BotInfo) -> str:
+    return _("{a} and {b}").format(a=a.title, b=b.title)
+
+
+def _settled(a: BotInfo, b: BotInfo) -> Sentence:
+    return Sentence("check", _("{a} above {b}").format(a=a.title, b=b.title), _("is settled."))
+
+
+def _undefined(a: BotInfo, b: BotInfo, reason: Mapping[str, Any] | None) -> Sentence:
+    why = said(reason) or _("no test")
+    return Sentence("info", _both(a, b), _("cannot be compared: {why}.").format(why=why))
+
+
+def _endless(a: BotInfo, b: BotInfo) -> Sentence:
+    words = _("are too close to order: more than {n} each would be needed.")
+    return Sentence("clock", _both(a, b), words.format(n=f"{TOO_MANY:,}"))

@@ -20,10 +20,9 @@ from webapp.dashboard.live.people import People, people_of, step_names
 from webapp.dashboard.live.things import Thing, things_of
 from webapp.dashboard.live.totals import totals_of
 from webapp.ratings.models import Rating
-from webapp.results.order import order_refresh
+from webapp.results.order import has_order, order_refresh
 from webapp.studies.models import OrderState, Study
 from webapp.studies.places import is_collecting
-from webapp.studies.protocols.base import protocols
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def room_of(study: Study, *, include_synthetic: bool, now: datetime, may_pay: bo
     if include_synthetic:
         real = totals_of(study, step_names(study), include_synthetic=False)
     orders: list[Order] = []
-    if ranks_bots(study):
+    if has_order(study):
         state = OrderState.objects.filter(study=study).first()
         orders = orders_of(study, state, bots)
         if is_collecting(study) and _is_new(study, state):
@@ -101,10 +100,3 @@ def _is_new(study: Study, state: OrderState | None) -> bool:
     """Tell whether ratings have come since a worker looked."""
     ratings = Rating.objects.filter(participant__study=study)
     return (ratings.filter(submitted_at__gt=state.made_at) if state else ratings).exists()
-
-
-def ranks_bots(study: Study) -> bool:
-    """Tell whether people rate chats of single bots, whose means can be put in order."""
-    return study.protocol in protocols and any(
-        step.name == "form" for step in protocols.get(study.protocol).steps
-    )

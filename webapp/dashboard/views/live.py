@@ -17,13 +17,14 @@ from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.build.cost import amount
 from webapp.dashboard.live.bots import SLOW_S
 from webapp.dashboard.live.people import OPENED, now_rounded
-from webapp.dashboard.live.room import Room, ranks_bots, room_of
+from webapp.dashboard.live.room import Room, room_of
 from webapp.dashboard.plots.live import hours_drawing, order_drawings
 from webapp.dashboard.recruiting import participant_link
 from webapp.dashboard.reports import NAMES_MODEL
 from webapp.dashboard.views.build.opening import ALLOWED, state_change
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
 from webapp.ratings.pairs import compares_pairs
+from webapp.results.order import has_order
 from webapp.studies.models import Outcome, Study
 from webapp.studies.places import is_collecting
 
@@ -111,9 +112,12 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "participant_link": participant_link(request, study),
         "most": max((stage.n for stage in room.people.stages), default=0),
         "hours": hours_drawing(room.pace.hours),
-        "orders": [(order, *order_drawings(order)) for order in room.orders],
-        "ranks_bots": ranks_bots(study),
-        "no_order": None if ranks_bots(study) else _no_order(study),
+        "orders": [
+            (order, *(order_drawings(order) if order.rows else ("", ""))) for order in room.orders
+        ],
+        "has_order": has_order(study),
+        "results_route": f"dashboard:{'study_pairs' if compares_pairs(study) else 'study_bots'}",
+        "no_order": None if has_order(study) else _no_order(),
         "is_collecting": is_collecting(study),
         "endings": [
             (Outcome(outcome).label, n)
@@ -138,17 +142,11 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
     }
 
 
-def _no_order(study: Study) -> dict[str, str]:
+def _no_order() -> dict[str, str]:
     """Return why nothing is said of the order while the study collects, and where its results are."""
-    if compares_pairs(study):
-        why = _(
-            "Not while it collects: people choose between two, and the ranking by who wins how often has no intervals "
-            "that hold however often one looks. Decide before you look how many people take part."
-        )
-        return {"why": why, "route": "dashboard:study_pairs"}
     why = _(
-        "Not here: nobody rates a whole chat with one chatbot, and means of items and marks have no intervals that hold "
-        "however often one looks. Decide before you look how many people take part."
+        "Not here: people mark replies or choose questions, which puts no chatbot above another. Decide before you look "
+        "how many people take part."
     )
     return {"why": why, "route": "dashboard:study_bots"}
 

@@ -23,6 +23,7 @@ FRAGMENTS: dict[str, str] = {
     "no_rating_yet": gettext_noop("no rating yet"),
     "no_rating_of_bot": gettext_noop("{bot} has no rating"),
     "one_rating": gettext_noop("a bot has one rating: its spread is unknown"),
+    "one_judgement": gettext_noop("they were compared once"),
     "one_rater": gettext_noop("a bot was rated by one participant only"),
     "no_spread": gettext_noop("neither bot’s ratings vary"),
     "too_few_raters": gettext_noop("a bot has fewer than two raters: its spread is unknown"),

@@ -25,6 +25,7 @@ from webapp.participant.steps.base import (
 from webapp.participant.wording import arena_words
 from webapp.ratings.comparing import CHOICES, comparison_submit
 from webapp.ratings.judging import Judgement, check_place, judgements_of
+from webapp.results.order import order_refresh_for_rule
 from webapp.studies.models import Slot, Task
 
 _MOST_SEGMENTS = 12
@@ -77,6 +78,7 @@ def arena(request: HttpRequest, task: Task, visit: Visit) -> HttpResponse:
         if task.state != Task.State.OPEN or refused.code == "closed":
             return to_next_step(standing_of(task), visit)
         return redirect(visit.link("arena", task.public_id, note=refused.code))
+    order_refresh_for_rule(task.participant.study)
     task.refresh_from_db()
     return to_next_step(standing_of(task), visit)
 

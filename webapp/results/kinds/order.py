@@ -7,8 +7,9 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.outside import Values
-from evaluation.analysis.settling import settling
+from evaluation.analysis.settling import Settling, SettlingOfPairs, settling, settling_pairs
 from webapp.core.errors import Refused
+from webapp.ratings.pairs import compares_pairs, study_judgements
 from webapp.ratings.selectors import study_ratings
 from webapp.results.order import KIND
 from webapp.runs.kinds.base import Kind, Work, register_kind
@@ -38,13 +39,20 @@ class Order(Kind[Job, Asked]):
         study = work.job.study
         if study is None or study.pk != work.asked.study:
             raise Refused("no_study", f"there is no study {work.asked.study}")
-        ratings = study_ratings(study)
-        if ratings.leading is None or not len(ratings):
-            return {"n_ratings": 0}
-        found = settling(ratings)
+        found: Settling | SettlingOfPairs
+        if compares_pairs(study):
+            judged = study_judgements(study)
+            if judged is None or not len(judged):
+                return {"n_ratings": 0}
+            n, found = len(judged), settling_pairs(judged)
+        else:
+            ratings = study_ratings(study)
+            if ratings.leading is None or not len(ratings):
+                return {"n_ratings": 0}
+            n, found = len(ratings), settling(ratings)
         work.beat(now=True)
-        order_state_store(study=study, found=found.to_json(), n_ratings=len(ratings))
-        return {"n_ratings": len(ratings)}
+        order_state_store(study=study, found=found.to_json(), n_ratings=n)
+        return {"n_ratings": n}
 
     def follow_up(self, job: Job) -> None:
         older = Job.objects.filter(kind=KIND, study=job.study).exclude(pk=job.pk)
