@@ -8,7 +8,10 @@ What stands in the second line and the third may be missing; a second reply is f
 (`.jsonl`, `.jsonl.gz`). Other keys are passed over. Where people have judged the first reply, `ratings` and `scale` are
 read as well (`JudgedItem`, `judged_read`):
 
-    {…, "ratings": [{"rater": "…", "coherence": 3}, …], "scale": [1, 5]}
+    {…, "ratings": [{"rater": "…", "coherence": 3}, …], "scale": [1, 5],
+     "scales": {"coherence": [1, 5]}, "reversed": ["contradicts"]}
+
+`scales` is for dimensions with a scale of their own; `reversed` names those on which a high answer is a bad one.
 """
 
 from __future__ import annotations
@@ -147,6 +150,9 @@ def _scores(value: dict[str, float | str | None]) -> dict[str, float | str | Non
     return value
 
 
+VOTE = "vote"
+"""The dimension of a thumb up or down; no vote is none, as most people vote on few replies."""
+VOTE_SCALE = (-1.0, 1.0)
 _NOT_SCORES = ("rater", "comment", "comments")
 Scores = Annotated[
     dict[str, Annotated[Number | str | None, Wanted("a number")]], AfterValidator(_scores)
@@ -161,12 +167,14 @@ class JudgedItem(Item):
         ratings: of each person the scores by dimension; where only a mean was published, that one.
         scale: lowest and highest value; None where the file does not say.
         scales: of dimensions with a scale of their own.
+        reversed: dimensions on which a high answer is a bad one; `ratings` has answers as they were given.
     """
 
     response: Text
     ratings: Many[Scores] = ()
     scale: Many[Number] | None = None
     scales: dict[str, Many[Number]] = {}
+    reversed: Many[str] = ()
 
     @property
     def reply(self) -> ReplyInContext:
@@ -182,7 +190,10 @@ class JudgedItem(Item):
         return [name for name in names if name not in _NOT_SCORES]
 
     def scores(self, dimension: str) -> tuple[list[tuple[str, float]], int]:
-        """Return the raters and their scores on a dimension, and how many were left out as beyond the scale."""
+        """Return the raters and their scores on a dimension, and how many were left out as beyond the scale.
+
+        Higher is better: of a reversed dimension low + high − answer counts, or −answer where no scale is known.
+        """
         ends = self.scales.get(dimension) or (() if self.scales else self.scale) or ()
         low, high = (min(ends), max(ends)) if ends else (float("-inf"), float("inf"))
         given = [
@@ -191,7 +202,11 @@ class JudgedItem(Item):
             if isinstance(value := rating.get(dimension), int | float)
         ]
         kept = [(rater, value) for rater, value in given if low <= value <= high]
-        return kept, len(given) - len(kept)
+        n_beyond = len(given) - len(kept)
+        if dimension in self.reversed:
+            turned = low + high if ends else 0.0
+            kept = [(rater, turned - value) for rater, value in kept]
+        return kept, n_beyond
 
 
 I = TypeVar("I", bound=Item)  # noqa: E741

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,6 +31,7 @@ DUPLICATE_ID = "an item of this id came before"
 NOT_JUDGED = "there is no human score of it"
 BEYOND_SCALE = "its human scores lie beyond the scale"
 NO_VALUE = "the metric is undefined here"
+OF_CHATS = "it says nothing of single replies"
 _MOST_PAIRS = 20_000
 """With more items than this, intervals are Fisher's."""
 _MOST_LINES_TOLD = 5
@@ -63,7 +64,7 @@ class Judgements:
         """
         there = self.targets
         if not there:
-            raise ValueError("no item of the file has a human score under `ratings`")
+            raise ValueError("there is no single reply with a human score (`ratings` of a file)")
         if name and name not in there:
             raise ValueError(f"nobody judged {name!r}; there is {', '.join(there)}")
         return name or (USUAL_TARGET if USUAL_TARGET in there else there[0])
@@ -179,8 +180,17 @@ class MetricJudged:
         return found
 
 
+class Judged(Protocol):
+    """What holds judgements, such as a study in a notebook."""
+
+    @property
+    def judged(self) -> Judgements:
+        """The judgements."""
+        ...
+
+
 def judge(
-    judgements: Judgements | Path | str,
+    judgements: Judgements | Judged | Path | str,
     metrics: Sequence[Metric | str],
     *,
     target: str = "",
@@ -190,7 +200,7 @@ def judge(
     """Score all items by each metric and correlate with people; a metric that cannot be computed here says why.
 
     Args:
-        judgements: judged items, or the file that holds them.
+        judgements: judged items, the file that holds them, or a study whose people judged single replies.
         metrics: metrics, their names, or names of turn-level columns.
         target: the dimension people judged; see `Judgements.target`.
         shared: texts encoded so far; by default a new one.
@@ -203,8 +213,10 @@ def judge(
         UnknownName: for an unknown name, with the nearest ones.
         ValueError: nobody judged the target.
     """
-    if not isinstance(judgements, Judgements):
+    if isinstance(judgements, str | Path):
         judgements = judgements_read(Path(judgements))
+    elif not isinstance(judgements, Judgements):
+        judgements = judgements.judged
     target = judgements.target(target)
     chosen = {
         (one if isinstance(one, str) else one.name): _metric_and_columns(one) for one in metrics
@@ -216,6 +228,8 @@ def judge(
     found = {}
     for name, (metric, wanted) in chosen.items():
         reason = metric.unavailable_reason()
+        if reason is None and not any(column.level == "turn" for column in metric.columns):
+            reason = OF_CHATS
         if reason is not None:
             found[name] = MetricJudged(name, target, {}, unavailable=reason)
             continue

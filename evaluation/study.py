@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from chatbots import Conversation
 from chatbots.data_folder import TEXTS
 from evaluation.formats.base import RecordRating, Skipped
+from evaluation.judged_study import TABLE, judged_rows, voted
+from evaluation.judgements import Judgements, judgements_of
 from evaluation.metrics.registry import metric_defaults, metric_get
 from evaluation.metrics.shared import Shared
 from evaluation.printing import figure
@@ -108,6 +110,14 @@ class Study:
         if self.skipped:
             said += f"; {counted(len(self.skipped), 'record')} skipped"
         return f"Study {self.name}: {said}"
+
+    @cached_property
+    def judged(self) -> Judgements:
+        """The single replies that people judged, for `judge`: of a data package its table, else the replies voted on."""
+        table = self.tables.get(TABLE)
+        if table is not None:
+            return judgements_of(judged_rows(table))
+        return judgements_of(voted((one.conversation, one.bot) for one in self.dialogues))
 
     @cached_property
     def bots(self) -> tuple[str, ...]:

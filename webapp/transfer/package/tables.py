@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import IO, Any, cast
 
-from django.utils.crypto import salted_hmac
-
 from evaluation.formats.spreadsheet import escaped, unescaped
 from webapp.core.rights import Right
 from webapp.studies.models import Study
+from webapp.studies.pseudonyms import pseudonym
 from webapp.transfer.exporters.base import ExportColumn, Exporter, ExportOptions, exporter_list
 from webapp.transfer.package.archive import File
 from webapp.transfer.writers import Row, cell_of, stream
@@ -37,12 +36,6 @@ KEYS = {
 _PIECE_BYTES = 256 * 1024
 _TOLD_EVERY = 200
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-
-
-def pseudonym(study: Study, name: str) -> str:
-    """Return what a person of the study is called in its packages: always the same, and it tells nobody who they are."""
-    digest = salted_hmac("confab.package", f"{study.key}\n{name}", algorithm="sha256")
-    return f"p{digest.hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`evaluate_metrics --data FILE --metrics a,b [--target DIMENSION]`."""
+"""`evaluate_metrics (--data FILE | --study KEY) --metrics a,b [--target DIMENSION]`."""
 
 from __future__ import annotations
 
@@ -6,25 +6,38 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError
 
 from webapp.core.management.base import ConfabCommand, Usage
+from webapp.quality.arguments import without_argument, without_asked
+from webapp.ratings.judged import study_judged
 from webapp.runs.management.commands.selfplay import names
+from webapp.runs.management.studies import study_named
+
+if TYPE_CHECKING:
+    from evaluation.judgements import Judgements
 
 
 class Command(ConfabCommand):
     help = "Correlate turn-level metrics with people's scores of single replies."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument(
             "--data",
-            required=True,
             type=Path,
             metavar="FILE",
             help=".jsonl or .jsonl.gz, one judged reply per line",
         )
+        source.add_argument(
+            "--study",
+            metavar="KEY",
+            help="the replies that this study's people judged: its items, marked replies or votes",
+        )
+        without_argument(parser)
+        parser.add_argument("--include-synthetic", action="store_true")
         parser.add_argument(
             "--metrics", required=True, metavar="a,b", help="metrics, or single columns of them"
         )
@@ -39,14 +52,14 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        from evaluation.judgements import judge, judgements_read
+        from evaluation.judgements import judge
         from evaluation.metrics.shared import Shared
         from webapp.bots.text_store import text_store
 
         wanted = names(options["metrics"])
         if not wanted:
             raise Usage("--metrics names no metric")
-        judgements = judgements_read(options["data"])
+        judgements = self._judgements(options)
         for told in judgements.lines:
             self.note(f"left out: {told}")
         target = judgements.target(options["target"])
@@ -68,6 +81,24 @@ class Command(ConfabCommand):
         if all(one.unavailable for one in found.values()):
             raise CommandError("none of the metrics can be computed here")
         return {name: one.to_json() for name, one in found.items()}
+
+    def _judgements(self, options: dict[str, Any]) -> Judgements:
+        from evaluation.judgements import judgements_of, judgements_read
+
+        if options["study"] is None:
+            if options["without"] or options["include_synthetic"]:
+                raise Usage(
+                    "--without and --include-synthetic are for --study: a file names no flags"
+                )
+            return judgements_read(options["data"])
+        study = study_named(options["study"])
+        return judgements_of(
+            study_judged(
+                study,
+                include_synthetic=options["include_synthetic"],
+                without=without_asked([study], options["without"]),
+            )
+        )
 
     def _progress(self, metric: str) -> Callable[[int, int], None]:
         from tqdm import tqdm

@@ -1,0 +1,151 @@
+"""A study's judged replies: the same numbers from the database, from the exported file and in a notebook."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+import confab
+from evaluation.items import judged_read
+from evaluation.judgements import judge, judgements_of
+from tests.builders import (
+    make_conversation,
+    make_participant,
+    make_rating,
+    make_study,
+)
+from webapp.conversations.services import conversation_withdraw, vote_set
+from webapp.ratings.judged import study_judged
+from webapp.ratings.judging import judgements_of as asked_of
+from webapp.ratings.services import rating_add
+from webapp.studies.items import item_add
+from webapp.studies.models import Study
+from webapp.studies.services import task_open
+from webapp.studies.versions import study_edit
+
+pytestmark = pytest.mark.django_db
+WORDS = ("no", "well, I think so", "maybe, who can tell after all", "yes it is", "I do", "fine day")
+AFTER = [
+    {"key": "overall", "title": "All in all?", "kind": "scale", "low": 1, "high": 5},
+    {"key": "dull", "title": "Is it dull?", "kind": "scale", "low": 1, "high": 7, "reversed": True},
+]
+
+
+def json_of(*arguments: Any) -> Any:
+    out = StringIO()
+    call_command(*arguments, "--json", stdout=out, stderr=StringIO())
+    return json.loads(out.getvalue())
+
+
+@pytest.fixture
+def study() -> Study:
+    """Make a study whose six people judged three items each: long replies are good and dull."""
+    study = make_study(
+        "lab", protocol="annotate", bots=[], state=Study.State.DRAFT, n_items=3, after=AFTER
+    )
+    for number, text in enumerate(WORDS):
+        item_add(
+            study=study, key=f"convai2/{number}", context=["hi", "hello"],
+            responses=[{"model": "ab"[number % 2], "text": text}],
+            reference="so it is", panel={"emotion": "glad"},
+        )  # fmt: skip
+    study = study_edit(study=study, state=Study.State.COLLECTING)
+    for _person in range(6):
+        task = task_open(participant=make_participant(study))
+        for judgement in asked_of(task):
+            n = len(judgement.slots[0].item.responses[0]["text"])
+            rating_add(
+                task=task,
+                target=judgement.target,
+                answers={"overall": 1 + n % 5, "dull": min(7, 1 + n // 3)},
+            )
+    return study
+
+
+def test_items_are_judged_alike_from_the_study_its_file_and_its_package(
+    study: Study, tmp_path: Path
+) -> None:
+    file, package = tmp_path / "judged.jsonl", tmp_path / "lab.zip"
+    metrics = "words_bot,bleu_1"
+    for what, form, path in (("judged", "jsonl", file), ("package", "csv", package)):
+        json_of("export", "--study", "lab", "--what", what, "--format", form, "--output", str(path))
+    here = json_of("evaluate_metrics", "--study", "lab", "--metrics", metrics, "--target", "dull")
+    for found in (
+        json_of("evaluate_metrics", "--data", str(file), "--metrics", metrics, "--target", "dull"),
+        {
+            name: one.to_json()
+            for name, one in confab.judge(
+                confab.read(package), metrics.split(","), target="dull"
+            ).items()
+        },
+    ):
+        assert found == here
+    assert here["words_bot"]["n"] == 6
+    assert here["words_bot"]["pearson"]["r"] < -0.9, "what is dull is bad: the question is reversed"
+    assert here["words_bot"]["models"].keys() == {"a", "b"}
+    [first, *_rest] = judged_read(file)
+    assert (first.reference, first.emotion, first.source) == ("so it is", "glad", "lab")
+    assert first.scales == {"overall": (1, 5), "dull": (1, 7)}
+    assert first.reversed == ("dull",)
+    people = {rating["rater"] for item in judged_read(file) for rating in item.ratings}
+    known = {str(pk) for pk in study.participants.values_list("pk", flat=True)}
+    assert len(people) == 6
+    assert not people & known
+
+
+def test_votes_are_judgements_of_replies_and_none_is_none(tmp_path: Path) -> None:
+    study = make_study("talk")
+    chats = [make_conversation(study, n_exchanges=3) for _ in range(3)]
+    for number, chat in enumerate(chats):
+        vote_set(conversation_id=chat.pk, turn_index=3, value=1 if number else -1)
+        if number < 2:
+            make_rating(chat)
+    conversation_withdraw(conversation=chats[2])
+    down, up = study_judged(study)
+    assert down.context == ("message 0", "reply 0", "message 1")
+    assert (down.response, down.model) == ("reply 1", chats[0].bot.bot_id)
+    assert down.scores("vote")[0][0][1] == -1
+    assert up.scores("vote")[0][0][1] == 1
+    file = tmp_path / "c.jsonl"
+    json_of("export", "--study", "talk", "--what", "conversations", "--format", "jsonl", "--output", str(file))  # fmt: skip
+    read = confab.read(file).judged
+    assert sorted((one.response, one.ratings[0]["vote"]) for one in read.items) == [
+        ("reply 1", -1),
+        ("reply 1", 1),
+    ]
+
+
+def test_marked_replies_are_judged_on_every_label() -> None:
+    make_rating(make_conversation(make_study("talked"), n_exchanges=3))
+    study = make_study("marks", protocol="turns", bots=[], conversations_of="talked")
+    for ticked in (0, 1):
+        task = task_open(participant=make_participant(study))
+        for judgement in asked_of(task):
+            keys = ("ignores", "contradicts", "invents", "nonsense", "repeats", "feeling", "asks")
+            answers = {**dict.fromkeys(keys, 0), "asks": 1, "ignores": ticked}
+            rating_add(task=task, target=judgement.target, answers=answers)
+    found = list(study_judged(study))
+    assert [one.response for one in found] == ["reply 0", "reply 1", "reply 2"]
+    assert [value for _, value in found[0].scores("asks")[0]] == [1, 1]
+    assert sorted(value for _, value in found[0].scores("ignores")[0]) == [0, 1]
+    told = judge(judgements_of(found), ["words_bot", "length"], target="asks")
+    assert told["length"].unavailable == "it says nothing of single replies"
+    by_words = told["words_bot"].to_json()
+    assert by_words["n"] == 3
+    assert by_words["pearson"]["r"] is None, "everybody said the same of every reply"
+
+
+def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
+    make_study("empty")
+    for arguments, told in (
+        (["--study", "empty"], "no single reply with a human score"),
+        (["--study", "emty"], "did you mean empty"),
+        (["--data", str(tmp_path / "x.jsonl"), "--without", "fast"], "for --study"),
+    ):
+        with pytest.raises(CommandError, match=told):
+            call_command("evaluate_metrics", *arguments, "--metrics", "words_bot")
