@@ -21,6 +21,7 @@ from webapp.studies.items import checks_ensure, repeats_ensure
 from webapp.studies.models import Item, Participant, Slot, Study, Task
 from webapp.studies.pairs import pairs_compared
 from webapp.studies.places import (
+    TasksHad,
     bot_loads,
     bots_beyond_cap,
     bots_full,
@@ -46,6 +47,7 @@ class StudyDraw:
         exclude: bots not to give now, besides those met before and those whose cost cap is reached.
         needs: by bot, how many more ratings it needs, for a rule that asks; empty where that is not known.
         wanted: the bot that the person chose; empty: the rule draws.
+        had: what they have had here, if it has been read already.
     """
 
     study: Study
@@ -55,6 +57,7 @@ class StudyDraw:
     exclude: Collection[str] = ()
     needs: Mapping[str, float] = field(default_factory=dict)
     wanted: str = ""
+    had: TasksHad | None = None
 
     def bots(self, n: int = 1) -> list[str]:
         """Return `n` different bots by the study's rule.
@@ -64,7 +67,7 @@ class StudyDraw:
                 `choice_gone` if the one that the person chose is not among them.
         """
         study, synthetic = self.study, self.participant.is_synthetic
-        met = bots_met(self.participant)
+        met = bots_met(self.participant, self.had)
         loads = bot_loads(study, [*study.bots, *self.available], synthetic=synthetic)
         without = {*met, *self.exclude, *bots_beyond_cap(study)}
         if not synthetic:

@@ -6,7 +6,8 @@ asks costs the same however much was done before.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery
@@ -42,8 +43,41 @@ def same_person(participant: Participant) -> QuerySet[Participant]:
     )
 
 
-def bots_met(participant: Participant) -> set[str]:
-    """Return the bots this person has had here or in the study's group, whether rated, failed or left."""
+@dataclass(frozen=True, slots=True)
+class TasksHad:
+    """What a participant has had in their study.
+
+    Attributes:
+        ends: state and outcome of each task.
+        bots: of all of them, whether rated, failed or left.
+        open: the key of the task that is open; None if none is.
+    """
+
+    ends: Sequence[tuple[str, str]]
+    bots: Set[str]
+    open: int | None
+
+
+def tasks_had(participant: Participant) -> TasksHad:
+    """Read what a participant has had, in one query."""
+    rows = participant.tasks.order_by().values_list("pk", "state", "outcome", "slots__bot_id")
+    ends: dict[int, tuple[str, str]] = {}
+    bots = set()
+    for pk, state, outcome, bot_id in rows:
+        ends[pk] = (state, outcome)
+        bots.add(bot_id)
+    under_way = (pk for pk, (state, _outcome) in ends.items() if state == Task.State.OPEN)
+    return TasksHad(list(ends.values()), bots - {"", None}, next(under_way, None))
+
+
+def bots_met(participant: Participant, had: TasksHad | None = None) -> Set[str]:
+    """Return the bots this person has had here or in the study's group, whether rated, failed or left.
+
+    Args:
+        had: what they have had here, if it has been read already.
+    """
+    if had is not None and not participant.study.values.assignment.study_group:
+        return had.bots
     slots = Slot.objects.filter(task__participant__in=same_person(participant)).exclude(bot_id="")
     return set(slots.values_list("bot_id", flat=True))
 

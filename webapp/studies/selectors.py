@@ -26,7 +26,14 @@ from webapp.studies.models import (
     StudyVersion,
     Task,
 )
-from webapp.studies.places import bots_met, bots_refusal, n_tasks_taken, with_loads
+from webapp.studies.places import (
+    TasksHad,
+    bots_met,
+    bots_refusal,
+    n_tasks_taken,
+    tasks_had,
+    with_loads,
+)
 from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Question
 from webapp.studies.values import StudyValues
@@ -138,7 +145,11 @@ def bots_in_turn(study: Study) -> int:
 
 
 def entry_refusal(
-    study: Study, participant: Participant | None, *, is_rehearsal: bool = False
+    study: Study,
+    participant: Participant | None,
+    *,
+    is_rehearsal: bool = False,
+    had: TasksHad | None = None,
 ) -> Refused | None:
     """Say why nobody, or this participant without an open task, can start, whatever there is to give.
 
@@ -147,6 +158,7 @@ def entry_refusal(
 
     Args:
         is_rehearsal: somebody new has come by the link of one; scripted participants need not be told apart.
+        had: what the participant has had, if it has been read already.
     """
     synthetic = is_rehearsal or (participant is not None and participant.is_synthetic)
     refusal = None if synthetic else state_refusal(study)
@@ -155,11 +167,11 @@ def entry_refusal(
     if participant is not None and participant.withdrawn_at is not None:
         return Refused("withdrew", _("You withdrew from this study."))
     if participant is not None:
-        had = list(participant.tasks.values_list("state", "outcome"))
-        if any(outcome in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK) for _state, outcome in had):
+        ends = (had or tasks_had(participant)).ends
+        if any(outcome in (Outcome.SCREENED_OUT, Outcome.FAILED_CHECK) for _state, outcome in ends):
             return Refused("not_again", _("One person can take part once."))
         limit = study.values.quotas.max_conversations_per_participant
-        n_done = sum(state == Task.State.COMPLETED for state, _outcome in had)
+        n_done = sum(state == Task.State.COMPLETED for state, _outcome in ends)
         if limit and n_done >= limit:
             return Refused("limit", _("You have taken part as often as one person can."))
     wanted = study.values.quotas.n_conversations_wanted

@@ -37,7 +37,7 @@ from webapp.studies.models import (
 from webapp.studies.one_time_links import PLATFORM, link_use
 from webapp.studies.outcomes import told_keep
 from webapp.studies.pairs import slots_grouped
-from webapp.studies.places import study_group
+from webapp.studies.places import TasksHad, study_group, tasks_had
 from webapp.studies.protocols.base import TaskPlan, protocols
 from webapp.studies.rules.base import rules
 from webapp.studies.selectors import entry_refusal
@@ -210,10 +210,12 @@ def consent_record(*, participant: Participant) -> Participant:
         texts, _made = ConsentText.objects.get_or_create(
             digest=digest, defaults={"texts": consent_texts(version.values)}
         )
-        Participant.objects.filter(pk=participant.pk, consented_at=None).update(
-            consented_at=timezone.now(), consent_version=digest, consent=texts
-        )
-        participant.refresh_from_db()
+        given = {"consented_at": timezone.now(), "consent_version": digest, "consent": texts}
+        if Participant.objects.filter(pk=participant.pk, consented_at=None).update(**given):
+            for name, value in given.items():  # what else is known of them here stays known
+                setattr(participant, name, value)
+        else:
+            participant.refresh_from_db()
     return participant
 
 
@@ -238,17 +240,17 @@ def task_open(
     bot_ids = bot_available_ids(list(bots))
     with transaction.atomic():
         study = _study_locked(participant)
-        current = participant.tasks.filter(state=Task.State.OPEN).first()
-        if current is not None:
-            return current
-        refusal = entry_refusal(study, participant)
+        had = tasks_had(participant)
+        if had.open is not None:
+            return participant.tasks.get(pk=had.open)
+        refusal = entry_refusal(study, participant, had=had)
         if refusal is not None:
             raise refusal
         protocol = protocols.get(study.protocol)
         values = version.values if version else study.values
         rule = rules.get(study.rule)
         order = OrderState.objects.filter(study=study).first() if rule.reads_needs else None
-        draw = _draw(study, participant, values, bot_ids, exclude, order, wanted)
+        draw = _draw(study, participant, values, bot_ids, exclude, order, wanted, had)
         plan = protocol.next_task(draw)
         task = Task.objects.create(
             participant=participant,
@@ -275,12 +277,13 @@ def _draw(
     exclude: Collection[str],
     order: OrderState | None,
     wanted: str = "",
+    had: TasksHad | None = None,
 ) -> StudyDraw:
     needs = order.needs if order is not None else {}
     # A bot that nobody has rated yet is in no comparison, and is needed most.
     most = max(needs.values(), default=0) or 1
     known = {bot_id: needs.get(bot_id, most) for bot_id in values.bots} if needs else {}
-    return StudyDraw(study, participant, values, available, exclude, known, wanted)
+    return StudyDraw(study, participant, values, available, exclude, known, wanted, had)
 
 
 def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
@@ -313,11 +316,19 @@ def _study_locked(participant: Participant) -> Study:
     leaves PostgreSQL's checks of foreign keys to the study alone.
     """
     rows = Study.objects.select_for_update(of=("self",), no_key=True)
-    group = study_group(participant.study) if participant.external_id else []
-    if len(group) > 1:
+    group = study_group(participant.study)
+    if len(group) > 1 and participant.external_id:
         # In one order everywhere, so that nobody waits for one another.
         list(rows.select_related(None).filter(pk__in=group).order_by("pk").only("pk"))
-    return rows.get(pk=participant.study_id)
+    known = participant.study.version
+    if known.frozen_at is None:
+        return rows.get(pk=participant.study_id)
+    study = rows.select_related(None).get(pk=participant.study_id)
+    if study.version_id == known.pk:
+        study.version = (
+            known  # nothing in it can have changed: it need not be read and checked again
+        )
+    return study
 
 
 def slots_add(*, task: Task, plan: TaskPlan) -> None:

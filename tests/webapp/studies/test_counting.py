@@ -131,7 +131,7 @@ def test_an_assignment_takes_the_same_queries_however_much_was_done_before() -> 
         if number % 4:
             task_complete(task=task)
     assert queries() == first
-    assert first <= 18
+    assert first <= 12
 
 
 def test_a_draw_takes_the_same_queries_however_many_items_there_are(
