@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -38,10 +38,15 @@ class TrainedOptions(Values):
 
 
 class TrainedMetric(ReplyMetric, ConfiguredMetric):
-    """A metric by a checkpoint; derive from it under the learned metric's name and write `score`."""
+    """A metric by a checkpoint; derive from it under the learned metric's name and write `score`.
 
-    options_type = TrainedOptions
-    options: TrainedOptions | None
+    Attributes:
+        trained: the learned metric whose checkpoints it reads, where its own name is another.
+    """
+
+    trained: ClassVar[str] = ""
+    options_type: ClassVar[type[Values]] = TrainedOptions
+    options: Any
     default = False
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
@@ -62,9 +67,10 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
                 f"(kind: {self.kind}, params: {{checkpoint: folder}})"
             )
         found = checkpoint_read(self.options.checkpoint)
-        if found.manifest.metric != self.kind:
+        wanted = self.trained or self.kind
+        if found.manifest.metric != wanted:
             raise CheckpointError(
-                f"{found.folder} holds a checkpoint of {found.manifest.metric}, not of {self.kind}"
+                f"{found.folder} holds a checkpoint of {found.manifest.metric}, not of {wanted}"
             )
         return found
 

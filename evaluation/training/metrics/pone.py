@@ -1,0 +1,399 @@
+"""Training of PONE; BERT-RUBER by `negatives: random` and `positives: none`.
+
+A pair is an utterance of a dialogue and the one after it. Sentence vectors come from a frozen encoder, once for each
+distinct text, and are kept in the cache folder. The full PONE is two configs (fact sheet, section 5): the first learns
+from all augmented responses as fitting ones, the second starts from it (`start`), with `filter: drop`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from chatbots.corpora.reader import CorpusError, Dialogue
+from chatbots.encoders.cache import arrays_cached
+from chatbots.encoders.sentence import encoder_get
+from chatbots.identity import Identity, canonical_json, derive_seed
+from chatbots.outside import Many, Number, Size, Values
+from chatbots.registry import UnknownName, bot_get, bot_load
+from evaluation.models.pone import HIDDEN, PoneScorer, labelled_loss, scorer_loss
+from evaluation.training.checkpoint import Checkpoint
+from evaluation.training.config import MetricTrainingConfig
+from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
+from evaluation.training.data import Splits
+from evaluation.training.pone_augment import augmented, generated
+from evaluation.training.pone_filter import Labels, all_positive, relabelled
+from evaluation.training.pone_negatives import (
+    WordNegatives,
+    random_negatives,
+    text_numbers,
+    weighted_negatives,
+)
+from evaluation.training.registry import register_learned
+
+
+class PoneOptions(Values):
+    """PONE's own keys of a config; section numbers are the fact sheet's.
+
+    Attributes:
+        window: utterances of a query; the vectors of several are averaged.
+        most_pairs: learn from so many pairs, the first of the dialogues as they are drawn; 0: all.
+        most_held_out: the same of validation and of test.
+        negatives: "weighted" by similarity, "bm25" or "random" (3).
+        temperature, pool: of the weighted draw (3).
+        random_every: epochs whose number, from 1, this divides draw at random; 0: none (3, `weight_step`).
+        positives: "eda": the true response changed a little; "bot": what a bot says there; "none" (4).
+        bot: its id.
+        copies: augmented responses of each query (4).
+        filter: what happens to augmented responses the scorer is not sure of; "none": all fit (5).
+        theta: how sure (5).
+        refilter_every: epochs between two relabellings (5).
+        hidden, dropout, init: of the scorer (2).
+        loss: "cross_entropy", or RUBER's "hinge" with its margin.
+    """
+
+    window: Size = 1
+    most_pairs: int = Field(0, ge=0)
+    most_held_out: int = Field(0, ge=0)
+    negatives: Literal["weighted", "bm25", "random"] = "weighted"
+    temperature: Number = Field(0.05, gt=0)
+    pool: Size = 100
+    random_every: int = Field(3, ge=0)
+    positives: Literal["none", "eda", "bot"] = "none"
+    bot: str = ""
+    copies: Size = 5
+    filter: Literal["none", "drop", "change"] = "none"
+    theta: Number = Field(0.05, ge=0, le=0.5)
+    refilter_every: Size = 5
+    hidden: Many[Size] = HIDDEN
+    dropout: Number = Field(0.5, ge=0, lt=1)
+    init: Literal["identity", "xavier", "uniform"] = "identity"
+    loss: Literal["cross_entropy", "hinge"] = "cross_entropy"
+    margin: Number = Field(0.5, gt=0)
+
+
+@dataclass(frozen=True)
+class PoneBatch:
+    """Vectors of a batch, (B, d) each.
+
+    Attributes:
+        query, response, negative: of true pairs, and a wrong response for each.
+        augmented_query, augmented: of augmented pairs that are filtered; none in other trainings.
+        labels: (A,) what the filter says of them, 1 or 0.
+    """
+
+    query: Tensor
+    response: Tensor
+    negative: Tensor
+    augmented_query: Tensor
+    augmented: Tensor
+    labels: Tensor
+
+
+class PoneNetwork(nn.Module):
+    """The scorer with its loss, and what its scores are like on true and wrong pairs of the validation part.
+
+    Attributes:
+        level, spread: mean and standard deviation of those scores before the sigmoid; measured, not learnt.
+    """
+
+    def __init__(self, width: int, options: PoneOptions) -> None:
+        super().__init__()
+        self.scorer = PoneScorer(width, options.hidden, options.dropout, options.init)
+        self.options = options
+        self.level = nn.Parameter(torch.zeros(()))
+        self.spread = nn.Parameter(torch.ones(()))
+
+    def forward(self, query: Tensor, response: Tensor) -> Tensor:
+        """Return (B,) scores before the sigmoid."""
+        device = self.level.device
+        return self.scorer(query.to(device), response.to(device))
+
+    def loss(self, batch: PoneBatch) -> ExampleLoss:
+        """Return the mean loss of true pairs, wrong pairs and labelled augmented ones, and how many are right."""
+        positive, negative = (
+            self(batch.query, batch.response),
+            self(batch.query, batch.negative),
+        )
+        n = len(positive) + len(negative)
+        total = scorer_loss(positive, negative, self.options.loss, self.options.margin)
+        if len(batch.labels):
+            scores = self(batch.augmented_query, batch.augmented)
+            m = len(scores)
+            labelled = labelled_loss(scores, batch.labels.to(scores.device))
+            total = (n * total + m * labelled) / (n + m)
+        right = ((positive > 0).float().mean() + (negative <= 0).float().mean()) / 2
+        return ExampleLoss(total, len(positive), {"accuracy": right})
+
+
+class PonePairs(Examples):
+    """Pairs of one part of the data; vectors are of distinct texts, examples are their numbers.
+
+    Args:
+        vectors: (T, d), of texts and of queries.
+        query, response: (N,) which of them; `n_true` true pairs, then those augmented ones that always fit.
+        more: (A,) queries and responses of augmented pairs that are filtered.
+    """
+
+    def __init__(
+        self,
+        vectors: np.ndarray,
+        texts: Sequence[str],
+        query: np.ndarray,
+        response: np.ndarray,
+        options: PoneOptions,
+        *more: np.ndarray,
+        seed: int = 0,
+    ) -> None:
+        self.vectors, self.query, self.response = vectors, query, response
+        self.options, self.n = options, len(query)
+        nothing = np.zeros(0, dtype=int)
+        self.augmented_query, self.augmented = more or (nothing, nothing)
+        self.labels = all_positive(len(self.augmented))
+        said = [texts[k] for k in response]
+        self.numbers = text_numbers(said)
+        self._words = (
+            WordNegatives(said, np.random.default_rng(seed))
+            if options.negatives == "bm25"
+            else None
+        )
+
+    def n_batches(self, batch_size: int) -> int:
+        return -(-(len(self.augmented) or self.n) // batch_size)
+
+    def negatives(self, seed: int, epoch: int) -> np.ndarray:
+        """Return (N,) the text of each pair's negative in an epoch, counted from 0."""
+        rng = np.random.default_rng(derive_seed(seed, "negatives", epoch))
+        options = self.options
+        plain = options.random_every and (epoch + 1) % options.random_every == 0
+        if options.negatives == "random" or plain:
+            return self.response[random_negatives(self.numbers, rng)]
+        if self._words is not None:
+            return self.response[self._words.draw(rng)]
+        vectors = self.vectors[self.response]
+        drawn = weighted_negatives(
+            vectors, self.numbers, rng, temperature=options.temperature, pool=options.pool
+        )
+        return self.response[drawn]
+
+    def batches(
+        self, batch_size: int, seed: int, epoch: int, start: int = 0
+    ) -> Iterator[PoneBatch]:
+        rng = np.random.default_rng(derive_seed(seed, "order", epoch))
+        negative = self.negatives(seed, epoch)
+        order, others = rng.permutation(self.n), rng.permutation(len(self.augmented))
+        for k in range(start, self.n_batches(batch_size)):
+            at = np.arange(k * batch_size, (k + 1) * batch_size)
+            if len(others):  # the true pairs begin anew as often as need be
+                rows, more = order[at % self.n], others[at[at < len(others)]]
+            else:
+                rows, more = order[at[at < self.n]], others
+            yield self._batch(rows, negative, more[self.labels.kept[more]])
+
+    def in_order(self, batch_size: int) -> Iterator[PoneBatch]:
+        drawn = random_negatives(self.numbers, np.random.default_rng(0))
+        for at in range(0, self.n, batch_size):
+            rows = np.arange(at, min(at + batch_size, self.n))
+            yield self._batch(rows, self.response[drawn], np.zeros(0, dtype=int))
+
+    def _batch(self, rows: np.ndarray, negative: np.ndarray, more: np.ndarray) -> PoneBatch:
+        def vectors(which: np.ndarray) -> Tensor:
+            return torch.from_numpy(self.vectors[which])
+
+        return PoneBatch(
+            vectors(self.query[rows]),
+            vectors(self.response[rows]),
+            vectors(negative[rows]),
+            vectors(self.augmented_query[more]),
+            vectors(self.augmented[more]),
+            torch.from_numpy(self.labels.positive[more].astype(np.float32)),
+        )
+
+    def begin_epoch(self, network: nn.Module, epoch: int) -> None:
+        """Relabel the augmented pairs in epochs 0, 5, 10, … by what the network has learnt."""
+        if len(self.augmented) and epoch % self.options.refilter_every == 0:
+            network.eval()
+            found = []
+            with torch.no_grad():
+                for at in range(0, len(self.augmented), 4096):
+                    part = slice(at, at + 4096)
+                    query = torch.from_numpy(self.vectors[self.augmented_query[part]])
+                    said = torch.from_numpy(self.vectors[self.augmented[part]])
+                    found.append(network(query, said).sigmoid().cpu().numpy())
+            keep = self.options.filter == "change"
+            self.labels = relabelled(
+                np.concatenate(found), self.options.theta, "change" if keep else "drop"
+            )
+
+    def remember(self) -> dict[str, Tensor]:
+        return {
+            "positive": torch.from_numpy(self.labels.positive),
+            "kept": torch.from_numpy(self.labels.kept),
+        }
+
+    def recall(self, kept: dict[str, Tensor]) -> None:
+        self.labels = Labels(kept["positive"].numpy(), kept["kept"].numpy())
+
+
+@register_learned
+class Pone(LearnedMetric):
+    """PONE, and BERT-RUBER as its special case."""
+
+    name = "pone"
+    options_type = PoneOptions
+
+    def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
+        options: PoneOptions = config.own
+        found = {}
+        if config.backbone.learns != "frozen":
+            found["window"] = (
+                f"PONE's encoder is frozen; backbone.learns is {config.backbone.learns!r}"
+            )
+        if options.positives == "bot":
+            try:
+                reason = bot_get(options.bot).unavailable_reason()
+            except UnknownName as error:
+                reason = str(error)
+            if reason:
+                found["bot"] = reason
+        if options.filter != "none" and options.positives == "none":
+            found["filter"] = (
+                "there are no augmented responses to filter; say positives: eda or bot"
+            )
+        return found
+
+    def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
+        options: PoneOptions = config.own
+        most = {"train": options.most_pairs}
+        pairs = {
+            name: _pairs(part, options.window, most.get(name, options.most_held_out))
+            for name, part in splits.parts()
+        }
+        for name in ("train", "validation"):
+            if len({said for _, said in pairs[name]}) < 2:
+                raise CorpusError(f"the {name} part leaves fewer than two different responses")
+        added = _augmented(pairs["train"], options, config.seed)
+        queries = [query for part in (*pairs.values(), added) for query, _ in part]
+        texts = list(
+            dict.fromkeys(
+                [said for part in (*pairs.values(), added) for _, said in part]
+                + [text for query in queries for text in query]
+            )
+        )
+        vectors = _vectors(texts, config.backbone.model, device)
+        place = {text: k for k, text in enumerate(texts)}
+        if options.window > 1:
+            distinct = list(dict.fromkeys(queries))
+            means = np.stack(
+                [vectors[[place[t] for t in query]].mean(axis=0) for query in distinct]
+            )
+            vectors = np.concatenate([vectors, means.astype(np.float32)])
+            query_place = {query: len(texts) + k for k, query in enumerate(distinct)}
+        else:
+            query_place = {query: place[query[0]] for query in queries}
+
+        def numbers(part: Sequence[tuple[tuple[str, ...], str]]) -> tuple[np.ndarray, np.ndarray]:
+            return (
+                np.array([query_place[query] for query, _ in part], dtype=int),
+                np.array([place[said] for _, said in part], dtype=int),
+            )
+
+        filtered = options.filter != "none"
+        train = numbers(pairs["train"] if filtered else [*pairs["train"], *added])
+        held_out = _held_out(options)
+        test = (
+            PonePairs(vectors, texts, *numbers(pairs["test"]), held_out) if pairs["test"] else None
+        )
+        more = numbers(added if filtered else [])
+        return Prepared(
+            train=PonePairs(vectors, texts, *train, options, *more, seed=config.seed),
+            validation=PonePairs(vectors, texts, *numbers(pairs["validation"]), held_out),
+            test=test,
+            digest=hashlib.sha256(
+                canonical_json([splits.digest, [*pairs["train"], *added]]).encode()
+            ).hexdigest()[:16],
+            facts={
+                "pairs": {name: len(part) for name, part in pairs.items()},
+                "augmented": len(added),
+                "width": int(vectors.shape[1]),
+                "licences": sorted({c.licence or "not stated" for c in config.data.corpora}),
+            },
+        )
+
+    def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
+        return PoneNetwork(int(prepared.facts["width"]), config.own)
+
+    def restored(self, checkpoint: Checkpoint) -> nn.Module:
+        return PoneNetwork(int(checkpoint.manifest.facts["width"]), checkpoint.config.own)
+
+    def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
+        """Measure accuracy and cross-entropy; `loss`, by which the best is chosen: the errors, ties by cross-entropy."""
+        found = super().measure(network, examples, batch_size)
+        assert isinstance(network, PoneNetwork)
+        with torch.no_grad():
+            scores = torch.cat(
+                [
+                    network(batch.query, said)
+                    for batch in examples.in_order(batch_size)
+                    for said in (batch.response, batch.negative)
+                ]
+            )
+            network.level.copy_(scores.mean())
+            network.spread.copy_(scores.std().clamp(min=1e-6))
+        told = {"cross_entropy": found["loss"], "accuracy": found["accuracy"]}
+        return {"loss": 1 - found["accuracy"] + 1e-4 * found["loss"], **told}
+
+
+def _held_out(options: PoneOptions) -> PoneOptions:
+    """Return the options of held-out parts: validated on random negatives (2)."""
+    return options.model_copy(update={"negatives": "random"})
+
+
+def _pairs(
+    dialogues: Sequence[Dialogue], window: int, most: int
+) -> list[tuple[tuple[str, ...], str]]:
+    """Return each utterance with those before it, dialogue by dialogue."""
+    found = []
+    for dialogue in dialogues:
+        turns = dialogue.turns
+        found += [
+            (turns[max(0, k - window) : k], turns[k])
+            for k in range(1, len(turns))
+            if turns[k].strip() and all(text.strip() for text in turns[max(0, k - window) : k])
+        ]
+        if most and len(found) >= most:
+            return found[:most]
+    return found
+
+
+def _augmented(
+    pairs: Sequence[tuple[tuple[str, ...], str]], options: PoneOptions, seed: int
+) -> list[tuple[tuple[str, ...], str]]:
+    """Return more responses that may fit, with their queries."""
+    if options.positives == "none":
+        return []
+    if options.positives == "eda":
+        rng = np.random.default_rng(derive_seed(seed, "augmented"))
+        more = [augmented(said, options.copies, rng) for _, said in pairs]
+    else:
+        bot = bot_get(options.bot)
+        bot_load(bot.name)
+        more = generated(bot, [query for query, _ in pairs], options.copies, seed=seed)
+    return [(query, text) for (query, _), texts in zip(pairs, more, strict=True) for text in texts]
+
+
+def _vectors(texts: Sequence[str], model: str, device: str) -> np.ndarray:
+    """Return (T, d) sentence vectors of length 1, which the cache folder keeps."""
+    encoder = encoder_get(model, device)
+    digest = hashlib.sha256(canonical_json(list(texts)).encode()).hexdigest()
+    identity = Identity(
+        "metric_training_vectors", "1", {"encoder": encoder.identity.as_dict(), "texts": digest}
+    )
+    return arrays_cached(identity, lambda: {"vectors": encoder.encode(texts)})["vectors"]

@@ -1,0 +1,146 @@
+"""PONE trained on a few dialogues, and the metrics that its checkpoint gives."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from chatbots.corpora.reader import EVERYDAY, corpus_read
+from chatbots.outside import ValuesError
+from evaluation.items import ReplyInContext
+from evaluation.metrics.pone import Pone, PonePmi
+from evaluation.metrics.shared import Shared
+from evaluation.training.config import config_check
+from evaluation.training.data import dialogues_read
+from evaluation.training.loop import train
+from evaluation.training.metrics.pone import Pone as PoneTraining
+from tests.tiny_models import save_model
+
+OPTIONS = {"hidden": [16], "dropout": 0.1, "pool": 8, "temperature": 0.1}
+REPLIES = [
+    ReplyInContext(("Do you like tea?",), "Yes, with milk."),
+    ReplyInContext(("Old news.", "Do you like tea?"), "Yes, with milk."),
+    ReplyInContext(("Do you like tea?",), "My car has four doors."),
+    ReplyInContext((), "My car has four doors."),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("pone")
+    lines = [json.dumps({"turns": list(one.turns)}) for one in corpus_read(EVERYDAY).dialogues[:12]]
+    (place / "small.jsonl").write_text("\n".join(lines))
+    return place
+
+
+def config(folder, name="pone-tiny", epochs=4, start="", **options):
+    return config_check(
+        {
+            "name": name,
+            "metric": "pone",
+            "data": {"corpora": [{"path": "small.jsonl", "licence": "MIT"}]},
+            "options": {**OPTIONS, **options},
+            "optimiser": {"batch_size": 32, "lr": 0.005, "epochs": epochs, "schedule": "constant"},
+            "start": start,
+        },
+        folder,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(folder):
+    """Train the first stage, on augmented positives that all count, and the second, which filters them."""
+    first = config(folder, positives="eda", copies=2)
+    second = config(
+        folder, "pone-filtered", 2, "pone-tiny",
+        positives="eda", copies=2, filter="drop", theta=0.3, refilter_every=1,
+    )  # fmt: skip
+    return [train(one, folder / "metrics" / one.name) for one in (first, second)]
+
+
+def test_its_loss_falls_and_what_is_best_is_chosen_by_accuracy(folder, trained):
+    log = folder / "metrics" / "pone-tiny" / "log.jsonl"
+    found = [json.loads(line) for line in log.read_text().splitlines()]
+    losses = [line["loss"] for line in found if "loss" in line]
+    assert losses[-1] < losses[0]
+    best = trained[0].best
+    assert best["validation_loss"] <= 1 - best["test_accuracy"] + 0.5
+    assert {"test_accuracy", "test_cross_entropy"} <= set(best)
+
+
+def test_the_second_stage_learns_from_what_the_first_believes(folder, trained):
+    chosen = config(folder, positives="eda", copies=2, filter="drop", theta=0.3)
+    prepared = PoneTraining().prepare(chosen, dialogues_read(chosen), "cpu")
+    examples = prepared.train
+    n = len(examples.augmented)
+    assert n > examples.n
+    plain = config(folder, positives="eda", copies=2)
+    assert PoneTraining().prepare(plain, dialogues_read(plain), "cpu").train.n == examples.n + n
+
+    class Sure(torch.nn.Module):
+        def forward(self, query, said):
+            return torch.where(
+                torch.arange(len(said)) % 3 == 0,
+                3.0,
+                torch.where(torch.arange(len(said)) % 3 == 1, -3.0, 0.1),
+            )
+
+    examples.begin_epoch(Sure(), 0)
+    assert examples.labels.kept_share == pytest.approx(2 / 3, abs=0.01)
+    batches = list(examples.batches(16, seed=1, epoch=0))
+    assert len(batches) == examples.n_batches(16) == -(-n // 16)
+    assert sum(len(batch.labels) for batch in batches) == examples.labels.kept.sum()
+    assert sum(batch.labels.sum().item() for batch in batches) == -(-n // 3)
+    kept = examples.remember()
+    examples.begin_epoch(Sure(), 1)  # not in this epoch
+    examples.recall(kept)
+    assert examples.labels.kept_share == pytest.approx(2 / 3, abs=0.01)
+    again = list(examples.batches(16, seed=1, epoch=0, start=2))
+    torch.testing.assert_close(again[0].negative, batches[2].negative)
+
+
+def test_negatives_are_random_in_every_third_epoch_and_never_the_response(folder):
+    chosen = config(folder, negatives="weighted", temperature=0.001, pool=400)
+    examples = PoneTraining().prepare(chosen, dialogues_read(chosen), "cpu").train
+    unit = examples.vectors
+    alike = []
+    for epoch in range(3):
+        drawn = examples.negatives(5, epoch)
+        assert (drawn != examples.response).all()
+        alike.append(float(np.einsum("nd,nd->n", unit[drawn], unit[examples.response]).mean()))
+    assert min(alike[:2]) > alike[2] + 0.1
+
+
+def test_options_that_cannot_be_are_told(folder):
+    with pytest.raises(ValuesError, match="no augmented responses to filter"):
+        config(folder, filter="drop")
+    with pytest.raises(ValuesError, match="nobody"):
+        config(folder, positives="bot", bot="nobody")
+
+
+def test_checkpoints_are_metrics(trained, tmp_path_factory):
+    metric = Pone("mine", checkpoint=str(trained[1].checkpoint))
+    assert metric.unavailable_reason() is None
+    assert metric.licence == "of the training text: MIT"
+    found = metric.scored(REPLIES, Shared())["mine_bot"]
+    assert found[0] == found[1]  # the query is the last utterance
+    assert 0 < found[2] < 1
+    assert np.isnan(found[3])
+
+    language_model = save_model(tmp_path_factory.mktemp("gpt2"), "gpt2", width=16, n_layers=1)
+    both = PonePmi(
+        checkpoint=str(trained[1].checkpoint),
+        model=str(language_model),
+        pmi_level=0.1,
+        pmi_spread=2,
+    )
+    shared = Shared()
+    level, spread = (
+        float(one.detach()) for one in (both.restored("cpu").level, both.restored("cpu").spread)
+    )
+    assert spread != 1
+    logit = np.log(found[:3] / (1 - found[:3]))
+    pmi = both._pmi.scored(REPLIES, shared)["reply_pmi_bot"][:3]
+    wanted = ((logit - level) / spread + (pmi - 0.1) / 2) / 2
+    np.testing.assert_allclose(both.scored(REPLIES, shared)["pone_pmi_bot"][:3], wanted, atol=1e-4)
