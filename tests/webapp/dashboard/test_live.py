@@ -224,6 +224,9 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     assert "1 of 1 pairs are told apart" in html
     assert html.count('name="live-question"') == 1 + len(others)
     assert "Means of Fluency" in html, "the table of the second question"
+    assert html.count("data-question=") == 1 + len(others)
+    for switch in ("live-people", "live-hours", "live-view"):
+        assert html.count(f'name="{switch}"') == 2, "a plot or a table"
     assert "planned-interval" in html
     Study.objects.update(state="ended")
     assert "another test holds" in staff.get(address(study)).content.decode()
@@ -270,7 +273,7 @@ def test_two_that_are_compared_are_settled_by_who_is_preferred(staff: Client) ->
     assert others[0].sentences[0].lead == "a and b"
     assert "more than 5,000 each" in others[0].sentences[0].rest, "all said the same"
     html = staff.get(address(study)).content.decode()
-    assert "Share of comparisons won less that of lost ones" in html
+    assert ": share of comparisons won less that of lost ones" in html
     assert "live-view" not in html
 
 

@@ -16,6 +16,7 @@ from django.utils.translation import ngettext
 
 from evaluation.analysis.comparisons import TOO_MANY
 from evaluation.stats.sequential import RATERS, THINGS, half_planned
+from evaluation.printing import figure, span
 from webapp.dashboard.build.cost import n_wanted
 from webapp.dashboard.live.bots import LiveBot
 from webapp.dashboard.wording.reasons import said
@@ -69,6 +70,16 @@ class PairRow:
     reason: Mapping[str, Any] | None = None
 
     @property
+    def gap_shown(self) -> str:
+        """The share as pages write it."""
+        return figure(self.gap)
+
+    @property
+    def interval_shown(self) -> str:
+        """The interval as pages write it."""
+        return span(self.low, self.high)
+
+    @property
     def name(self) -> str:
         """What it is sorted by, last."""
         return f"{self.ahead.title} {self.behind.title}"
@@ -109,6 +120,11 @@ class Order:
     n_pairs: int
     n_ratings: int
     made_at: datetime
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether of any bot it is known how many ratings it is to have."""
+        return any(row.planned is not None for row in self.rows)
 
 
 def orders_of(study: Study, state: OrderState | None, bots: Sequence[LiveBot]) -> list[Order]:

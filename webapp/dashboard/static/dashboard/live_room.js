@@ -71,6 +71,13 @@ function choose(found) {
     const one = [...box.querySelectorAll("input[type=radio]")].find((each) => each.name === name && each.value === value);
     if (one) one.checked = true;
   }
+  questionShow();
+}
+
+// One question at a time, however many there are; without script all stand below one another.
+function questionShow() {
+  const asked = box.querySelector("[name=live-question]:checked")?.value;
+  for (const one of box.querySelectorAll("[data-question]")) one.hidden = Boolean(asked) && one.dataset.question !== asked;
 }
 
 function speak(data) {
@@ -115,6 +122,8 @@ async function ask() {
   }
 }
 
+questionShow();
+box.addEventListener("change", questionShow);
 setInterval(ask, EVERY_MS);
 document.addEventListener("visibilitychange", ask);
 box.addEventListener("focusout", () => {
