@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from evaluation.analysis.comparisons import TOO_MANY
-from evaluation.stats.sequential import RATERS, THINGS, half_planned
 from evaluation.printing import figure, span
+from evaluation.stats.sequential import RATERS, THINGS, half_planned
 from webapp.dashboard.build.cost import n_wanted
 from webapp.dashboard.live.bots import LiveBot
 from webapp.dashboard.wording.reasons import said
