@@ -51,7 +51,7 @@ class MetricDataConfig(Values):
         split: "shuffle": shares drawn by `split_seed`; "published": the parts that the corpus names.
         validation, test: share of the shuffled dialogues held out of each corpus.
         split_seed: of that choice.
-        max_dialogues: learn from so many of each corpus's training dialogues, the first after the draw; 0: all.
+        max_dialogues: read so many dialogues of each corpus, drawn by `split_seed`; 0: all.
     """
 
     corpora: Annotated[Many[CorpusConfig], Field(min_length=1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,8 @@ def dialogues_read(config: MetricTrainingConfig) -> Splits:
     for corpus in data.corpora:
         path = EVERYDAY_FOLDER if corpus.path == EVERYDAY else config.path(corpus.path)
         dialogues = [_as_written(one) for one in corpus_read(corpus.format, path).dialogues]
+        if 0 < data.max_dialogues < len(dialogues):
+            dialogues = random.Random(data.split_seed).sample(dialogues, data.max_dialogues)
         split = dialogues_split(
             dialogues,
             validation=data.validation,
@@ -60,9 +63,8 @@ def dialogues_read(config: MetricTrainingConfig) -> Splits:
             seed=data.split_seed,
             published=data.split == "published",
         )
-        train = split.train[: data.max_dialogues] if data.max_dialogues else split.train
         for name, part, times in (
-            ("train", train, corpus.repeat),
+            ("train", split.train, corpus.repeat),
             ("validation", split.validation, 1),
             ("test", split.test, 1),
         ):

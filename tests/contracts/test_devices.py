@@ -30,6 +30,7 @@ from evaluation.metrics.shared import Shared
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.devices import ELSEWHERE, FakeDevice
 from tests.evaluation.training.checkpoints import pone_checkpoint
+from tests.evaluation.training.grade_builders import checkpoint_made as grade_made
 from tests.tiny_models import save_classifier, save_model
 
 TALK = [
@@ -48,6 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
     classifier = {"model": str(save_classifier(folder / "bert")), "label": "entailment"}
     deepmoji = deepmoji_write(folder / "deepmoji")
     infersent = infersent_write(folder / "infersent")
+    (folder / "grade").mkdir()
     return {
         "perplexity": model,
         "pone": {"checkpoint": str(pone_checkpoint(folder / "pone"))},
@@ -55,6 +57,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
         "reply_pmi": model,
         "bart_score": {"model": str(save_model(folder / "bart", "bart", width=16, n_layers=1))},
         "bleurt": {"model": str(save_classifier(folder / "score", ("score",)))},
+        "grade": {"checkpoint": str(grade_made(folder / "grade"))},
         "toxicity": classifier,
         "contradiction": classifier,
         "coherence": classifier,

@@ -1,0 +1,222 @@
+"""Topic keywords of an utterance, as GRADE finds them (Huang et al. 2020; fact sheet section 3).
+
+A token's score is its tag's weight × how often its lemma stands in the utterance / number of tokens × the lemma's idf;
+lemmas above 0.15 are keywords, in order, repeats kept. Tokens, tags and lemmas are those of NLTK where its data are
+installed (`nltk`, as published); otherwise, under the name `textblob`, NLTK's tokenizer, the tagger whose lexicon comes
+with TextBlob, and WordNet's rules of detachment over that lexicon.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any, Literal, NamedTuple
+
+from chatbots.imports import import_lock
+
+THRESHOLD = 0.15
+WEIGHTS = {"NN": 2.0, "VB": 1.0, "JJ": 0.5}
+"""By the first two letters of a Penn tag; others count nothing."""
+AnalyserName = Literal["nltk", "textblob"]
+_WORDNET_POS = {"NN": "n", "VB": "v", "JJ": "a"}
+
+
+class Token(NamedTuple):
+    """A token in lower case, its lemma, and its Penn tag."""
+
+    surface: str
+    base: str
+    tag: str
+
+
+class Keywords:
+    """Keywords by the counts of a corpus.
+
+    Args:
+        analyser: who cuts, tags and lemmatises.
+        n_utterances: of the corpus.
+        df: in how many of its utterances each lemma of a noun, verb or adjective stands.
+
+    A lemma that the corpus lacks has df 0: what an utterance's keywords are never depends on what else is scored.
+    """
+
+    def __init__(self, analyser: AnalyserName, n_utterances: int, df: dict[str, int]) -> None:
+        self.analyser, self.n_utterances, self.df = analyser, n_utterances, df
+
+    @classmethod
+    def counted(cls, utterances: Iterable[str], analyser: AnalyserName) -> Keywords:
+        """Count the lemmas of a corpus, once per utterance."""
+        df: Counter[str] = Counter()
+        candidates: set[str] = set()
+        n = 0
+        for text in utterances:
+            tokens = tokens_of(text, analyser)
+            df.update({token.base for token in tokens})
+            candidates |= {t.base for t in tokens if t.tag[:2] in WEIGHTS and len(t.base) > 1}
+            n += 1
+        return cls(analyser, n, {word: df[word] for word in sorted(candidates)})
+
+    def idf(self, base: str) -> float:
+        """Return log10(N / (df + 1))."""
+        return math.log10(self.n_utterances / (self.df.get(base, 0) + 1))
+
+    def of(self, text: str) -> list[str]:
+        """Return the keywords of an utterance, in order of appearance, repeats kept."""
+        return self.among(tokens_of(text, self.analyser))
+
+    def among(self, tokens: Sequence[Token]) -> list[str]:
+        """Return those of tokens that are keywords of them all."""
+        count = Counter(token.base for token in tokens)
+        found = []
+        for token in tokens:
+            weight = WEIGHTS.get(token.tag[:2], 0.0)
+            if weight and len(token.base) > 1:
+                score = weight * count[token.base] / len(tokens) * self.idf(token.base)
+                if score > THRESHOLD:
+                    found.append(token.base)
+        return found
+
+    def dump(self) -> bytes:
+        """Return it as JSON."""
+        values = {"analyser": self.analyser, "n_utterances": self.n_utterances, "df": self.df}
+        return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @classmethod
+    def load(cls, content: bytes) -> Keywords:
+        """Read what `dump` gave."""
+        return cls(**json.loads(content))
+
+
+def analyser_usual() -> AnalyserName:
+    """Return the published analyser where its data are installed, else the one that needs none."""
+    return "nltk" if analyser_missing("nltk") is None else "textblob"
+
+
+def analyser_missing(name: str) -> str | None:
+    """Say why an analyser cannot be used here, or return None."""
+    if name == "textblob":
+        return None if find_spec("textblob") else "the package textblob is not installed"
+    from nltk.data import find
+
+    for resource in (
+        "tokenizers/punkt_tab",
+        "taggers/averaged_perceptron_tagger_eng",
+        "corpora/wordnet.zip",
+    ):
+        try:
+            find(resource)
+        except LookupError:
+            package = resource.partition("/")[2].removesuffix(".zip")
+            return f"NLTK's {package} is not installed; fetch it with `python -m nltk.downloader {package}`"
+    return None
+
+
+def tokens_of(text: str, analyser: AnalyserName) -> list[Token]:
+    """Cut an utterance into tokens, in lower case, with tags and lemmas."""
+    text = text.lower().replace("’", "'")
+    if analyser == "nltk":
+        return _by_nltk(text)
+    words = _tokenizer().tokenize(text)
+    return [Token(word, _lemma(word, tag), tag) for word, tag in _textblob().tag(words)]
+
+
+def _by_nltk(text: str) -> list[Token]:
+    from nltk import pos_tag, word_tokenize
+    from nltk.stem import WordNetLemmatizer
+
+    lemmatise = WordNetLemmatizer().lemmatize
+    found = []
+    for word, tag in pos_tag(word_tokenize(text)):
+        pos = _WORDNET_POS.get(tag[:2])
+        found.append(Token(word, lemmatise(word, pos) if pos else word, tag))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _tokenizer() -> Any:
+    from nltk.tokenize import NLTKWordTokenizer
+
+    return NLTKWordTokenizer()
+
+
+class _TextBlob:
+    """The tagger whose lexicon and rules come with TextBlob (those of `pattern`, after Brill 1992)."""
+
+    def __init__(self) -> None:
+        with import_lock:
+            from textblob.en import parser, tag
+        self._tag, self.lexicon = tag, parser.lexicon
+
+    def tag(self, words: Sequence[str]) -> list[tuple[str, str]]:
+        """Return each word with its Penn tag."""
+        if not words:
+            return []
+        # The tagger reads a string of words between blanks and takes a slash for the mark of a tag.
+        found = self._tag(" ".join(word.replace("/", "|") for word in words), tokenize=False)
+        tags = [tag for _, tag in found]
+        return (
+            list(zip(words, tags, strict=True))
+            if len(tags) == len(words)
+            else [(w, "NN") for w in words]
+        )
+
+
+@lru_cache(maxsize=1)
+def _textblob() -> _TextBlob:
+    return _TextBlob()
+
+
+# WordNet's rules of detachment (morphy): a form and what stands for its ending, first match that is a word.
+_RULES: dict[str, tuple[tuple[str, str], ...]] = {
+    "NN": (("ies", "y"), ("ses", "s"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"), ("men", "man"), ("s", "")),
+    "VB": (("ies", "y"), ("es", "e"), ("es", ""), ("s", ""), ("ied", "y"), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    "JJ": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+}  # fmt: skip
+_IRREGULAR = {
+    word: base
+    for base, words in {
+        "be": "am is are was were been being 's 're", "have": "has had having 've", "do": "does did done doing",
+        "go": "goes went gone", "say": "said", "get": "got gotten", "make": "made", "know": "knew known",
+        "think": "thought", "take": "took taken", "see": "saw seen", "come": "came", "give": "gave given",
+        "find": "found", "tell": "told", "feel": "felt", "leave": "left", "keep": "kept", "begin": "began begun",
+        "show": "shown", "hear": "heard", "run": "ran", "hold": "held", "bring": "brought", "write": "wrote written",
+        "sit": "sat", "stand": "stood", "lose": "lost", "pay": "paid", "meet": "met", "buy": "bought",
+        "speak": "spoke spoken", "spend": "spent", "grow": "grew grown", "win": "won", "teach": "taught",
+        "send": "sent", "build": "built", "fall": "fell fallen", "sell": "sold", "draw": "drew drawn",
+        "break": "broke broken", "wear": "wore worn", "drive": "drove driven", "choose": "chose chosen",
+        "eat": "ate eaten", "drink": "drank drunk", "sing": "sang sung", "swim": "swam swum", "fly": "flew flown",
+        "sleep": "slept", "catch": "caught", "fight": "fought", "lead": "led", "understand": "understood",
+        "become": "became", "forget": "forgot forgotten", "child": "children", "man": "men", "woman": "women",
+        "foot": "feet", "tooth": "teeth", "mouse": "mice", "wife": "wives", "life": "lives", "person": "people",
+    }.items()
+    for word in words.split()
+}  # fmt: skip
+_DOUBLED = re.compile(r"([bdgklmnprt])\1$")
+
+
+@lru_cache(maxsize=100_000)
+def _lemma(word: str, tag: str) -> str:
+    """Return the lemma of a form: irregular ones by a list, others by the first rule that gives a word of the lexicon."""
+    kind = tag[:2]
+    if kind not in _RULES:
+        return word
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    lexicon = _textblob().lexicon
+    if kind == "NN" and ((tag == "NN" and word in lexicon) or word.endswith("ss")):
+        return word
+    if tag == "VB" or tag == "JJ":
+        return word
+    for ending, instead in _RULES[kind]:
+        if word.endswith(ending) and len(word) - len(ending) > 1:
+            stem = word[: -len(ending)] + instead
+            if stem in lexicon:
+                return stem
+            if not instead and kind == "VB" and _DOUBLED.search(stem) and stem[:-1] in lexicon:
+                return stem[:-1]
+    return word

@@ -1,0 +1,373 @@
+"""GRADE (Huang et al. 2020): true replies above hard false ones, on text and a graph of keywords; fact sheet sections 2 to 6."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
+from torch import nn
+
+from chatbots.corpora.reader import CorpusError, Dialogue
+from chatbots.encoders.sentence import encoder_get
+from chatbots.encoders.vectors import FileVectors
+from chatbots.encoders.words import DIMENSION, word_vectors
+from chatbots.identity import canonical_json, derive_seed
+from chatbots.outside import Many, Number, Share, Size, Values
+from chatbots.training.targets import embeddings_cached
+from evaluation.models.grade import GradeNetwork, Ranked
+from evaluation.models.grade_graph import Graph, graph_read
+from evaluation.models.grade_keywords import Keywords, analyser_missing, analyser_usual
+from evaluation.models.grade_reader import UTTERANCES, Lexicon, Pair, Reader, Table, features
+from evaluation.training.backbone import backbone_load
+from evaluation.training.checkpoint import Checkpoint
+from evaluation.training.config import MetricTrainingConfig
+from evaluation.training.contract import Examples, LearnedMetric, Prepared
+from evaluation.training.data import Splits
+from evaluation.training.negatives import (
+    MiddleRule,
+    embedding_negatives,
+    lexical_negatives,
+    random_negatives,
+)
+from evaluation.training.registry import register_learned
+
+STATIC = "static"
+KEYWORDS, GRAPH, WORDS, NEAR = "keywords.json", "graph.tsv.gz", "words.txt", "near.npy"
+
+
+class GradeOptions(Values):
+    """The keys of GRADE's own; the published setting where nothing is said.
+
+    Attributes:
+        graph: file of ConceptNet's triples, relative to the corpora (`evaluation.models.grade_graph.graph_read`).
+        vectors: "static": distilled from MiniLM; or a file of word vectors (Numberbatch), relative to the corpora.
+        nodes: "learned": a table of the training's keywords, other words share one row; "fixed": the vectors themselves,
+            which every word of theirs has.
+        text: "pair": the encoder reads context and reply together; "two": it reads them one by one and does not learn,
+            and products and distances of the vectors go on.
+        analyser: of keywords; "usual": NLTK where its data are installed, else TextBlob.
+        neighbours: how many count at 1 hop, at 2, …; none: no neighbours (an ablation of the paper's Table 3).
+        use_graph: False: text alone (an ablation).
+        hop_attention: False: attention that knows no distances (an ablation).
+        negatives: which false replies; "random" is an ablation.
+        middle_rule: of the lexical ones (`evaluation.training.negatives`).
+        max_keywords: of a pair.
+        data_seed: of the false replies.
+    """
+
+    graph: str = Field(min_length=1)
+    vectors: str = Field(default=STATIC, min_length=1)
+    nodes: Literal["learned", "fixed"] = "learned"
+    text: Literal["pair", "two"] = "pair"
+    analyser: Literal["usual", "nltk", "textblob"] = "usual"
+    neighbours: Many[Size] = (10, 10)
+    use_graph: bool = True
+    hop_attention: bool = True
+    negatives: Literal["both", "lexical", "embedding", "random"] = "both"
+    middle_rule: MiddleRule = "half"
+    max_keywords: Size = 16
+    hidden: int = Field(default=512, ge=4)
+    heads: Size = 4
+    layers: Size = 3
+    drop_edge: Share = 0.2
+    margin: Number = Field(default=0.1, gt=0)
+    data_seed: int = 23
+
+    @field_validator("nodes")
+    @classmethod
+    def _fixed_ones_are_static(cls, nodes: str, info: ValidationInfo) -> str:
+        if nodes == "fixed" and info.data.get("vectors", STATIC) != STATIC:
+            raise ValueError(
+                "it must be learned with vectors of a file: scoring would need the file"
+            )
+        return nodes
+
+
+class GradePairs(Examples):
+    """Triples of two utterances and their reply, with false replies.
+
+    Args:
+        pairs: the true ones.
+        false: other replies to the same contexts.
+        vectors: of the texts; None where the network reads texts.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        false: Sequence[str],
+        reader: Reader,
+        vectors: Mapping[str, np.ndarray] | None,
+    ) -> None:
+        self.pairs, self.false, self.reader, self.vectors = pairs, false, reader, vectors
+        self.n = len(pairs)
+
+    def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Ranked]:
+        order = np.random.default_rng(derive_seed(seed, epoch)).permutation(self.n)
+        for at in range(start * batch_size, self.n, batch_size):
+            yield self._batch(order[at : at + batch_size].tolist())
+
+    def in_order(self, batch_size: int) -> Iterator[Ranked]:
+        for at in range(0, self.n, batch_size):
+            yield self._batch(list(range(at, min(at + batch_size, self.n))))
+
+    def _batch(self, rows: list[int]) -> Ranked:
+        true = [self.pairs[k] for k in rows]
+        false = [(self.pairs[k][0], self.false[k]) for k in rows]
+        return Ranked(
+            *(self.reader.batch(part, text_of(part, self.vectors)) for part in (true, false))
+        )
+
+
+@register_learned
+class Grade(LearnedMetric):
+    """GRADE, and `grade-lite` by other options."""
+
+    name = "grade"
+    options_type = GradeOptions
+
+    def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
+        own: GradeOptions = config.own
+        found = {}
+        if not graph_path(config).is_file():
+            found["graph"] = f"there is no file {graph_path(config)}"
+        if own.vectors != STATIC and not config.path(own.vectors).is_file():
+            found["vectors"] = f"there is no file {config.path(own.vectors)}"
+        if own.analyser != "usual" and (reason := analyser_missing(own.analyser)):
+            found["analyser"] = reason
+        if own.text == "two" and config.backbone.learns != "frozen":
+            found["text"] = (
+                "two needs backbone.learns of frozen; an encoder that learns reads pairs"
+            )
+        return found
+
+    def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
+        own: GradeOptions = config.own
+        analyser = analyser_usual() if own.analyser == "usual" else own.analyser
+        said = [turn for _, part in splits.parts() for dialogue in part for turn in dialogue.turns]
+        keywords = Keywords.counted(said, analyser)
+        graph = graph_read(graph_path(config)).pruned()
+        table = self._table(config, splits, keywords, graph) if own.nodes == "learned" else None
+        reader = reader_of(own, keywords, graph, table[0] if table else None)
+        triples = {name: triples_of(part) for name, part in splits.parts()}
+        vectors = self._vectors(config, triples, device)
+        made, digest = {}, hashlib.sha256()
+        for name, pairs in triples.items():
+            if not pairs:
+                if name == "test":
+                    continue
+                raise CorpusError(
+                    f"the {name} part has no dialogue of three utterances; give more dialogues"
+                )
+            kinds = {"both": ("lexical", "embedding")}.get(own.negatives, (own.negatives,))
+            false = [
+                one
+                for kind in kinds
+                for one in self._false(kind, own, name, pairs, vectors, device)
+            ]
+            made[name] = GradePairs(
+                pairs * len(kinds), false, reader, vectors if own.text == "two" else None
+            )
+            digest.update(canonical_json([name, pairs, false]).encode())
+        files = {KEYWORDS: keywords.dump(), GRAPH: _packed(graph)}
+        if table is not None:
+            rows = io.BytesIO()
+            np.save(rows, table[1].astype(np.float16))
+            files |= {WORDS: "\n".join(table[0].rows).encode(), NEAR: rows.getvalue()}
+            self._start = table[2]
+        return Prepared(
+            train=made["train"],
+            validation=made["validation"],
+            test=made.get("test"),
+            digest=hashlib.sha256(
+                canonical_json([digest.hexdigest(), graph.digest, analyser]).encode()
+            ).hexdigest()[:16],
+            files=files,
+            facts={
+                "analyser": analyser,
+                "n_examples": {name: one.n for name, one in made.items()},
+                "n_keywords": len(keywords.df),
+                "n_graph_nodes": len(graph.nodes),
+                "graph": graph.digest,
+            },
+        )
+
+    def _table(
+        self, config: MetricTrainingConfig, splits: Splits, keywords: Keywords, graph: Graph
+    ) -> tuple[Table, np.ndarray, np.ndarray]:
+        """Return the table of the training's keywords, their neighbours (V + 1, K, d) and where their rows begin."""
+        own: GradeOptions = config.own
+        said = [turn for dialogue in splits.train for turn in dialogue.turns]
+        words = sorted({word for turn in said for word in keywords.of(turn)})
+        if own.vectors == STATIC:
+            vectors: Mapping[str, np.ndarray | None] = StaticVectors()
+            width = DIMENSION
+        else:
+            wanted = {*words, *graph.nodes}
+            file = _vectors_file(config.path(own.vectors)).table(words=wanted)
+            vectors, width = {w: file.lookup(w) for w in wanted}, file.dimension
+        lexicon = Lexicon(graph, vectors, own.neighbours, width)
+        near = np.zeros((len(words) + 1, len(own.neighbours), width), dtype=np.float32)
+        rows = np.random.default_rng(derive_seed(config.seed, "words")).uniform(
+            -0.05, 0.05, (len(words) + 1, width)
+        )
+        for k, word in enumerate(words, start=1):
+            near[k] = lexicon.near(word)
+            found = lexicon.vector(word)
+            if found is not None:
+                rows[k] = found
+        return Table(words, near), near, rows.astype(np.float32)
+
+    def _vectors(
+        self, config: MetricTrainingConfig, triples: Mapping[str, Sequence[Pair]], device: str
+    ) -> dict[str, np.ndarray] | None:
+        """Encode every text once, where the network or the false replies need vectors."""
+        own: GradeOptions = config.own
+        if own.text != "two" and own.negatives not in ("both", "embedding"):
+            return None
+        texts = list(
+            dict.fromkeys(
+                t for part in triples.values() for context, reply in part for t in (*context, reply)
+            )
+        )
+        rows = embeddings_cached(texts, encoder_get(config.backbone.model, device))
+        return dict(zip(texts, rows, strict=True))
+
+    def _false(
+        self,
+        kind: str,
+        own: GradeOptions,
+        part: str,
+        pairs: Sequence[Pair],
+        vectors: Mapping[str, np.ndarray] | None,
+        device: str,
+    ) -> list[str]:
+        replies, seed = [reply for _, reply in pairs], derive_seed(own.data_seed, part)
+        if kind == "lexical":
+            return lexical_negatives(replies, seed, middle_rule=own.middle_rule)
+        if kind == "random":
+            return random_negatives(replies, seed)
+        assert vectors is not None
+        return embedding_negatives(replies, np.stack([vectors[reply] for reply in replies]), seed)
+
+    def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
+        return _network(config, self._start if config.own.nodes == "learned" else None)
+
+    def restored(self, checkpoint: Checkpoint) -> nn.Module:
+        config = checkpoint.config
+        table = None
+        if config.own.nodes == "learned":
+            near = np.load(io.BytesIO(checkpoint.file(NEAR)))
+            table = np.zeros((near.shape[0], near.shape[2]), dtype=np.float32)
+        return _network(config, table)
+
+
+def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNetwork:
+    own: GradeOptions = config.own
+    text = backbone_load(config.backbone) if own.text == "pair" else None
+    if text is None:
+        from transformers import AutoConfig
+
+        from chatbots.encoders.sentence import encoder_folder
+
+        width = 4 * AutoConfig.from_pretrained(encoder_folder(config.backbone.model)).hidden_size
+    else:
+        width = text.width
+    return GradeNetwork(
+        text_width=width,
+        text=text,
+        table=table,
+        width=DIMENSION if table is None else table.shape[1],
+        heads=own.heads,
+        layers=own.layers,
+        hidden=own.hidden,
+        n_rings=len(own.neighbours),
+        graph=own.use_graph,
+        by_hops=own.hop_attention,
+        drop_edge=own.drop_edge,
+        margin=own.margin,
+    )
+
+
+def reader_of(own: GradeOptions, keywords: Keywords, graph: Graph, table: Table | None) -> Reader:
+    """Return what makes batches of texts; without a table by the static vectors."""
+    lexicon = table or Lexicon(graph, StaticVectors(), own.neighbours, DIMENSION)
+    width = DIMENSION if table is None else table.width
+    return Reader(keywords, graph, lexicon, len(own.neighbours), width, own.max_keywords)
+
+
+def reader_restored(checkpoint: Checkpoint) -> Reader:
+    """Return the reader of a checkpoint."""
+    own: GradeOptions = checkpoint.config.own
+    keywords = Keywords.load(checkpoint.file(KEYWORDS))
+    lines = gzip.decompress(checkpoint.file(GRAPH)).decode().splitlines()
+    graph = Graph((head, tail) for head, tail in (line.split("\t") for line in lines))
+    table = None
+    if own.nodes == "learned":
+        near = np.load(io.BytesIO(checkpoint.file(NEAR)))
+        table = Table(checkpoint.file(WORDS).decode().splitlines(), near)
+    return reader_of(own, keywords, graph, table)
+
+
+def triples_of(dialogues: Sequence[Dialogue]) -> list[Pair]:
+    """Return two utterances and what follows them, each such triple once."""
+    found = {
+        (dialogue.turns[k - UTTERANCES : k], dialogue.turns[k]): None
+        for dialogue in dialogues
+        for k in range(UTTERANCES, len(dialogue.turns))
+    }
+    return list(found)
+
+
+def text_of(
+    pairs: Sequence[Pair], vectors: Mapping[str, np.ndarray] | None
+) -> np.ndarray | tuple[list[str], list[str]]:
+    """Return what of pairs the text branch reads: features of their vectors, or both texts."""
+    if vectors is None:
+        return [" ".join(context[-UTTERANCES:]) for context, _ in pairs], [
+            reply for _, reply in pairs
+        ]
+    reply = np.stack([vectors[reply] for _, reply in pairs])
+    nothing = np.zeros(reply.shape[1], dtype=reply.dtype)
+    last = np.stack([vectors[c[-1]] if c else nothing for c, _ in pairs])
+    before = np.stack([vectors[c[-2]] if len(c) > 1 else nothing for c, _ in pairs])
+    return features([last, before], reply)
+
+
+def graph_path(config: MetricTrainingConfig) -> Path:
+    """Return where the triples of a config are."""
+    return config.path(config.own.graph)
+
+
+def _vectors_file(path: Path) -> FileVectors:
+    """Return the vectors of a file; Numberbatch's `.txt` has a first line as fastText's, GloVe's has none."""
+    with path.open("rb") as file:
+        has_header = len(file.readline(100).split()) == 2
+    return FileVectors(path, "fasttext" if path.suffix == ".txt" and has_header else None)
+
+
+class StaticVectors(dict[str, "np.ndarray | None"]):
+    """The vectors distilled from MiniLM, of length 1, looked up when asked for."""
+
+    def get(self, word: str, default: Any = None) -> np.ndarray | None:  # type: ignore[override]
+        """Return a word's vector, None where it has none."""
+        if word not in self:
+            found = word_vectors().lookup(word)
+            norm = 0.0 if found is None else float(np.linalg.norm(found))
+            self[word] = None if found is None or not norm else found / norm
+        return self[word]
+
+
+def _packed(graph: Graph) -> bytes:
+    """Return what scoring needs of a graph."""
+    edges = graph.edges.tocoo()
+    lines = (
+        f"{graph.nodes[i]}\t{graph.nodes[j]}\n" for i, j in zip(edges.row, edges.col, strict=True)
+    )
+    return gzip.compress("".join(lines).encode(), mtime=0)

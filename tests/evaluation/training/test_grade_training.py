@@ -1,0 +1,88 @@
+"""GRADE learns, its ablations too, and a checkpoint scores replies as a metric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chatbots.outside import ValuesError
+from chatbots.training.logs import log_read
+from evaluation.items import ReplyInContext
+from evaluation.metrics.registry import metrics
+from evaluation.metrics.shared import Shared
+from evaluation.metrics.trained import trained_register
+from evaluation.training.loop import train
+from tests.evaluation.training.grade_builders import config, files_write
+
+REPLIES = [
+    ReplyInContext(("I have a dog.", "My cat drinks water."), "Does your dog eat food?"),
+    ReplyInContext(("I have a dog.", "My cat drinks water."), "Yes."),
+    ReplyInContext(("The movie was nice.",), "I like to read the book, it has a story."),
+    ReplyInContext(("?", "Oh."), "OK."),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return files_write(tmp_path_factory.mktemp("grade"))
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> Path:
+    train(config(folder), folder / "metrics" / "tiny-grade")
+    return folder / "metrics"
+
+
+def test_the_loss_begins_at_the_margin_and_falls(trained: Path) -> None:
+    told = [x["loss"] for x in log_read(trained / "tiny-grade") if x["kind"] == "train"]
+    assert told[0] == pytest.approx(0.1, abs=0.05)
+    assert np.mean(told[-5:]) < 0.9 * np.mean(told[:5])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_graph": False, "negatives": "random"},
+        {"hop_attention": False, "neighbours": [2], "middle_rule": "lucene_buckets"},
+        {"neighbours": []},
+    ],
+)
+def test_ablations_are_options(folder: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    wanted = config(folder, **options)
+    short = wanted.model_copy(
+        update={"optimiser": wanted.optimiser.model_copy(update={"max_batches": 1})}
+    )
+    assert train(short.in_folder(folder), tmp_path).best["step"] == 1
+
+
+def test_a_checkpoint_is_a_metric_and_a_batch_equals_its_replies_alone(trained: Path) -> None:
+    (metric,) = trained_register(trained)
+    try:
+        assert metric.name == "tiny_grade"
+        assert metric.unavailable_reason() is None
+        assert "tiny_grade" in metrics
+        assert trained_register(trained) == []  # it is there
+        whole = metric.scored(REPLIES, Shared())  # type: ignore[attr-defined]
+        alone = [metric.scored([reply], Shared()) for reply in REPLIES]  # type: ignore[attr-defined]
+        for name, values in whole.items():
+            np.testing.assert_allclose(values, [one[name][0] for one in alone], atol=1e-6)
+        assert (whole["tiny_grade_bot"] > 0).all()
+        assert (whole["tiny_grade_bot"] < 1).all()
+        assert (whole["tiny_grade_keywords_bot"] > 0).tolist() == [True, False, True, False]
+    finally:
+        metrics.discard("tiny_grade")
+
+
+def test_what_does_not_fit_is_refused_at_once(folder: Path) -> None:
+    with pytest.raises(ValuesError) as told:
+        config(folder, graph="no.jsonl", vectors="no.txt", text="two")
+    assert {m.path for m in told.value.mistakes} == {
+        "options.graph",
+        "options.vectors",
+        "options.text",
+    }
+    with pytest.raises(ValuesError, match="scoring would need the file"):
+        config(folder, nodes="fixed")
