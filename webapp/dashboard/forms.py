@@ -55,6 +55,11 @@ class SelfPlayForm(forms.Form):
     seed = forms.IntegerField(
         label=_("Seed"), initial=2026, min_value=-(2**63), max_value=2**63 - 1
     )
+    study = forms.ChoiceField(
+        label=_("Filters of replies"),
+        required=False,
+        help_text=_("What the filters of this study find is marked; nothing is withheld."),
+    )
     openers = forms.CharField(
         label=_("Openers, one a line"),
         required=False,
@@ -66,9 +71,17 @@ class SelfPlayForm(forms.Form):
         label=_("Compute all metrics afterwards"), required=False, initial=True
     )
 
-    def __init__(self, *args: Any, entries: Iterable[BotEntry], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        entries: Iterable[BotEntry],
+        studies: Iterable[tuple[str, str]],
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.fields["bots"].choices = [(e.id, e.name) for e in entries if e.available]  # type: ignore[attr-defined]
+        usual = _("as a new study has them")
+        self.fields["study"].choices = [("", usual), *studies]  # type: ignore[attr-defined]
         _styled(self)
 
     def clean_pairs(self) -> str:

@@ -391,3 +391,9 @@ def study_runs(study: Study) -> list[SelfPlayRun]:
     """Return the newest self-play runs with bots of the study."""
     bots = set(study.bots)
     return [run for run in SelfPlayRun.objects.all()[:200] if bots & set(run.plan.get("bots", []))]
+
+
+def studies_talking() -> list[Study]:
+    """Return the studies whose people talk to bots here, the newest first."""
+    found = Study.objects.filter(is_imported=False).order_by("-created_at")
+    return [study for study in found if study.bots]

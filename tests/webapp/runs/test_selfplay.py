@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from chatbots.registry import UnknownName
+from tests.builders import make_study
 from tests.fakes import FakeStepBot, says
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.models import Conversation, ReplyMark, Turn
 from webapp.core.errors import Refused
 from webapp.runs import engine
 from webapp.runs.engine import job_do, job_slice
@@ -26,6 +27,7 @@ from webapp.runs.selectors.selfplay import (
 )
 from webapp.runs.services.jobs import job_cancel, job_restart
 from webapp.runs.services.selfplay import conversation_seed, run_create, selfplay_store
+from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
 MakeBot = Callable[..., FakeStepBot]
@@ -109,6 +111,23 @@ def test_a_slice_that_dies_is_gone_on_with(
     assert calls == [[0, 1], [2, 3], [4, 5], [4, 5]]
     assert SelfPlayConversation.objects.filter(run=run).count() == 6
     assert bot.loads == 1
+
+
+def test_replies_are_marked_by_the_filters_of_the_study_as_it_was(fake_bot: MakeBot) -> None:
+    """Of a run for no study by those that a new study has: they know names of models and no phrases."""
+    bot = fake_bot("talker", reply=lambda _context: "I am a language model, you know.")
+    study = make_study(
+        bots=["eliza"], reply_filters={"phrases": "withhold"}, filter_phrases=["you know"]
+    )
+    of_study, usual = create(bot.name, n=1, study=study), create(bot.name, n=1)
+    study_edit(study=study, filter_phrases=["something else"])
+    for run in (of_study, usual):
+        job_slice(run)
+    marks = ReplyMark.objects.filter(turn__conversation__selfplay__run=of_study)
+    assert set(marks.values_list("filter", "is_withheld")) == {("phrases", False)}
+    assert of_study.plan["study"] == study.key
+    others = ReplyMark.objects.filter(turn__conversation__selfplay__run=usual)
+    assert "phrases" not in set(others.values_list("filter", flat=True))
 
 
 def test_storing_twice_stores_once(fake_bot: MakeBot) -> None:

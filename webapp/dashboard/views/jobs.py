@@ -24,6 +24,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import SelfPlayForm
+from webapp.dashboard.selectors import studies_talking
 from webapp.results import stored as results
 from webapp.runs.kinds.base import kinds
 from webapp.runs.models import (
@@ -69,7 +70,14 @@ def runs(request: HttpRequest) -> HttpResponse:
     """Show the list of self-play runs and the form for a new one."""
     jobs_settle()
     entries = bot_entry_list()
-    form = SelfPlayForm(request.POST or None, entries=entries)
+    talking = {study.key: study for study in studies_talking()}
+    of = talking.get(request.GET.get("study", ""))
+    form = SelfPlayForm(
+        request.POST or None,
+        entries=entries,
+        studies=[(key, study.name or key) for key, study in talking.items()],
+        initial={"study": of.key, "bots": of.bots} if of is not None else None,
+    )
     form_open = request.method == "POST" or request.GET.get("new") == "1"
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data
@@ -81,6 +89,7 @@ def runs(request: HttpRequest) -> HttpResponse:
                 n_turns=data["n_turns"],
                 seed=data["seed"],
                 openers=data["openers"],
+                study=talking.get(data["study"]),
                 metrics=[metric.name for metric in metric_defaults()] if data["metrics"] else (),
                 name=data["name"],
                 created_by=request.user,  # type: ignore[arg-type]

@@ -53,6 +53,8 @@ class SelfPlayPlan(Values):
     seed: int
     openers: list[str] = []
     metrics: list[str] = []
+    study: str = ""
+    filtering: dict[str, Any] | None = None
     identities: dict[str, dict[str, Any]]
     deterministic: dict[str, bool] = {}
 

@@ -22,6 +22,8 @@ from webapp.runs import queue
 from webapp.runs.models import SelfPlayConversation, SelfPlayRun
 from webapp.runs.selectors.metrics import metrics_find
 from webapp.runs.selectors.selfplay import PAIRS, Pair, plan_pairs
+from webapp.studies.filtering import Filtering
+from webapp.studies.models import Study
 from webapp.studies.reply_filters.base import Asked
 from webapp.studies.values import StudyValues
 
@@ -45,6 +47,7 @@ def run_create(
     seed: int = 0,
     openers: Sequence[str] = (),
     metrics: Sequence[str] = (),
+    study: Study | None = None,
     name: str = "",
     created_by: User | None = None,
     enqueue: bool = True,
@@ -56,6 +59,7 @@ def run_create(
         n_conversations: of each pair.
         openers: texts to begin with; without any the bot speaks first, to an empty context.
         metrics: to compute when all conversations are there.
+        study: whose filters of replies mark what is said, as they are now; None: those that a new study has.
         enqueue: False for a caller that does the work itself.
 
     Raises:
@@ -86,6 +90,8 @@ def run_create(
         "n_turns": n_turns,
         "seed": seed,
         "openers": [storable(opener) for opener in openers],
+        "study": study.key if study is not None else "",
+        "filtering": study.values.filtering.model_dump(mode="json") if study is not None else None,
         "metrics": [metric.name for metric in metrics_find(metrics)] if metrics else [],
         "identities": {
             bot.name: {"key": bot.identity.key, **bot.identity.as_dict()} for bot in found
@@ -172,13 +178,15 @@ def selfplay_store(
         )
         # Another process may have stored an ordinal first: its conversation stands.
         Conversation.objects.filter(pk__in=mine - stored).delete()
-        _mark([turn for turn in turns if turn.conversation_id in stored], version)
+        _mark(run, [turn for turn in turns if turn.conversation_id in stored], version)
     return len(stored)
 
 
-def _mark(turns: Sequence[Turn], version: BotVersion) -> None:
-    """Mark what a study's usual filters find in the bot's replies; in self-play nothing is withheld."""
-    asked = Asked(StudyValues(), names_of(version))
+def _mark(run: SelfPlayRun, turns: Sequence[Turn], version: BotVersion) -> None:
+    """Mark what the filters of the run's study find in the bot's replies; in self-play nothing is withheld."""
+    kept = run.plan.get("filtering")
+    filtering = Filtering() if kept is None else Filtering.model_validate(kept)
+    asked = Asked(StudyValues(filtering=filtering), names_of(version))
     replies = [turn for turn in turns if turn.speaker == Turn.Speaker.BOT]
     marks_store(replies, [reply_marks(turn.text, asked, only_marks=True) for turn in replies])
 

@@ -1,4 +1,4 @@
-"""`selfplay --bots A,B [--pairs self|all] [--conversations N] [--turns N] [--seed N] [--inline]`.
+"""`selfplay --bots A,B [--study KEY] [--pairs self|all] [--conversations N] [--turns N] [--seed N] [--inline]`.
 
 `--json` prints `{"run", "bots": {ID: {"conversations", "turns"}}}`. With `--pairs all` a bot's numbers are those of
 all conversations in which it answers, and `"pairs": [{"first", "bot", "conversations", "turns"}]` beside them has a
@@ -16,6 +16,7 @@ from django.conf import settings
 from webapp.core.management.base import ConfabCommand, Usage, whole_number
 from webapp.runs import queue
 from webapp.runs.management.following import follow, work_inline
+from webapp.runs.management.studies import study_named
 from webapp.runs.models import SelfPlayRun
 from webapp.runs.selectors.selfplay import (
     PAIRS,
@@ -32,6 +33,11 @@ class Command(ConfabCommand):
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--bots", metavar="A,B", help="ids, see list_bots")
+        parser.add_argument(
+            "--study",
+            metavar="KEY",
+            help="whose filters mark the replies; without --bots its bots converse",
+        )
         parser.add_argument(
             "--pairs",
             choices=PAIRS,
@@ -55,8 +61,9 @@ class Command(ConfabCommand):
         parser.add_argument("--no-wait", action="store_true", help="return at once")
 
     def run(self, **options: Any) -> dict[str, Any]:
-        if (options["bots"] is None) == (options["run"] is None):
-            raise Usage("either --bots (a new run) or --run (go on with one) is needed")
+        is_new = options["bots"] is not None or options["study"] is not None
+        if is_new == (options["run"] is not None):
+            raise Usage("either --bots or --study (a new run) or --run (go on with one) is needed")
         if options["inline"] and options["no_wait"]:
             raise Usage("--inline and --no-wait exclude each other")
         inline = options["inline"]
@@ -82,8 +89,11 @@ class Command(ConfabCommand):
             openers = [line.strip() for line in lines if line.strip()]
             if not openers:
                 raise Usage(f"{options['openers']} has no text; one opener a line is needed")
+        study = None if options["study"] is None else study_named(options["study"])
+        asked = names(options["bots"] or "")
         return run_create(
-            bots=names(options["bots"]),
+            bots=asked or (study.bots if study is not None else []),
+            study=study,
             pairs=options["pairs"],
             n_conversations=options["conversations"],
             n_turns=options["turns"],
