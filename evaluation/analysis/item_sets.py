@@ -18,6 +18,7 @@ from evaluation.printing import share, span
 from evaluation.ratings import Dimension, Ratings
 from evaluation.reasons import Reason
 from evaluation.stats.agreement import (
+    USUAL_SHARED,
     Agreement,
     Level,
     Weights,
@@ -96,12 +97,15 @@ class ItemSets:
         return self.summary()
 
 
-def item_sets(ratings: Ratings, set_of: Mapping[str, str]) -> ItemSets:
+def item_sets(
+    ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUAL_SHARED
+) -> ItemSets:
     """Return how far raters agree on each set of items and each question.
 
     Args:
         ratings: whose conversations are the items.
         set_of: the name of each item's set; items that it does not name are of the set without a name.
+        shared: items that two raters must have in common for their kappa, where there are more than two.
 
     Raises:
         ValueError: there is no question.
@@ -110,24 +114,24 @@ def item_sets(ratings: Ratings, set_of: Mapping[str, str]) -> ItemSets:
         raise ValueError("there is no dimension to agree on")
     once = ratings.once()
     names = np.array([set_of.get(str(item), "") for item in once.conversation], dtype=object)
-    return ItemSets(tuple(_found(once, names)))
+    return ItemSets(tuple(_found(once, names, shared)))
 
 
-def _found(once: Ratings, names: np.ndarray) -> Iterator[SetAgreement]:
+def _found(once: Ratings, names: np.ndarray, shared: int) -> Iterator[SetAgreement]:
     for name in sorted(set(names.tolist())):
         part = once.where(names == name)
         for dimension in once.dimensions:
-            yield _agreement(part, name, dimension)
+            yield _agreement(part, name, dimension, shared)
 
 
-def _agreement(part: Ratings, name: str, dimension: Dimension) -> SetAgreement:
+def _agreement(part: Ratings, name: str, dimension: Dimension, shared: int) -> SetAgreement:
     values = part.values(dimension.key)
     part = part.where(np.isfinite(values))
     values = part.values(dimension.key)
     table = items_by_raters(values, part.conversation.tolist())
     level = _level(dimension, values)
     n_raters = len({rater for rater in part.rater if rater is not None})
-    cohen, n_pairs = _cohen(part, dimension.key, level)
+    cohen, n_pairs = _cohen(part, dimension.key, level, shared)
     return SetAgreement(
         items=name,
         dimension=dimension.key,
@@ -157,7 +161,7 @@ def _too_many(values: np.ndarray) -> Agreement | None:
     return undefined(0, 0, Reason("many_answers", text, n_answers=n))
 
 
-def _cohen(part: Ratings, key: str, level: Level) -> tuple[Agreement, int]:
+def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[Agreement, int]:
     """Return Cohen's kappa of two raters, or the median over pairs of more; and how many pairs it is of."""
     if (why := _too_many(part.values(key))) is not None:
         return why, 0
@@ -168,7 +172,7 @@ def _cohen(part: Ratings, key: str, level: Level) -> tuple[Agreement, int]:
     weights: Weights = None if level == "nominal" else "linear"
     if table.shape[1] == 2:
         return cohen_kappa(table[:, 0], table[:, 1], weights), 1
-    pairs = pairwise_kappa(table, weights)
+    pairs = pairwise_kappa(table, weights, min_items=shared)
     n = int(np.isfinite(table).sum())
     median = Agreement(
         pairs.median,

@@ -20,7 +20,7 @@ from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
 from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
-from evaluation.stats.agreement import Agreement, pairwise_kappa, rating_table
+from evaluation.stats.agreement import USUAL_SHARED, Agreement, pairwise_kappa, rating_table
 from evaluation.stats.bootstrap import NO_VALUE, Interval
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
 from evaluation.stats.compare import pairwise
@@ -120,10 +120,13 @@ class PairResults:
         return text_table(title, headers, rows)
 
 
-def judge_pairs(judged: Judgements, *, level: float = LEVEL, seed: int = 0) -> PairResults:
+def judge_pairs(
+    judged: Judgements, *, level: float = LEVEL, seed: int = 0, shared: int = USUAL_SHARED
+) -> PairResults:
     """Return wins, ties and losses of every two bots, agreement and strengths.
 
     Args:
+        shared: items that two raters must have in common for their kappa.
         level: of all intervals.
         seed: of the resampling.
     """
@@ -159,7 +162,7 @@ def judge_pairs(judged: Judgements, *, level: float = LEVEL, seed: int = 0) -> P
         n_raters=len(np.unique(raters)),
         outcomes=tuple(outcomes),
         kappas=tuple(
-            _kappa(key, values * turned, judged.item, raters, level, seed)
+            _kappa(key, values * turned, judged.item, raters, shared, level, seed)
             for key, values in judged.answers.items()
         ),
         strengths=strengths({}),
@@ -241,10 +244,16 @@ def _shares(kinds: np.ndarray, raters: np.ndarray, level: float, seed: int) -> l
 
 
 def _kappa(
-    key: str, values: np.ndarray, items: np.ndarray, raters: np.ndarray, level: float, seed: int
+    key: str,
+    values: np.ndarray,
+    items: np.ndarray,
+    raters: np.ndarray,
+    shared: int,
+    level: float,
+    seed: int,
 ) -> Kappa:
     given = np.isfinite(values)
-    return _kappa_of(key, values[given], items[given], raters[given], level, seed)
+    return _kappa_of(key, values[given], items[given], raters[given], shared, level, seed)
 
 
 def _kappa_of(
@@ -252,6 +261,7 @@ def _kappa_of(
     values: np.ndarray,
     items: Sequence[Any] | np.ndarray,
     raters: np.ndarray,
+    shared: int,
     level: float,
     seed: int,
 ) -> Kappa:
@@ -260,6 +270,7 @@ def _kappa_of(
         return Kappa(key, Agreement(None, None, None, 0, 0, reason=NO_VALUE), 0)
     found = pairwise_kappa(
         rating_table(values, list(items), raters.tolist()),
+        min_items=shared,
         most_pairs=MOST_PAIRS,
         level=level,
         n_bootstrap=_N_BOOTSTRAP // 5,
@@ -373,15 +384,18 @@ def compare_protocols(
     results: PairResults | None = None,
     level: float = LEVEL,
     seed: int = 0,
+    shared: int = USUAL_SHARED,
 ) -> ProtocolsCompared:
     """Set comparisons of single replies beside ratings of chats with the same bots.
 
     Args:
+        shared: as `judge_pairs`; of chats, where what is shared is two bots that both rated, it is 2, for nobody
+            meets many.
         same: the chats' question by the comparisons' one.
         results: of the judgements, where they are computed already.
         level: of all intervals.
     """
-    results = results or judge_pairs(judged, level=level, seed=seed)
+    results = results or judge_pairs(judged, level=level, seed=seed, shared=shared)
     rows, kappas = [], []
     for question, asked in same.items():
         values = ratings.values(asked)
@@ -429,7 +443,9 @@ def _interactive_kappa(
             items.append(f"{a}\0{b}")
             raters.append(rater)
             scores.append(float(np.sign(np.mean(by_bot[a]) - np.mean(by_bot[b]))))
-    return _kappa_of(question, np.array(scores), items, np.array(raters, dtype=object), level, seed)
+    return _kappa_of(
+        question, np.array(scores), items, np.array(raters, dtype=object), 2, level, seed
+    )
 
 
 def _sign(low: float | None, high: float | None) -> int:

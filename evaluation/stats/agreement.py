@@ -153,11 +153,15 @@ class PairwiseKappa:
     reason: Reason | None = None
 
 
+USUAL_SHARED = 20
+"""Items that two raters must share, unless a study says another number: kappas of fewer are mostly chance."""
+
+
 def pairwise_kappa(
     table: np.ndarray,
     weights: Weights = None,
     *,
-    min_items: int = 2,
+    min_items: int = USUAL_SHARED,
     most_pairs: int = MOST_PAIRS,
     level: float = 0.95,
     n_bootstrap: int = 1000,

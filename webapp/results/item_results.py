@@ -57,7 +57,11 @@ def study_items(data: StudyData) -> StudyItems:
     weights = _weights(data) if "reference" in made else {}
     return StudyItems(
         means=item_means(data.ratings),
-        sets=item_sets(data.ratings, study_item_sets(data.study))
+        sets=item_sets(
+            data.ratings,
+            study_item_sets(data.study),
+            shared=data.study.values.judging.kappa_items,
+        )
         if "approval" not in made
         else None,
         grades=grades(data.ratings) if "grades" in made else None,

@@ -55,7 +55,8 @@ def study_pairs(
         judged = study_judgements(comparing, include_synthetic=include_synthetic, without=without)
     if judged is None or not len(judged):
         return PairPage(dict(judged.titles) if judged else {}, None, others, other, None)
-    results = judge_pairs(judged)
+    shared = (comparing or study).values.judging.kappa_items
+    results = judge_pairs(judged, shared=shared)
     compared = None
     if chatting is not None:
         ratings = study_ratings(chatting, include_synthetic=include_synthetic, without=without)

@@ -191,6 +191,14 @@ class Judging(Values):
         description="An item is given to more people than are wanted only to fill up a task, and never to more "
         "than this. 0: no limit.",
     )
+    kappa_items: int = Field(
+        default=20,
+        ge=2,
+        le=1000,
+        title="Items two people share for a kappa",
+        description="Cohen's kappa is the median over pairs of people who judged so many of the same items. Of fewer it "
+        "is mostly chance.",
+    )
 
 
 class Asking(Values):

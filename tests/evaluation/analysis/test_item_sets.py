@@ -45,7 +45,7 @@ def found() -> ItemSets:
             rows.append((f"q/{item}", rater, answer, 20 * answer + rng.uniform(-9, 0)))
     rows.append(("alone", None, 3.0, 3.0))
     sets = {item: item.partition("/")[0] for item, *_ in rows if "/" in item}
-    return item_sets(ratings_of(rows), sets)
+    return item_sets(ratings_of(rows), sets, shared=2)
 
 
 def pairs_of(found: ItemSets) -> np.ndarray:

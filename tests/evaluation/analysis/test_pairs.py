@@ -92,6 +92,10 @@ def test_kappa_is_the_median_over_pairs_of_raters() -> None:
     [kappa] = judge_pairs(judged).kappas
     assert kappa.found.value == pytest.approx(float(np.median(kappas)))
     assert kappa.n_pairs == 3
+    [more] = judge_pairs(judged, shared=len(items)).kappas
+    assert more.n_pairs == 3
+    [none] = judge_pairs(judged, shared=len(items) + 1).kappas
+    assert (none.n_pairs, none.found.reason.code) == (0, "no_pair_shares")
 
 
 def test_without_judgements_everything_is_undefined_with_a_reason() -> None:
