@@ -1,4 +1,4 @@
-"""App configuration: brings in the kinds of job of this app."""
+"""App configuration: brings in the kinds of job of this app, and has browsers forget people who are erased."""
 
 from django.apps import AppConfig
 
@@ -8,6 +8,9 @@ class ParticipantConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from webapp.participant.ownership import sessions_forget
         from webapp.runs.kinds.base import kinds
+        from webapp.studies.erasure import erasure_people_gone
 
+        erasure_people_gone(sessions_forget)
         kinds.look_into("webapp.participant.kinds")

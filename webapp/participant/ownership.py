@@ -7,9 +7,11 @@ since is elsewhere: an earlier device's session and token stand for nobody (`web
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
+
+from django.contrib.sessions.models import Session
 
 from webapp.studies.models import Participant
 from webapp.studies.selectors import known_as, known_read, token_read
@@ -44,6 +46,19 @@ def known_of(session: Any, token: str) -> Known:
     for person, n_moves in pairs:
         found[person] = max(n_moves, found.get(person, 0))
     return found
+
+
+def sessions_forget(people: Collection[UUID]) -> None:
+    """Take people who are erased out of the sessions of browsers; what a session holds cannot be asked for in SQL."""
+    for session in Session.objects.iterator(chunk_size=500):
+        held = session.get_decoded()
+        known = held.get(_SESSION_KEY, {})
+        kept = {study: one for study, one in known.items() if known_read(one)[0] not in people}
+        if len(kept) < len(known):
+            session.session_data = session.get_session_store_class()().encode(
+                {**held, _SESSION_KEY: kept}
+            )
+            session.save(update_fields=["session_data"])
 
 
 def is_here(known: Known, participant: Participant) -> bool:

@@ -10,7 +10,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
@@ -39,6 +42,7 @@ class Kind:
 
 _kinds: dict[str, Kind] = {}
 _follow: list[Callable[[Collection[int]], None]] = []
+_people_gone: list[Callable[[Collection[UUID]], None]] = []
 
 
 def erasure_kind(
@@ -51,6 +55,11 @@ def erasure_kind(
 def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
     """Add what is done once people are erased, given the ids of their studies: remove files that hold their words."""
     _follow.append(act)
+
+
+def erasure_people_gone(act: Callable[[Collection[UUID]], None]) -> None:
+    """Add what is done once people are erased, given their ids: take these out of what no foreign key ties to them."""
+    _people_gone.append(act)
 
 
 def studies_gone(study_ids: Collection[int]) -> None:
@@ -105,8 +114,13 @@ def participants_erase(
         people = people_locked(participants)
         removed = erasure_counts(people)
         n_people = dict(people.order_by().values_list("study").annotate(n=Count("pk")))
+        ids = set(people.values_list("pk", flat=True))
         for kind in reversed(_kinds.values()):
-            kind.rows(people).delete()
+            rows = kind.rows(people)
+            _log_entries_of(rows).delete()
+            rows.delete()
+        for act in _people_gone:
+            transaction.on_commit(partial(act, ids))
         erased_follow_up(n_people)
         if notes:
             for study_id, n in n_people.items():
@@ -114,3 +128,11 @@ def participants_erase(
                     study_id=study_id, kind=Erasure.Kind.ASKED, n_people=n, removed=removed
                 )
     return removed
+
+
+def _log_entries_of(rows: QuerySet[Any]) -> QuerySet[LogEntry]:
+    """Return what the admin's log names of these rows: it knows them by their keys alone."""
+    return LogEntry.objects.filter(
+        content_type=ContentType.objects.get_for_model(rows.model),
+        object_id__in=[str(pk) for pk in rows.values_list("pk", flat=True)],
+    )

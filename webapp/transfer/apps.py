@@ -1,4 +1,4 @@
-"""App configuration: brings in the kinds of job of this app, and removes exported files when people are erased."""
+"""App configuration: brings in the kinds of job of this app, and removes exported and uploaded files when people are erased."""
 
 from django.apps import AppConfig
 
@@ -13,5 +13,7 @@ class TransferConfig(AppConfig):
         kinds.look_into("webapp.transfer.kinds")
         from webapp.studies.erasure import erasure_follow
         from webapp.transfer.exports import exports_forget
+        from webapp.transfer.uploads import uploads_forget
 
         erasure_follow(exports_forget)
+        erasure_follow(uploads_forget)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from uuid import UUID
+
+from django.conf import settings
 
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.studies.erasure import erasure_counts, participants_erase
@@ -18,6 +21,11 @@ from webapp.studies.retention import (
     texts_erase,
 )
 from webapp.studies.selectors import study_by_key
+
+_NOT_TOUCHED = (
+    "What Confab made of them in its data folder is gone, too: exports, packages, reports, results, uploads. Not touched: "
+    "files that were downloaded or written by --output, lines of logs, and backups, those of this installation being:"
+)
 
 
 class Command(ConfabCommand):
@@ -114,3 +122,7 @@ class Command(ConfabCommand):
             self.stdout.write(f"{n:>8} {table}")
         if not result["removed"]:
             self.stdout.write("Nothing is there to erase.")
+        elif not result["dry_run"]:
+            self.stdout.write(_NOT_TOUCHED)
+            for path in sorted((Path(settings.DATA_DIR) / "backups").glob("*")):
+                self.stdout.write(f"  {path}")
