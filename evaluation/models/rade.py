@@ -100,22 +100,23 @@ def pair_tokens(
 ) -> list[int]:
     """Return the posterior encoder's input: begin, c, separator, r_h, separator, r_a, end (2).
 
-    The utterances of c are parted by the separator. Too long a context loses its oldest tokens; responses keep all theirs.
-
-    Raises:
-        ValueError: reference and response alone are too long.
+    The utterances of c are parted by the separator. Too long a context loses its oldest tokens; reference and response keep
+    all theirs, unless both alone are too long: then the longer one loses its end, or both.
     """
     begin, between = _marks(tokenizer)
 
     def said(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    ends = [between, *said(reference), between, *said(response), between]
+    first, second = said(reference), said(response)
+    most_words = most - 4  # beside the beginning and three separators
+    if len(first) + len(second) > most_words:
+        half = most_words // 2
+        kept = max(half, most_words - len(second))
+        first = first[:kept]
+        second = second[: most_words - len(first)]
+    ends = [between, *first, between, *second, between]
     room = most - len(ends) - 1
-    if room < 0:
-        raise ValueError(
-            f"reference and response have {len(ends)} tokens together; at most {most - 1} are possible"
-        )
     told = [token for text in context for token in (*said(text), between)][:-1]
     return [begin, *(told[-room:] if room else []), *ends]
 

@@ -47,14 +47,14 @@ class MetricDataConfig(Values):
     """Which dialogues are learnt from.
 
     Attributes:
-        corpora: at least one.
+        corpora: at least one, for a metric that learns from dialogues.
         split: "shuffle": shares drawn by `split_seed`; "published": the parts that the corpus names.
         validation, test: share of the shuffled dialogues held out of each corpus.
         split_seed: of that choice.
         max_dialogues: read so many dialogues of each corpus, drawn by `split_seed`; 0: all.
     """
 
-    corpora: Annotated[Many[CorpusConfig], Field(min_length=1)]
+    corpora: Many[CorpusConfig] = ()
     split: Literal["shuffle", "published"] = "shuffle"
     validation: _HeldOut = 0.1
     test: _HeldOut = 0.1
@@ -104,7 +104,7 @@ class MetricTrainingConfig(Values):
 
     name: TrainingName
     metric: str
-    data: MetricDataConfig
+    data: Annotated[MetricDataConfig, Field(validate_default=True)] = MetricDataConfig()
     options: dict[str, Any] = Field(default_factory=dict, validate_default=True)
     backbone: BackboneConfig = BackboneConfig()
     optimiser: MetricOptimiserConfig = MetricOptimiserConfig()
@@ -122,6 +122,16 @@ class MetricTrainingConfig(Values):
         except UnknownName as error:
             raise ValueError(str(error)) from None
         return metric
+
+    @field_validator("data")
+    @classmethod
+    def _dialogues_are_named(cls, data: MetricDataConfig, info: ValidationInfo) -> MetricDataConfig:
+        metric = info.data.get("metric")
+        if metric and learned_get(metric).reads_dialogues != bool(data.corpora):
+            if data.corpora:
+                raise ValueError(f"no corpora: what {metric} learns from stands under options")
+            raise ValueError("its corpora: at least one, {corpora: [{path: FILE}]}")
+        return data
 
     @field_validator("options")
     @classmethod

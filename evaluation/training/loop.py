@@ -28,7 +28,7 @@ from evaluation.training.checkpoint import (
 )
 from evaluation.training.config import MetricTrainingConfig
 from evaluation.training.contract import ExampleLoss, LearnedMetric, Prepared
-from evaluation.training.data import dialogues_read
+from evaluation.training.data import Splits, dialogues_read
 from evaluation.training.registry import learned_get
 
 
@@ -131,7 +131,8 @@ class _MetricTraining(Training[Any, ExampleLoss]):
     ) -> None:
         self.config = config
         self.learned: LearnedMetric = learned_get(config.metric)
-        splits = dialogues_read(config)
+        reads = self.learned.reads_dialogues
+        splits = dialogues_read(config) if reads else Splits((), (), (), "")
         self.prepared: Prepared = self.learned.prepare(config, splits, str(device))
         self.n_dialogues = splits.n_dialogues
         torch.manual_seed(derive_seed(config.seed, "weights"))

@@ -29,7 +29,7 @@ from evaluation.metrics.run import compute_all
 from evaluation.metrics.shared import Shared
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.devices import ELSEWHERE, FakeDevice
-from tests.evaluation.training.checkpoints import pone_checkpoint
+from tests.evaluation.training.checkpoints import pone_checkpoint, rade_checkpoint
 from tests.evaluation.training.grade_builders import checkpoint_made as grade_made
 from tests.tiny_models import save_classifier, save_model
 
@@ -54,6 +54,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
         "perplexity": model,
         "pone": {"checkpoint": str(pone_checkpoint(folder / "pone"))},
         "pone_pmi": {"checkpoint": str(folder / "pone"), **model},
+        "rade": {"checkpoint": str(rade_checkpoint(folder / "rade"))},
         "reply_pmi": model,
         "bart_score": {"model": str(save_model(folder / "bart", "bart", width=16, n_layers=1))},
         "bleurt": {"model": str(save_classifier(folder / "score", ("score",)))},

@@ -86,8 +86,14 @@ def test_inputs_lose_the_oldest_context_and_never_a_response(bart):
         *tail,
     ]
     assert pair_tokens(tokenizer, context, "yes no", "maybe", len(tail) + 1) == [begin, *tail]
-    with pytest.raises(ValueError, match=f"at most {len(tail) - 1} are possible"):
-        pair_tokens(tokenizer, context, "yes no", "maybe", len(tail))
+    # Where both alone are too long, the longer one loses its end.
+    long, short = "yes no maybe yes no maybe", "yes no"
+    n, m = len(ids(long)), len(ids(short))
+    cut = pair_tokens(tokenizer, context, long, short, n + m + 2)
+    assert cut == [begin, end, *ids(long)[: n - 2], end, *ids(short), end]
+    cut = pair_tokens(tokenizer, context, short, long, n + m + 2)
+    assert cut == [begin, end, *ids(short), end, *ids(long)[: n - 2], end]
+    assert len(pair_tokens(tokenizer, context, long, long, 12)) == 12
     assert context_tokens(tokenizer, context) == [begin, *ids("hello how"), end, *ids("fine"), end]
     assert padded([[1, 2], [3]], 9).tolist() == [[1, 2], [3, 9]]
 

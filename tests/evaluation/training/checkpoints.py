@@ -22,15 +22,29 @@ def pone_checkpoint(folder: Path) -> Path:
     return _written(folder, config, PoneNetwork(384, config.own), {"width": 384})
 
 
+def rade_checkpoint(folder: Path) -> Path:
+    """Write a checkpoint of RADE's lite network."""
+    from evaluation.training.metrics.rade import INPUTS, LiteNetwork
+
+    config = _config("rade", {"rated": ["none.jsonl"], "hidden": 4, "members": 1, "axes": 2})
+    torch.manual_seed(1)
+    network = LiteNetwork(config.own, 384)
+    return _written(folder, config, network, {"width": 384}, {INPUTS: network.dumped()})
+
+
 def _config(metric: str, options: dict[str, Any]) -> MetricTrainingConfig:
-    data = {"corpora": [{"path": "everyday", "licence": "MIT"}]}
-    return MetricTrainingConfig.model_validate(
-        {"name": "random", "metric": metric, "data": data, "options": options}
-    )
+    values: dict[str, Any] = {"name": "random", "metric": metric, "options": options}
+    if learned_get(metric).reads_dialogues:
+        values["data"] = {"corpora": [{"path": "everyday", "licence": "MIT"}]}
+    return MetricTrainingConfig.model_validate(values)
 
 
 def _written(
-    folder: Path, config: MetricTrainingConfig, network: torch.nn.Module, facts: dict[str, Any]
+    folder: Path,
+    config: MetricTrainingConfig,
+    network: torch.nn.Module,
+    facts: dict[str, Any],
+    files: dict[str, bytes] | None = None,
 ) -> Path:
     manifest = MetricManifest(
         metric=config.metric,
@@ -41,5 +55,5 @@ def _written(
         data="",
         facts=facts,
     )
-    checkpoint_write(folder, network, manifest, {})
+    checkpoint_write(folder, network, manifest, files or {})
     return folder

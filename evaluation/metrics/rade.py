@@ -1,0 +1,156 @@
+"""RADE: a reply scored beside a reference, on the scale of the people it learnt from.
+
+Shi et al. 2023, "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL. The networks are in
+`evaluation/models/rade.py`, their training in `evaluation/training/metrics/rade.py`. Scores are not clipped to the scale;
+`evaluation.models.rade.reported` does that for showing. Without a person's reference it is undefined, unless the metric's
+entry says how one is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from chatbots.corpora.reader import corpus_read
+from chatbots.registry import UnknownName, bot_get, bot_load
+from evaluation.columns import per_turn
+from evaluation.items import ReplyInContext
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.shared import Shared
+from evaluation.metrics.trained import TrainedMetric, TrainedOptions
+
+_ROWS = 64
+
+
+class RadeMetricOptions(TrainedOptions):
+    """What an entry of `metrics.yaml` may say of it."""
+
+    references: Literal["people", "retrieved", "generated"] = Field(
+        "people",
+        description="where a reply has none of a person's: leave it out, take what was said in a corpus where the talk "
+        "was most alike (BM25), or let a bot say something there",
+    )
+    corpus: str = Field("everyday", description="of retrieved references: a file, or everyday")
+    index: Literal["contexts", "responses"] = Field(
+        "contexts", description="what of the corpus is compared with the context"
+    )
+    bot: str = Field("", description="of generated references: its id")
+
+    @model_validator(mode="after")
+    def _bot_is_named(self) -> RadeMetricOptions:
+        if self.references == "generated" and not self.bot:
+            raise ValueError("bot must be named where references are generated")
+        return self
+
+
+@register_metric
+class Rade(TrainedMetric):
+    """RADE's score of a reply beside a reference, by a checkpoint of `train_metric`; on request."""
+
+    kind = "rade"
+    usual_title = "RADE"
+    options_type = RadeMetricOptions
+    options: RadeMetricOptions | None
+    needs = ("a checkpoint of `train_metric`", "a reference")
+    languages = ("en",)
+    needs_context = True
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        made = self.options is not None and self.options.references != "people"
+        self.needs_reference, self.reads_reference = not made, True
+        self._made: Any = None
+        self.columns = tuple(
+            column
+            for what, told in (("bot", "the bot's turn"), ("reference", "the reference beside it"))
+            for column in per_turn(
+                f"{self.name}_{what}",
+                f"{self.title}, {what}",
+                unit="points",
+                range=(None, None),
+                direction="higher" if what == "bot" else "neither",
+                description=f"Score of {told} on the scale of the people it learnt from (1 to 5), not clipped to it. "
+                "Needs a reference; undefined for a turn that opens the conversation.",
+            )
+        )
+        if self.options is not None and super().unavailable_reason() is None:
+            licences = self.checkpoint.manifest.facts.get("licences") or ["not stated"]
+            self.licence = f"of the training data: {', '.join(licences)}"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        if self.options is None or self.options.references == "people":
+            return super().params
+        chosen = self.options
+        if chosen.references == "generated":
+            made: Any = {"bot": self._bot().identity.as_dict() if self._bot() else chosen.bot}
+        else:
+            made = {"corpus": chosen.corpus, "index": chosen.index}
+        return {**super().params, "references": made}
+
+    def unavailable_reason(self) -> str | None:
+        reason = super().unavailable_reason()
+        if reason is None and self.options is not None and self.options.references == "generated":
+            bot = self._bot()
+            return (
+                f"there is no bot {self.options.bot}" if bot is None else bot.unavailable_reason()
+            )
+        return reason
+
+    def _bot(self) -> Any:
+        assert self.options is not None, "asked although it is unavailable"
+        try:
+            return bot_get(self.options.bot)
+        except UnknownName:
+            return None
+
+    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+        import torch
+
+        from evaluation.training.metrics.rade import lite_batch
+        from evaluation.training.rade_data import RatedPair
+
+        complete = self._with_references(replies, shared)
+        told = [k for k, reply in enumerate(complete) if reply.reference]
+        found = np.full((len(replies), 2), np.nan)
+        network = self.restored(shared.device)
+        for at in range(0, len(told), _ROWS):
+            rows = told[at : at + _ROWS]
+            pairs = [
+                RatedPair(one.context, one.response, one.reference or "", 0.0, 0.0)
+                for one in (complete[k] for k in rows)
+            ]
+            lite = self.checkpoint.config.own.network == "lite"
+            with torch.inference_mode():
+                made = network.scored(lite_batch(pairs, shared) if lite else pairs)
+            found[rows] = made.double().cpu().numpy()
+        return {f"{self.name}_bot": found[:, 1], f"{self.name}_reference": found[:, 0]}
+
+    def _with_references(
+        self, replies: Sequence[ReplyInContext], shared: Shared
+    ) -> list[ReplyInContext]:
+        """Return the replies; those without a person's reference with a made one, where the options say so."""
+        lacking = [k for k, reply in enumerate(replies) if reply.reference is None]
+        complete = list(replies)
+        if lacking and not self.needs_reference:
+            with self._lock:
+                if self._made is None:
+                    self._made = self._maker(self.where(shared.device))
+            for k, text in zip(lacking, self._made.of([replies[k] for k in lacking]), strict=True):
+                complete[k] = replies[k]._replace(reference=text)
+        return complete
+
+    def _maker(self, device: str) -> Any:
+        from pathlib import Path
+
+        from evaluation.models.pseudo_references import GeneratedReferences, RetrievedReferences
+
+        chosen = self.options
+        assert chosen is not None, "asked although it is unavailable"
+        if chosen.references == "generated":
+            return GeneratedReferences(bot_load(chosen.bot, device))
+        corpus = corpus_read() if chosen.corpus == "everyday" else corpus_read(Path(chosen.corpus))
+        return RetrievedReferences(corpus.dialogues, chosen.index)

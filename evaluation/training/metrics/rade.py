@@ -1,0 +1,366 @@
+"""Training of RADE on pairs of a response and a reference that people scored (`evaluation/training/rade_data.py`).
+
+Two networks: "full", the paper's, on an encoder-decoder or encoder of transformers; "lite", on frozen sentence vectors
+and surface features. Two stages are two configs: the first with `stage: 1` on other rated data, the second starting
+from it. The released pairs are under no licence: weights learnt from them are made here and shipped nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from chatbots.corpora.reader import CorpusError
+from chatbots.encoders.sentence import MINILM, encoder_folder
+from chatbots.huggingface import find_model, load
+from chatbots.identity import canonical_json, derive_seed
+from chatbots.outside import Many, Number, Size, Values
+from evaluation.metrics.shared import Shared
+from evaluation.models.rade import (
+    IGNORED,
+    MAX_TOKENS,
+    RadeLite,
+    RadeNetwork,
+    RadeWeights,
+    context_tokens,
+    padded,
+    pair_tokens,
+    rade_loss,
+)
+from evaluation.models.rade_features import NAMES, VECTORS, vectors_and_surface
+from evaluation.stats.correlation import METHODS, correlate
+from evaluation.training.backbone_config import BackboneConfig
+from evaluation.training.checkpoint import Checkpoint
+from evaluation.training.config import MetricTrainingConfig
+from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
+from evaluation.training.data import Splits
+from evaluation.training.rade_data import RatedPair, grouped_folds, rated_pairs_read
+from evaluation.training.registry import register_learned
+
+INPUTS = "inputs.safetensors"
+_HELD_OUT = 8
+"""Validation is one in so many contexts of what is not kept back."""
+
+
+class RadeOptions(Values):
+    """RADE's own keys of a config; section numbers are the fact sheet's.
+
+    Attributes:
+        rated: files of rated pairs, relative to the data folder.
+        licence: of them, for the card.
+        network: "lite" or "full".
+        stage: 1: references have no scores, L = MSE_a + GEN; 2: the whole loss (3).
+        reference, generation, ranking: weights of MSE_h, GEN and PR; of MSE_a it is 1. The lite network has no GEN.
+        symmetric: PR in both directions.
+        folds, fold, fold_seed: contexts are dealt into folds; this one is kept back and measured on. −1: none is.
+        chosen_by: what of validation decides the best weights: "correlation", the mean of Pearson and Spearman of
+            s_a (3), or "error", its squared error, which is steadier on few pairs.
+        axes, hidden, members: of the lite network.
+        dropout: of either.
+    """
+
+    rated: Annotated[Many[str], Field(min_length=1)]
+    licence: str = "not stated"
+    network: Literal["lite", "full"] = "lite"
+    stage: Literal[1, 2] = 2
+    reference: Number = Field(1.0, ge=0)
+    generation: Number = Field(1.0, ge=0)
+    ranking: Number = Field(1.0, ge=0)
+    symmetric: bool = False
+    folds: int = Field(5, ge=2)
+    fold: int = Field(0, ge=-1)
+    fold_seed: int = 11
+    chosen_by: Literal["correlation", "error"] = "correlation"
+    axes: int = Field(16, ge=0)
+    hidden: Size = 32
+    members: Size = 8
+    dropout: Number = Field(0.3, ge=0, lt=1)
+
+    @property
+    def weights(self) -> RadeWeights:
+        """The weights of the loss in its stage."""
+        second = self.stage == 2
+        return RadeWeights(
+            reference=self.reference if second else 0,
+            generation=self.generation,
+            ranking=self.ranking if second else 0,
+            symmetric=self.symmetric,
+        )
+
+
+class LiteBatch:
+    """(B, V, d) sentence vectors, (B, S) surface features and (B, 2) people's s_h and s_a."""
+
+    def __init__(self, vectors: Tensor, surface: Tensor, scores: Tensor) -> None:
+        self.vectors, self.surface, self.scores = vectors, surface, scores
+
+
+class LiteNetwork(RadeLite):
+    """`RadeLite` with its loss: each member learns for itself."""
+
+    def __init__(self, options: RadeOptions, width: int) -> None:
+        super().__init__(
+            len(NAMES),
+            len(VECTORS),
+            width,
+            n_axes=options.axes,
+            hidden=options.hidden,
+            dropout=options.dropout,
+            members=options.members,
+        )
+        self.options = options
+
+    def scored(self, batch: LiteBatch) -> Tensor:
+        """Return (B, 2) ŝ_h and ŝ_a."""
+        return self(batch.vectors.to(self.mean.device), batch.surface.to(self.mean.device))
+
+    def loss(self, batch: LiteBatch) -> ExampleLoss:
+        """Return the members' mean loss, in variances of s_a, so that one learning rate fits every scale."""
+        device = self.mean.device
+        scores, weights = batch.scores.to(device), self.options.weights
+        found = self.members(batch.vectors.to(device), batch.surface.to(device))
+        losses = [rade_loss(one, scores[:, 1], scores[:, 0], None, weights)[0] for one in found]
+        return ExampleLoss(torch.stack(losses).sum() / self.scale[1] ** 2, len(scores))
+
+    def dumped(self) -> bytes:
+        """Return the buffers that training data decided: axes, means, spreads, the scale."""
+        from safetensors.torch import save
+
+        return save({name: one.contiguous() for name, one in self.named_buffers()})
+
+    def take(self, dumped: bytes) -> None:
+        """Take them back."""
+        from safetensors.torch import load as read
+
+        for name, value in read(dumped).items():
+            self.get_buffer(name).copy_(value)
+
+
+class FullNetwork(nn.Module):
+    """`RadeNetwork` with its tokenizer and its loss."""
+
+    def __init__(self, config: BackboneConfig, options: RadeOptions) -> None:
+        super().__init__()
+        folder = encoder_folder() if config.model == MINILM else find_model(config.model)
+        assert folder is not None, "checked with the config"
+        kind = "AutoModelForSeq2SeqLM" if _is_encoder_decoder(config.model) else "AutoModel"
+        loaded = load(folder, kind, device="cpu", dtype="float32")
+        model: Any = loaded.model
+        model.requires_grad_(config.learns == "all")
+        if config.learns == "adapters":
+            from peft import LoraConfig, get_peft_model
+
+            lora = LoraConfig(
+                r=config.rank,
+                lora_alpha=config.alpha,
+                lora_dropout=config.dropout,
+                target_modules="all-linear",
+            )
+            get_peft_model(model, lora)  # puts adapters into the model's own layers
+        self.network = RadeNetwork(model, options.dropout)
+        self.tokenizer, self.options = loaded.tokenizer, options
+        self.most = min(MAX_TOKENS, config.max_tokens)
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        device = next(self.parameters()).device
+        pad = self.tokenizer.pad_token_id or 0
+        there = padded([[1] * len(row) for row in rows], 0)
+        return padded(rows, pad).to(device), there.to(device)
+
+    def scored(self, batch: Sequence[RatedPair]) -> Tensor:
+        """Return (B, 2) ŝ_h and ŝ_a."""
+        rows = [
+            pair_tokens(self.tokenizer, one.context, one.reference, one.response, self.most)
+            for one in batch
+        ]
+        return self.network(*self._padded(rows))
+
+    def loss(self, batch: Sequence[RatedPair]) -> ExampleLoss:
+        """Return the loss of the config's stage (3)."""
+        scores = self.scored(batch)
+        people = _scores(batch).to(scores.device)
+        generation = None
+        if self.options.generation:
+            contexts = [context_tokens(self.tokenizer, one.context, self.most) for one in batch]
+            end = self.tokenizer.eos_token_id or self.tokenizer.sep_token_id
+            said = [
+                [*self.tokenizer(one.reference, add_special_tokens=False)["input_ids"], end][
+                    : self.most
+                ]
+                for one in batch
+            ]
+            labels = padded(said, IGNORED).to(scores.device)
+            generation = self.network.generation(*self._padded(contexts), labels)
+        total, parts = rade_loss(
+            scores, people[:, 1], people[:, 0], generation, self.options.weights
+        )
+        return ExampleLoss(total, len(batch), {k: torch.tensor(v) for k, v in parts.items()})
+
+
+class RatedExamples(Examples):
+    """Rated pairs of one part; of the lite network with their inputs, computed once."""
+
+    def __init__(self, pairs: Sequence[RatedPair], lite: LiteBatch | None) -> None:
+        self.pairs, self.lite, self.n = pairs, lite, len(pairs)
+
+    def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Any]:
+        order = np.random.default_rng(derive_seed(seed, epoch)).permutation(self.n)
+        for at in range(start * batch_size, self.n, batch_size):
+            yield self._batch(order[at : at + batch_size])
+
+    def in_order(self, batch_size: int) -> Iterator[Any]:
+        for at in range(0, self.n, batch_size):
+            yield self._batch(np.arange(at, min(at + batch_size, self.n)))
+
+    def _batch(self, rows: np.ndarray) -> Any:
+        if self.lite is None:
+            return [self.pairs[k] for k in rows]
+        return LiteBatch(self.lite.vectors[rows], self.lite.surface[rows], self.lite.scores[rows])
+
+
+@register_learned
+class Rade(LearnedMetric):
+    """RADE, and its lite form."""
+
+    name = "rade"
+    options_type = RadeOptions
+    reads_dialogues = False
+
+    def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
+        options: RadeOptions = config.own
+        found = {
+            f"rated[{k}]": f"there is no {config.path(name)}; give the folder that holds it with --data"
+            for k, name in enumerate(options.rated)
+            if not config.path(name).exists()
+        }
+        if options.fold >= options.folds:
+            found["fold"] = f"it is {options.fold}, and there are {options.folds} folds, from 0"
+        if options.network == "lite" and config.backbone != BackboneConfig():
+            found["network"] = (
+                "the lite network reads frozen MiniLM only; leave backbone out, or say full"
+            )
+        return found
+
+    def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
+        options: RadeOptions = config.own
+        files = [rated_pairs_read(config.path(name)) for name in options.rated]
+        parts = parted([pair for found in files for pair in found.pairs], options)
+        for name in ("train", "validation"):
+            if len(parts[name]) < 2:
+                raise CorpusError(
+                    f"the {name} part holds {len(parts[name])} rated pairs; give more"
+                )
+        lite: dict[str, LiteBatch | None] = dict.fromkeys(parts)
+        dumped = {}
+        if options.network == "lite":
+            shared = Shared(device)
+            lite = {name: lite_batch(pairs, shared) for name, pairs in parts.items()}
+            train = lite["train"]
+            assert train is not None
+            network = LiteNetwork(options, train.vectors.shape[-1])
+            network.fitted(train.vectors, train.surface, train.scores)
+            dumped = {INPUTS: network.dumped()}
+        examples = {name: RatedExamples(pairs, lite[name]) for name, pairs in parts.items()}
+        told = [[asdict(pair) for pair in parts[name]] for name in parts]
+        return Prepared(
+            train=examples["train"],
+            validation=examples["validation"],
+            test=examples["test"] if parts["test"] else None,
+            digest=hashlib.sha256(canonical_json(told).encode()).hexdigest()[:16],
+            files=dumped,
+            facts={
+                "pairs": {name: len(pairs) for name, pairs in parts.items()},
+                "of_files": [found.counts() for found in files],
+                "split": "by context; no context is in two parts",
+                "width": 0 if lite["train"] is None else int(lite["train"].vectors.shape[-1]),
+                "licences": [options.licence],
+            },
+        )
+
+    def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
+        options: RadeOptions = config.own
+        if options.network == "full":
+            return FullNetwork(config.backbone, options)
+        network = LiteNetwork(options, int(prepared.facts["width"]))
+        network.take(prepared.files[INPUTS])
+        return network
+
+    def restored(self, checkpoint: Checkpoint) -> nn.Module:
+        options: RadeOptions = checkpoint.config.own
+        if options.network == "full":
+            return FullNetwork(checkpoint.config.backbone, options)
+        network = LiteNetwork(options, int(checkpoint.manifest.facts["width"]))
+        network.take(checkpoint.file(INPUTS))
+        return network
+
+    def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
+        """Measure correlations of s_a and its squared error; `loss`, which decides, is as `chosen_by` says."""
+        assert isinstance(examples, RatedExamples)
+        assert isinstance(network, LiteNetwork | FullNetwork)
+        found = predicted(network, examples, batch_size)
+        people = _scores(examples.pairs)[:, 1].double().numpy()
+        error = float(np.mean((found - people) ** 2))
+        correlations: dict[str, float] = {}
+        for name in METHODS:
+            r = correlate(found, people, name, bootstrap_limit=0).r
+            correlations[name] = float("nan") if r is None else r
+        loss = error
+        if network.options.chosen_by == "correlation":
+            both = (correlations["pearson"] + correlations["spearman"]) / 2
+            loss = 2.0 if np.isnan(both) else 1 - both  # worse than any correlation
+        return {"loss": loss, "squared_error": error, **correlations}
+
+
+def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[RatedPair]]:
+    """Return the train, validation and test parts; no context is in two."""
+    test: list[RatedPair] = []
+    rest = list(pairs)
+    if options.fold >= 0:
+        folds = grouped_folds(rest, options.folds, options.fold_seed)
+        test = [pair for pair, fold in zip(rest, folds, strict=True) if fold == options.fold]
+        rest = [pair for pair, fold in zip(rest, folds, strict=True) if fold != options.fold]
+    held_out = grouped_folds(rest, _HELD_OUT, options.fold_seed) == 0
+    return {
+        "train": [pair for pair, held in zip(rest, held_out, strict=True) if not held],
+        "validation": [pair for pair, held in zip(rest, held_out, strict=True) if held],
+        "test": test,
+    }
+
+
+def predicted(
+    network: LiteNetwork | FullNetwork, examples: RatedExamples, batch_size: int = 64
+) -> np.ndarray:
+    """Return (N,) ŝ_a, not clipped."""
+    network.eval()
+    with torch.no_grad():
+        found = [network.scored(batch)[:, 1].cpu() for batch in examples.in_order(batch_size)]
+    return torch.cat(found).double().numpy() if found else np.zeros(0)
+
+
+def lite_batch(pairs: Sequence[RatedPair], shared: Shared) -> LiteBatch:
+    """Return what the lite network reads of pairs."""
+    vectors, surface = vectors_and_surface([pair.reply for pair in pairs], shared)
+    return LiteBatch(torch.from_numpy(vectors), torch.from_numpy(surface), _scores(pairs))
+
+
+def _scores(pairs: Sequence[RatedPair]) -> Tensor:
+    """Return (N, 2) people's s_h and s_a."""
+    return torch.tensor([(pair.reference_score, pair.score) for pair in pairs]).reshape(-1, 2)
+
+
+def _is_encoder_decoder(model: str) -> bool:
+    from transformers import AutoConfig
+
+    if model == MINILM:
+        return False
+    folder = find_model(model)
+    return bool(
+        folder and AutoConfig.from_pretrained(folder, local_files_only=True).is_encoder_decoder
+    )

@@ -1,0 +1,104 @@
+"""RADE's figures on folds: every pair is scored by a network that has seen nothing of its context.
+
+`folds_measured` trains one network for each fold and seed by `train_metric`'s own loop and correlates the scores of all
+folds together.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evaluation.stats.correlation import METHODS, correlate
+from evaluation.training.checkpoint import checkpoint_read
+from evaluation.training.config import config_check
+from evaluation.training.loop import restored, train
+from evaluation.training.metrics.rade import RatedExamples, lite_batch, parted, predicted
+from evaluation.training.rade_data import context_key, rated_pairs_read
+
+SEEDS = (11, 12, 13)
+
+
+@dataclass(frozen=True)
+class FoldsMeasured:
+    """Correlations of scores that are all from outside the training data, by seed.
+
+    Attributes:
+        seeds: of folds and weights.
+        r: by method, one coefficient for each seed, all folds pooled.
+        ci95: of Pearson's coefficient of the scores averaged over seeds, over contexts.
+        n: pairs.
+    """
+
+    seeds: tuple[int, ...]
+    r: dict[str, tuple[float, ...]]
+    ci95: tuple[float, float] | None
+    n: int
+
+    def mean(self, method: str = "pearson") -> float:
+        """Return the mean over seeds."""
+        return float(np.mean(self.r[method]))
+
+    def spread(self, method: str = "pearson") -> float:
+        """Return the standard deviation over seeds."""
+        return float(np.std(self.r[method], ddof=1)) if len(self.seeds) > 1 else float("nan")
+
+
+def folds_measured(
+    config: Mapping[str, Any], data: Path, seeds: Sequence[int] = SEEDS
+) -> FoldsMeasured:
+    """Train on all folds but one, score that one, for each fold and seed.
+
+    Args:
+        config: of `metric: rade`, as in its file; `fold`, `fold_seed` and `seed` are set here.
+        data: folder of the rated pairs.
+    """
+    from evaluation.metrics.shared import Shared
+
+    shared = Shared()
+    found: list[np.ndarray] = []
+    people: dict[Any, float] = {}
+    units: dict[Any, str] = {}
+    order: list[Any] = []
+    for seed in seeds:
+        scores: dict[Any, float] = {}
+        n_folds = int(dict(config.get("options", {})).get("folds", 5))
+        for fold in range(n_folds):
+            values = {
+                **config,
+                "name": f"fold-{fold}",
+                "seed": seed,
+                "options": {**config.get("options", {}), "fold": fold, "fold_seed": seed},
+            }
+            checked = config_check(values, data)
+            with tempfile.TemporaryDirectory(prefix="confab-fold-") as work:
+                train(checked, work)
+                network = restored(checkpoint_read(work))
+            pairs = [
+                pair
+                for name in checked.own.rated
+                for pair in rated_pairs_read(checked.path(name)).pairs
+            ]
+            test = parted(pairs, checked.own)["test"]
+            lite = lite_batch(test, shared) if checked.own.network == "lite" else None
+            made = predicted(network, RatedExamples(test, lite))  # type: ignore[arg-type]
+            for pair, score in zip(test, made, strict=True):
+                key = (pair.context, pair.response, pair.reference)
+                scores[key], people[key], units[key] = float(score), pair.score, context_key(pair)
+        order = order or list(scores)
+        found.append(np.array([scores[key] for key in order]))
+    y = np.array([people[key] for key in order])
+    r = {
+        str(method): tuple(
+            float(correlate(x, y, method, bootstrap_limit=0).r or np.nan) for x in found
+        )
+        for method in METHODS
+    }
+    whole = correlate(np.mean(found, axis=0), y, units=[units[key] for key in order])
+    ends = None if whole.low is None or whole.high is None else (whole.low, whole.high)
+    return FoldsMeasured(tuple(seeds), r, ends, len(y))

@@ -1,0 +1,180 @@
+"""RADE trained on a few rated pairs, lite and full, in two stages, and the metric that its checkpoint gives."""
+
+import json
+
+import numpy as np
+import pytest
+
+from chatbots.corpora.reader import EVERYDAY, Dialogue, corpus_read
+from chatbots.outside import ValuesError
+from evaluation.items import ReplyInContext
+from evaluation.metrics.rade import Rade
+from evaluation.metrics.shared import Shared
+from evaluation.models.pseudo_references import RetrievedReferences
+from evaluation.training.config import config_check
+from evaluation.training.data import Splits
+from evaluation.training.loop import train
+from evaluation.training.metrics.rade import Rade as RadeTraining
+from evaluation.training.rade_data import context_key
+from evaluation.training.rade_folds import folds_measured
+from tests.tiny_models import save_model
+
+NO_DIALOGUES = Splits((), (), (), "")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write 40 pairs to 20 contexts; longer replies have the better scores."""
+    place = tmp_path_factory.mktemp("rade")
+    turns = [t for one in corpus_read(EVERYDAY).dialogues[:12] for t in one.turns][:60]
+    rng = np.random.default_rng(0)
+    with (place / "rated.jsonl").open("w") as file:
+        for k in range(40):
+            said, other = rng.choice(turns, size=2, replace=False).tolist()
+            row = {
+                "context": turns[2 * (k % 20) : 2 * (k % 20) + 2],
+                "output": said,
+                "reference": other,
+                "s_output": min(5, 1 + len(said.split()) / 4),
+                "s_reference": min(5, 1 + len(other.split()) / 4),
+            }
+            file.write(json.dumps(row) + "\n")
+    save_model(place / "bart", "bart", width=16, n_layers=1)
+    return place
+
+
+def values(name="rade-tiny", **options):
+    return {
+        "name": name,
+        "metric": "rade",
+        "options": {"rated": ["rated.jsonl"], "hidden": 8, "members": 2, "axes": 4, "folds": 4, "chosen_by": "error", **options},
+        "optimiser": {"batch_size": 16, "lr": 0.01, "epochs": 12, "schedule": "constant"},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lite(folder):
+    return train(config_check(values(), folder), folder / "metrics" / "rade-tiny")
+
+
+def losses(place):
+    found = [json.loads(line) for line in (place / "log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in found if line["kind"] == "train"]
+
+
+def test_parts_share_no_context(folder):
+    prepared = RadeTraining().prepare(config_check(values(), folder), NO_DIALOGUES, "cpu")
+    parts = [prepared.train, prepared.validation, prepared.test]
+    contexts = [{context_key(pair) for pair in part.pairs} for part in parts]
+    assert sum(part.n for part in parts) == 40
+    assert sum(map(len, contexts)) == len(set.union(*contexts)) == 20
+    nothing_kept = config_check(values(fold=-1), folder)
+    assert RadeTraining().prepare(nothing_kept, NO_DIALOGUES, "cpu").test is None
+
+
+def test_the_lite_network_learns_and_is_measured(folder, lite):
+    told = losses(folder / "metrics" / "rade-tiny")
+    assert np.mean(told[-3:]) < 0.8 * np.mean(told[:3])
+    assert {"test_pearson", "test_spearman", "test_kendall", "test_squared_error"} <= set(lite.best)
+    assert lite.best["test_pearson"] > 0.3
+
+
+def test_its_checkpoint_is_a_metric_that_needs_a_reference(lite):
+    metric = Rade("mine", checkpoint=str(lite.checkpoint))
+    assert metric.licence == "of the training data: not stated"
+    few, many = "Yes.", "Yes, we went there in the summer and we liked it very much, all of us."
+    replies = [
+        ReplyInContext(("Were you there?",), few, "I was."),
+        ReplyInContext(("Were you there?",), many, "I was."),
+        ReplyInContext(("Were you there?",), many),
+        ReplyInContext((), many, "I was."),
+    ]
+    found = metric.scored(replies, Shared())
+    assert found["mine_bot"][0] < found["mine_bot"][1]
+    assert np.isnan(found["mine_bot"][2:]).all()
+    assert metric.lacking(replies[2]) == "there is no reference"
+    made = Rade("made", checkpoint=str(lite.checkpoint), references="retrieved")
+    assert metric.identity != made.identity
+    other = made.scored(replies, Shared())
+    assert np.isfinite(other["made_bot"][:3]).all()
+    assert other["made_bot"][1] == pytest.approx(
+        found["mine_bot"][1]
+    )  # a person's reference comes first
+    said = Rade("said", checkpoint=str(lite.checkpoint), references="generated", bot="parrot")
+    assert np.isfinite(said.scored(replies[2:3], Shared())["said_bot"]).all()
+    with pytest.raises(ValuesError, match="bot must be named"):
+        Rade("none", checkpoint=str(lite.checkpoint), references="generated")
+
+
+def test_both_stages_of_the_full_network_learn(folder):
+    backbone = {"model": str(folder / "bart"), "learns": "all", "max_tokens": 128}
+    optimiser = {"batch_size": 16, "lr": 5e-3, "epochs": 2, "schedule": "constant"}
+    for name, stage, start in (("first", 1, ""), ("second", 2, "first")):
+        config = config_check(
+            {
+                **values(name, network="full", stage=stage, dropout=0.0, chosen_by="correlation"),
+                "backbone": backbone, "optimiser": optimiser, "start": start,
+            },
+            folder,
+        )  # fmt: skip
+        result = train(config, folder / "metrics" / name)
+        log = (folder / "metrics" / name / "log.jsonl").read_text()
+        assert ("mse_h" in log) == ("ranking" in log) == (stage == 2)
+        assert "generation" in log
+    told = losses(folder / "metrics" / "first") + losses(folder / "metrics" / "second")
+    assert told[1] < told[0]
+    metric = Rade("full", checkpoint=str(result.checkpoint))
+    found = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], Shared())
+    assert np.isfinite([*found["full_bot"], *found["full_reference"]]).all()
+
+
+def test_options_that_cannot_be_are_told(folder):
+    with pytest.raises(ValuesError, match=r"there is no .*other.jsonl"):
+        config_check(values(rated=["other.jsonl"]), folder)
+    with pytest.raises(ValuesError, match="there are 4 folds"):
+        config_check(values(fold=4), folder)
+    with pytest.raises(ValuesError, match="no corpora"):
+        config_check({**values(), "data": {"corpora": [{"path": "everyday"}]}}, folder)
+    with pytest.raises(ValuesError, match="its corpora"):
+        config_check({"name": "x", "metric": "pone"}, folder)
+
+
+def test_folds_score_every_pair_once_for_each_seed(folder):
+    brief = {**values(folds=2), "optimiser": {"batch_size": 64, "lr": 0.02, "epochs": 2}}
+    found = folds_measured(brief, folder, seeds=(1,))
+    assert found.n == 40
+    assert found.r["pearson"] == (found.mean(),)
+    assert np.isnan(found.spread())
+    assert found.ci95[0] < found.ci95[1]
+
+
+def test_retrieved_references_answer_the_context_most_alike_and_never_repeat_the_response():
+    corpus = [
+        Dialogue(("Do you like tea?", "With milk.")),
+        Dialogue(("Do you like green tea?", "No, black.")),
+        Dialogue(("Where is the station?", "Over there.")),
+    ]
+    asked = ("Well.", "Do you like tea")
+    replies = [
+        ReplyInContext(asked, "Coffee."),
+        ReplyInContext(asked, "with  milk."),
+        ReplyInContext(("Where is the station?",), "No idea."),
+    ]
+    assert RetrievedReferences(corpus).of(replies) == ["With milk.", "No, black.", "Over there."]
+    found = RetrievedReferences(corpus, "responses").of(
+        [ReplyInContext(("Over the hills?",), "Yes.")]
+    )
+    assert found == ["Over there."]
+    with pytest.raises(ValueError, match="no utterance that answers"):
+        RetrievedReferences([Dialogue(("Alone.",))])
+
+
+def test_scores_are_of_the_network_alone(lite):
+    """A batch gives what its rows give alone: nothing is standardised over what is scored."""
+    metric = Rade("mine", checkpoint=str(lite.checkpoint))
+    replies = [
+        ReplyInContext(("Hi.",), text, "Hello.") for text in ("Yes.", "Go on then, tell me.")
+    ]
+    both = metric.scored(replies, Shared())["mine_bot"]
+    alone = metric.scored(replies[1:], Shared())["mine_bot"]
+    assert both[1] == pytest.approx(alone[0], abs=1e-5)
