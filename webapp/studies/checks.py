@@ -303,7 +303,7 @@ def _items_missing(study: Study, values: StudyValues) -> Errors:
         )
         return {"state": sentence}
     sentence = _(
-        "The study has no items yet. Bring some in, in its settings or by import_items FILE --study "
+        "The study has no items yet. Bring some in, in the first step of the builder or by import_items FILE --study "
         "%(key)s, and open it then."
     )
     return {"state": sentence % {"key": study.key}}

@@ -16,6 +16,7 @@ from webapp.dashboard.build.slower import slower_bots
 from webapp.dashboard.build.texts import texts_missing
 from webapp.studies.checks import outcomes_possible, study_errors
 from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.protocols.base import protocols
 from webapp.studies.values import SECTION_OF
 
 _STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay"}
@@ -165,6 +166,9 @@ def _questions(plan: Plan) -> list[Finding]:
     if not n:
         rest = _("People would have nothing to rate.")
         return [Finding("stop", _("No question is asked."), rest, step="questions")]
+    if protocols.get(plan.study.protocol).scale == (0, 1):
+        lead = ngettext("%(n)d thing", "%(n)d things", n) % {"n": n}
+        return [Finding("good", lead, _("to tick after the task."))]
     bare = [one for one in plan.dimensions if not (one.low_label and one.high_label)]
     lead = ngettext("%(n)d scale", "%(n)d scales", n) % {"n": n}
     if bare:
