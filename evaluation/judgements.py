@@ -223,34 +223,79 @@ def judge(
     }
     shared = shared or Shared()
     humans = _Humans.of(judgements, target)
-    as_given = [item.reply for item in judgements.items]
-    as_written = [_untokenised(reply) for reply in as_given]
     found = {}
     for name, (metric, wanted) in chosen.items():
-        reason = metric.unavailable_reason()
-        if reason is None and not any(column.level == "turn" for column in metric.columns):
-            reason = OF_CHATS
-        if reason is not None:
-            found[name] = MetricJudged(name, target, {}, unavailable=reason)
-            continue
-        replies = as_given if getattr(metric, "reads_tokens", False) else as_written
-        told = np.array([bool(reply.response.strip()) for reply in replies], dtype=bool)
-        asked = [reply for reply, one in zip(replies, told & humans.judged, strict=True) if one]
-        made = item_scores(
-            metric, asked, shared, progress=progress(name) if progress is not None else None
+        [found[name]] = _judged(
+            name, metric, wanted, [humans], shared, progress(name) if progress is not None else None
         )
-        scores = {}
-        for column, values in made.items():
-            if not wanted or column in wanted:
-                scores[column] = np.full(len(replies), np.nan)
-                scores[column][told & humans.judged] = values
-        lacking = [
-            metric.lacking(metric.seen(reply)) if isinstance(metric, ReplyMetric) else None
-            for reply in replies
-        ]
-        columns = {column: humans.cells(values, told, lacking) for column, values in scores.items()}
-        found[name] = MetricJudged(name, target, columns, scores=scores)
     return found
+
+
+def judge_everywhere(
+    judgements: Judgements,
+    metric: Metric | str,
+    *,
+    shared: Shared | None = None,
+    progress: Progress | None = None,
+) -> dict[str, MetricJudged]:
+    """Score all items by a metric, once, and correlate with people on every dimension that they judged.
+
+    Returns:
+        By dimension, in the order of the file.
+
+    Raises:
+        UnknownName: for an unknown name, with the nearest ones.
+    """
+    name = metric if isinstance(metric, str) else metric.name
+    humans = [_Humans.of(judgements, target) for target in judgements.targets]
+    found = _judged(name, *_metric_and_columns(metric), humans, shared or Shared(), progress)
+    return {one.target: one for one in found}
+
+
+def human_means(judgements: Judgements, target: str) -> np.ndarray:
+    """Return the mean score of each item on a dimension: (N,), NaN where there is none."""
+    return _Humans.of(judgements, target).means
+
+
+def _judged(
+    name: str,
+    metric: Metric,
+    wanted: tuple[str, ...],
+    humans: Sequence[_Humans],
+    shared: Shared,
+    progress: Progress | None,
+) -> list[MetricJudged]:
+    """Score the items that people judged on any of these dimensions, and correlate on each."""
+    reason = metric.unavailable_reason()
+    if reason is None and not any(column.level == "turn" for column in metric.columns):
+        reason = OF_CHATS
+    if reason is not None:
+        return [MetricJudged(name, one.target, {}, unavailable=reason) for one in humans]
+    replies = [item.reply for item in humans[0].items] if humans else []
+    if not getattr(metric, "reads_tokens", False):
+        replies = [_untokenised(reply) for reply in replies]
+    told = np.array([bool(reply.response.strip()) for reply in replies], dtype=bool)
+    judged = np.any([one.judged for one in humans], axis=0)
+    asked = [reply for reply, one in zip(replies, told & judged, strict=True) if one]
+    made = item_scores(metric, asked, shared, progress=progress)
+    scores = {}
+    for column, values in made.items():
+        if not wanted or column in wanted:
+            scores[column] = np.full(len(replies), np.nan)
+            scores[column][told & judged] = values
+    lacking = [
+        metric.lacking(metric.seen(reply)) if isinstance(metric, ReplyMetric) else None
+        for reply in replies
+    ]
+    return [
+        MetricJudged(
+            name,
+            one.target,
+            {column: one.cells(values, told, lacking) for column, values in scores.items()},
+            scores=scores,
+        )
+        for one in humans
+    ]
 
 
 def _metric_and_columns(one: Metric | str) -> tuple[Metric, tuple[str, ...]]:
@@ -281,12 +326,14 @@ class _Humans:
 
     Attributes:
         items: (N,) the items.
+        target: the dimension.
         means: (N,) NaN where there is none.
         beyond: (N,) whether all scores of an item lie beyond the scale.
         contexts: (N,) the source and the context, which replies share.
     """
 
     items: tuple[JudgedItem, ...]
+    target: str
     skipped: dict[str, int]
     means: np.ndarray
     beyond: np.ndarray
@@ -301,6 +348,7 @@ class _Humans:
         given = [item.scores(target) for item in items]
         return cls(
             items=items,
+            target=target,
             skipped=judgements.skipped,
             means=np.array(
                 [np.mean([value for _, value in kept]) if kept else np.nan for kept, _ in given],

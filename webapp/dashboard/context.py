@@ -33,6 +33,7 @@ def navigation(user: Any) -> list[NavItem]:
         NavItem("runs", _("Self-play"), "repeat", reverse("dashboard:runs")),
         NavItem("imports", _("Imports"), "download", reverse("dashboard:imports")),
         NavItem("metrics", _("Metrics"), "book", reverse("dashboard:metrics")),
+        NavItem("benchmark", _("Benchmark"), "chart", reverse("dashboard:benchmark")),
         NavItem("admin", _("Admin"), "people", reverse("admin:index")),
     ]
     return [item for item in items if item.key != "imports" or may(user, Right.RUN)]

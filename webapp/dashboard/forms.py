@@ -15,6 +15,7 @@ from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
 from webapp.quality.selectors import without_read
 from webapp.ratings.selectors import as_counted, study_dimensions
+from webapp.results.benchmark import BenchmarkMetric
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
@@ -172,6 +173,56 @@ class PackageForm(forms.Form):
     include_failed = forms.BooleanField(required=False)
     include_private = forms.BooleanField(required=False)
     without = FlagsField(required=False)
+
+
+class BenchmarkForm(forms.Form):
+    """A data set and the metrics to set against its people: a study's own replies, or a file of judged ones."""
+
+    study = forms.ChoiceField(label=_("Study"), required=False)
+    file = forms.FileField(
+        label=_("or a file of judged replies"),
+        required=False,
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
+        help_text=_("One JSON object per line, as `export --what judged` writes them."),
+    )
+    metrics = forms.MultipleChoiceField(
+        label=_("Metrics"),
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": _("Choose a metric at least.")},
+    )
+
+    def __init__(self, *args: Any, metrics: Sequence[BenchmarkMetric], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        studies = Study.objects.order_by("name").values_list("key", "name")
+        self.fields["study"].choices = [("", _("none")), *studies]  # type: ignore[attr-defined]
+        there = [one for one in metrics if not one.reason]
+        self.fields["metrics"].choices = [(one.name, one.title) for one in there]  # type: ignore[attr-defined]
+        self.fields["metrics"].initial = [one.name for one in there if one.is_usual]
+        _styled(self)
+
+    def clean_file(self) -> Any:
+        """Refuse what is too large or has another ending."""
+        file = self.cleaned_data["file"]
+        if file is None:
+            return None
+        if not file.name.lower().endswith((".jsonl", ".jsonl.gz")):
+            raise forms.ValidationError(
+                __("“{name}” is no .jsonl or .jsonl.gz file.").format(name=file.name)
+            )
+        if file.size > UPLOAD_LIMIT_MB * 1024 * 1024:
+            raise forms.ValidationError(
+                __("The file has {size} MB; at most {limit} MB can be uploaded.").format(
+                    size=round(file.size / 1024 / 1024), limit=UPLOAD_LIMIT_MB
+                )
+            )
+        return file
+
+    def clean(self) -> dict[str, Any]:
+        """Check that one data set is given."""
+        cleaned = super().clean() or self.cleaned_data
+        if "file" in cleaned and bool(cleaned.get("study")) == (cleaned["file"] is not None):
+            raise forms.ValidationError(__("Choose a study or a file, and not both."))
+        return cleaned
 
 
 class ImportForm(forms.Form):

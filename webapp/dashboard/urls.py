@@ -6,6 +6,7 @@ from django.urls import path
 
 from webapp.dashboard.views import (
     analysis,
+    benchmark,
     bots,
     collect,
     conversations,
@@ -110,6 +111,9 @@ urlpatterns = [
     path("jobs/<slug:kind>/<int:pk>/live/", jobs.job_live, name="job_live"),
     path("jobs/<slug:kind>/<int:pk>/stop/", jobs.job_stop, name="job_stop"),
     path("jobs/<slug:kind>/<int:pk>/go-on/", jobs.job_go_on, name="job_go_on"),
+    path("benchmark/", benchmark.benchmark, name="benchmark"),
+    path("benchmark/benchmark.csv", benchmark.benchmark_csv, name="benchmark_csv"),
+    path("benchmark/<int:pk>/<str:metric>/", benchmark.benchmark_cell, name="benchmark_cell"),
     path("metrics/", metrics.metrics, name="metrics"),
     path("imports/", imports.imports, name="imports"),
 ]

@@ -24,9 +24,11 @@ class ResultsConfig(AppConfig):
 
 def _forget_results(studies: Collection[int]) -> None:
     # The analysis behind it is a third of what a command would import at its start.
+    from webapp.results.benchmark import benchmarks_forget
     from webapp.results.stored import results_forget
 
     results_forget(studies)
+    benchmarks_forget(studies)
 
 
 def _forget_shards(instance: Any, **_: Any) -> None:

@@ -70,6 +70,7 @@ TO_POST = {
     "study_hybrid": {Right.RUN},
     "study_metrics": {Right.RUN},
     "runs": {Right.RUN},
+    "benchmark": {Right.RUN},
     "job_stop": {Right.RUN},
     "job_go_on": {Right.RUN},
     "bot_reply": {Right.RUN},
@@ -93,6 +94,7 @@ VALUES = {
     "bot_id": "no-such-bot",
     "run_id": 0,
     "kind": "selfplay",
+    "metric": "no-such-metric",
     "pk": 0,
 }
 

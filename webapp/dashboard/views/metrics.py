@@ -44,6 +44,9 @@ class MetricRow:
     params: dict[str, object]
     reason: str
     languages: str
+    needs: str
+    device: str
+    licence: str
     columns: list[tuple[Column, str]]
 
 
@@ -56,6 +59,9 @@ def dictionary() -> list[MetricRow]:
             params=dict(metric.identity.params),
             reason=metric.unavailable_reason() or "",
             languages=languages_of(metric),
+            needs=", ".join(getattr(metric, "needs", ())),
+            device=str(getattr(metric, "device", "cpu")),
+            licence=str(getattr(metric, "licence", "")),
             columns=[(column, _range(column)) for column in metric.columns],
         )
         for metric in metric_list()

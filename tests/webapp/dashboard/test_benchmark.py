@@ -1,0 +1,153 @@
+"""The benchmark's page: what a worker computed of a study and of a file, in every state, and the plot of a cell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from evaluation.judgements import judge
+from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.conversations.services import vote_set
+from webapp.core.rights import Right
+from webapp.results.benchmark import (
+    benchmark_ask,
+    benchmark_folder,
+    benchmark_metrics,
+    benchmarks_forget,
+)
+from webapp.runs.engine import job_do
+from webapp.runs.models import Job, State
+
+pytestmark = pytest.mark.django_db
+ADDRESS = "/dashboard/benchmark/"
+
+
+@pytest.fixture(autouse=True)
+def folder(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+
+
+@pytest.fixture
+def staff(client: Client) -> Client:
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    return client
+
+
+def judged(n: int = 24) -> bytes:
+    """Write a file of two sources: long replies are good in one of them, and beside a reference."""
+    rows = [
+        {
+            "id": k,
+            "source": f"set {k % 2}",
+            "model": "xy"[k // 2 % 2],
+            "context": [f"context {k // 4}"],
+            "response": " ".join(["word", "or", "so", "it", "is"][: 1 + k % 5]),
+            "reference": "so it is" if k % 2 else None,
+            "ratings": [{"good": 1 + (k % 5 if k % 2 else k * 7 % 5), "fluent": 1 + k % 3}],
+            "scale": [1, 5],
+        }
+        for k in range(n)
+    ]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def post(staff: Client, content: bytes, name: str = "mine.jsonl", *metrics: str) -> Any:
+    return staff.post(
+        ADDRESS,
+        {"file": SimpleUploadedFile(name, content), "metrics": metrics or ["rouge_l", "words_bot"]},
+    )
+
+
+def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(staff: Client) -> None:
+    assert "Nothing has been compared yet" in staff.get(ADDRESS).content.decode()
+    assert post(staff, judged()).status_code == 302
+    assert post(staff, judged()).status_code == 302
+    [job] = Job.objects.filter(kind="benchmark")  # the same data and versions: the same job
+    assert "data-live" in staff.get(ADDRESS).content.decode(), "its progress is shown"
+    job_do(job)
+    job.refresh_from_db()
+    assert job.state == State.DONE, job.error
+    [file] = benchmark_folder().iterdir()
+    wanted = judge(file, ["words_bot"], target="good")["words_bot"].to_json()
+    html = staff.get(f"{ADDRESS}?target=good&by=pearson").content.decode()
+    found = wanted["sources"]["set 1"]["pearson"]
+    assert f"<b>{found['r']:.2f}".replace("0.", ".") in html
+    assert "no reference" in html, "of the source without one"
+    rows = re.findall(r'<th scope="row">([^<]+)<', html)
+    assert rows[-1] == "Words in the reply"
+    assert 'class="bench-baseline"' in html
+    assert html.count('<th scope="col">') == 3
+    table = list(csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&by=pearson").content.decode())))  # fmt: skip
+    mine = next(row for row in table if row["Metric"] == rows[-1] and row["Data"] == "set 1")
+    assert float(mine["r"]) == pytest.approx(found["r"])
+    assert float(mine["95 % low"]) == pytest.approx(found["ci95"][0])
+    assert "not judged on it" in staff.get(f"{ADDRESS}?target=kind").content.decode()
+
+
+def test_a_cell_draws_its_replies_and_counts_what_was_left_out(staff: Client) -> None:
+    post(staff, judged())
+    job = Job.objects.get(kind="benchmark")
+    job_do(job)
+    here = f"{ADDRESS}{job.pk}/rouge_l/?source=set 1&target=good"
+    html = staff.get(here).content.decode()
+    assert html.count('class="item-point"') == 2 * 12, "wide and narrow"
+    assert "By dialogue model" in html
+    html = staff.get(f"{ADDRESS}{job.pk}/rouge_l/?source=set 0&target=good").content.decode()
+    assert "12 × there is no reference" in html
+    assert staff.get(f"{ADDRESS}{job.pk}/rouge_l/?source=set 7").status_code == 404
+    assert staff.get(f"{ADDRESS}{job.pk}/bleu/?source=set 1").status_code == 404
+
+
+def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_them(
+    staff: Client,
+) -> None:
+    study = make_study("talk")
+    chats = [make_conversation(study, n_exchanges=3) for _ in range(2)]
+    for number, chat in enumerate(chats):
+        for turn in (1, 3):
+            vote_set(conversation_id=chat.pk, turn_index=turn, value=1 if number else -1)
+        make_rating(chat)
+    first = benchmark_ask(study=study, metrics=["words_bot"])
+    job_do(first)
+    assert benchmark_ask(study=study, metrics=["words_bot"]) == first
+    html = staff.get(ADDRESS).content.decode()
+    assert ">n 4 · vote<" in html
+    assert "one side is constant" in html or "the same" in html
+    chats[0].turns.filter(index=3).update(vote=1)
+    assert benchmark_ask(study=study, metrics=["words_bot"]) != first
+    benchmarks_forget([study.pk])
+    assert not Job.objects.filter(kind="benchmark", state=State.DONE).exists()
+
+
+def test_what_cannot_be_compared_says_why(staff: Client) -> None:
+    for content, name, told in (
+        (b"{}\n", "mine.jsonl", "line 1: "),
+        (b'{"id": 1, "response": "x"}\n', "mine.jsonl", "no judged reply"),
+        (judged(), "mine.csv", "no .jsonl or .jsonl.gz"),
+    ):
+        answer = post(staff, content, name)
+        assert answer.status_code == 400
+        assert told in answer.content.decode()
+    answer = staff.post(ADDRESS, {"metrics": ["words_bot"]})
+    assert "Choose a study or a file" in answer.content.decode()
+    make_study("empty")
+    staff.post(ADDRESS, {"study": "empty", "metrics": ["words_bot"]})
+    job_do(Job.objects.get(kind="benchmark"))
+    html = staff.get(ADDRESS).content.decode()
+    assert "could not be computed: Nobody has judged a single reply there." in html
+    assert "Go on" in html
+
+
+def test_only_metrics_of_replies_are_offered_with_the_baseline_last() -> None:
+    names = [one.name for one in benchmark_metrics()]
+    assert names[-1] == "words_bot"
+    assert {"length", "votes", "distinct"}.isdisjoint(names)

@@ -1,0 +1,223 @@
+"""The benchmark's table: metrics against data sets, from what workers have computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+
+from evaluation.metrics.replies import NO_REFERENCE
+from evaluation.printing import share
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.plots.heatmap import correlation_class
+from webapp.dashboard.wording.reasons import said
+from webapp.results.benchmark import BASELINE
+from webapp.runs.models import Job, State
+
+METHODS = {"spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall"}
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A column: a data set of a job, or one of several sources of its file.
+
+    Attributes:
+        target: the dimension that is compared; empty where people did not judge the chosen one.
+    """
+
+    job: Job
+    title: str
+    source: str
+    target: str
+    n_items: int
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What the job found."""
+        found: Mapping[str, Any] = self.job.result or {}
+        return found
+
+    def part(self, metric: str) -> Mapping[str, Any] | None:
+        """Return the agreement of a metric here; None where it was not computed."""
+        for row in self.result["metrics"]:
+            if row["metric"] == metric:
+                whole: Mapping[str, Any] | None = row["agreement"].get(self.target)
+                if whole is None or not self.source or "unavailable" in whole:
+                    return whole
+                return dict(whole.get("sources", {}).get(self.source) or {}) or None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """A number with its interval, or the reason that there is none.
+
+    Attributes:
+        holds_zero: the interval does, so the direction is not known.
+        href: of its plot.
+    """
+
+    r: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    n: int = 0
+    reason: str = ""
+    href: str = ""
+
+    @property
+    def number(self) -> str:
+        return share(self.r)
+
+    @property
+    def interval(self) -> str:
+        if self.low is None or self.high is None:
+            return _("no interval")
+        return _("{low} to {high}").format(low=share(self.low), high=share(self.high))
+
+    @property
+    def holds_zero(self) -> bool:
+        return self.low is not None and self.high is not None and self.low <= 0 <= self.high
+
+    @property
+    def css(self) -> str:
+        return correlation_class(self.r)
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """A metric with a cell for every data set."""
+
+    name: str
+    title: str
+    under: str
+    versions: str
+    cells: tuple[GridCell, ...]
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.name == BASELINE
+
+    @property
+    def mean(self) -> float:
+        """The mean of its numbers, by which rows stand; below all others without any."""
+        known = [cell.r for cell in self.cells if cell.r is not None]
+        return sum(known) / len(known) if known else -2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The whole table."""
+
+    sets: tuple[DataSet, ...]
+    rows: tuple[GridRow, ...]
+    targets: tuple[str, ...]
+
+    @property
+    def n_items(self) -> int:
+        """Items of all data sets."""
+        return sum(one.n_items for one in self.sets)
+
+    def table(self) -> Table:
+        """Return the same as a plain table, for files."""
+        headers = [Header(_("Metric")), Header(_("Data")), Header(_("Dimension"))]
+        headers += [Header("r", numeric=True), Header("95 %", numeric=True)]
+        headers += [Header("p", numeric=True), Header("n", numeric=True), Header(_("Version"))]
+        rows = [
+            [
+                Cell(row.title), Cell(one.title), Cell(one.target),
+                Cell(cell.number, why=cell.reason, raw=(cell.r,)),
+                Cell(cell.interval, raw=(cell.low, cell.high)),
+                Cell(share(cell.p, 3), raw=(cell.p,)), Cell(str(cell.n), raw=(cell.n,)),
+                Cell(row.versions),
+            ]
+            for row in self.rows
+            for one, cell in zip(self.sets, row.cells, strict=True)
+        ]  # fmt: skip
+        return Table(headers, rows)
+
+
+def grid_of(jobs: Sequence[Job], *, method: str, target: str) -> Grid:
+    """Arrange what these jobs found.
+
+    Args:
+        jobs: finished ones, one for each data set.
+        target: the dimension to compare; empty: of each data set its usual one.
+    """
+    done = [job for job in jobs if job.state == State.DONE and job.result]
+    sets = tuple(one for job in done for one in _sets(job, target))
+    titles: dict[str, dict[str, Any]] = {}
+    for job in done:
+        for found in (job.result or {})["metrics"]:
+            titles.setdefault(found["metric"], found)
+    rows = [
+        GridRow(
+            name,
+            found["title"],
+            _("baseline") if name == BASELINE else _("version {v}").format(v=found["version"]),
+            ", ".join(sorted(set(_versions(done, name)))),
+            tuple(_cell(one, name, method, target) for one in sets),
+        )
+        for name, found in titles.items()
+    ]
+    rows.sort(key=lambda row: (row.is_baseline, -row.mean, row.title))
+    targets = dict.fromkeys(name for job in done for name in (job.result or {})["targets"])
+    return Grid(sets, tuple(rows), tuple(targets))
+
+
+def _versions(jobs: Sequence[Job], metric: str) -> Iterator[str]:
+    for job in jobs:
+        for found in (job.result or {})["metrics"]:
+            if found["metric"] == metric:
+                yield f"{found['version']} {found['identity'][:8]}"
+
+
+def _sets(job: Job, target: str) -> Iterator[DataSet]:
+    result = job.result or {}
+    chosen = target or result["target"]
+    title = job.payload["title"].partition(".jsonl")[0]
+    title = job.study.name if job.study is not None else title
+    sources: dict[str, int] = {}
+    for row in result["metrics"]:
+        for agreement in row["agreement"].values():
+            sources.update(dict.fromkeys(agreement.get("sources", {}), 0))
+    if chosen not in result["targets"]:
+        chosen = ""
+    if not sources:
+        yield DataSet(job, title, "", chosen, result["n_items"])
+    for source in sources:
+        # Of a long set some items are kept for plots: the share of these stands for that of all.
+        share_of = result["sources"].count(source) / max(len(result["sources"]), 1)
+        yield DataSet(
+            job,
+            source.rpartition("/")[2] or source,
+            source,
+            chosen,
+            round(share_of * result["n_items"]),
+        )
+
+
+def _cell(one: DataSet, metric: str, method: str, target: str) -> GridCell:
+    if not one.target:
+        return GridCell(reason=_("not judged on it"))
+    part = one.part(metric)
+    if part is None:
+        return GridCell(reason=_("not computed"))
+    if "unavailable" in part:
+        return GridCell(reason=_("cannot be computed here"))
+    query = {"source": one.source, "target": one.target}
+    where = reverse("dashboard:benchmark_cell", args=[one.job.pk, metric])
+    href = f"{where}?{urlencode({k: v for k, v in query.items() if v})}"
+    found, n = part[method], part["n"]
+    if found["r"] is None:
+        skipped = part["skipped"]
+        if not n and skipped:
+            why = max(skipped, key=skipped.get)
+            return GridCell(reason=_("no reference") if why == NO_REFERENCE else why, href=href)
+        return GridCell(n=n, reason=said(found.get("reason")), href=href)
+    low, high = found["ci95"] or (None, None)
+    return GridCell(found["r"], low, high, found["p"], n, "", href)

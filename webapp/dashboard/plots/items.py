@@ -1,0 +1,78 @@
+"""A metric's scores against people's mean scores, a point for each reply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.utils.translation import gettext as _
+from markupsafe import Markup
+
+from evaluation.plots.scale import ticks
+from evaluation.plots.svg import drawing, el, line, text
+from evaluation.printing import figure, share, span
+from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
+
+_LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
+
+
+def items_figure(
+    points: Sequence[tuple[float, float]], *, id: str, title: str, method: str, x: str, y: str,
+    found: Sequence[tuple[str, float | None, float | None, float | None]], note: str = "",
+) -> Figure:  # fmt: skip
+    """Draw the replies.
+
+    Args:
+        points: the metric's score and people's mean of each.
+        found: coefficients for the table: name, r and the ends of its interval.
+    """
+    headers = [Header(_("Coefficient")), Header("r", numeric=True), Header("95 %", numeric=True)]
+    rows = [
+        [
+            Cell(name), Cell(share(r, 3), raw=(r,)),
+            Cell(span(low, high, shares=True), raw=(low, high)),
+        ]
+        for name, r, low, high in found
+    ]  # fmt: skip
+    return Figure(
+        id=id,
+        title=title,
+        method=method,
+        wide=_draw(points, 620, 380, x, y, css="plot-wide"),
+        narrow=[Variant("", _draw(points, 298, 300, x, y, css=""))],
+        table=Table(headers, rows),
+        note=note,
+    )
+
+
+def _draw(
+    points: Sequence[tuple[float, float]], width: float, height: float, x: str, y: str, *, css: str
+) -> Markup:
+    xs, ys = _ends([one for one, _y in points]), _ends([one for _x, one in points])
+
+    def across(value: float) -> float:
+        return _LEFT + (value - xs[0]) / (xs[1] - xs[0]) * (width - _LEFT - _RIGHT)
+
+    def up(value: float) -> float:
+        return height - _BOTTOM - (value - ys[0]) / (ys[1] - ys[0]) * (height - _BOTTOM - _TOP)
+
+    parts: list[object] = []
+    for value in ticks(*ys):
+        parts.append(line(_LEFT, up(value), width - _RIGHT, up(value), class_="grid"))
+        parts.append(text(_LEFT - 7, up(value) + 4, figure(value, 1), class_="tick end"))
+    for value in ticks(*xs):
+        label = figure(value, 0 if xs[1] - xs[0] > 8 else 2)
+        parts.append(text(across(value), height - _BOTTOM + 17, label, class_="tick middle"))
+    parts += [
+        el("circle", cx=round(across(a), 1), cy=round(up(b), 1), r=2.6, class_="item-point")
+        for a, b in points
+    ]
+    parts.append(text(width - _RIGHT, height - 6, x, class_="tick end"))
+    parts.append(text(2, 9, y, class_="tick"))
+    name = _("{y} of {n} replies against {x}.").format(y=y, n=len(points), x=x)
+    return drawing(width, height, *parts, name=name, interactive=False, class_=css or None)
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = (high - low) * 0.04 or 0.5
+    return low - room, high + room

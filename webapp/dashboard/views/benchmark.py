@@ -1,0 +1,190 @@
+"""Metrics against people: the table of what workers computed, the form that asks for more, and a plot per cell."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_safe
+
+from evaluation.printing import probability, share, span
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.dashboard.access import needs, staff_only
+from webapp.dashboard.benchmark_grid import METHODS, Grid, grid_of
+from webapp.dashboard.context import page
+from webapp.dashboard.csvs import table_csv
+from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.plots.items import items_figure
+from webapp.dashboard.views.jobs import job_context
+from webapp.results.benchmark import (
+    KIND,
+    benchmark_ask,
+    benchmark_done,
+    benchmark_file_keep,
+    benchmark_metrics,
+    benchmarks_newest,
+)
+from webapp.runs.models import Job, State
+from webapp.runs.services.jobs import jobs_settle
+from webapp.studies.selectors import study_found
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs(to_post=[Right.RUN])
+def benchmark(request: HttpRequest) -> HttpResponse:
+    """Show the table and what is being computed; POST asks for a data set."""
+    metrics = benchmark_metrics()
+    form = BenchmarkForm(request.POST or None, request.FILES or None, metrics=metrics)
+    if request.method == "POST" and form.is_valid():
+        try:
+            _ask(form, request.user)
+        except Refused as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("dashboard:benchmark")
+    jobs_settle()
+    jobs = benchmarks_newest()
+    grid, chosen = _grid(request, jobs)
+    return page(
+        request,
+        "benchmark.html",
+        "benchmark",
+        grid=grid,
+        methods=[(name, title, _here(chosen, by=name)) for name, title in METHODS.items()],
+        targets=[(name, _here(chosen, target=name)) for name in grid.targets],
+        usual=_here(chosen, target=""),
+        download=f"{reverse('dashboard:benchmark_csv')}?{urlencode(chosen)}",
+        running=[job_context(job, KIND) for job in jobs if not job.is_over],
+        broken=[job for job in jobs if job.state in (State.FAILED, State.CANCELLED)],
+        form=form,
+        form_open=bool(form.errors) or not jobs,
+        unavailable=[one for one in metrics if one.reason],
+        limit_mb=UPLOAD_LIMIT_MB,
+        **chosen,
+        status=400 if form.errors else 200,
+    )
+
+
+@require_safe
+@staff_only
+def benchmark_csv(request: HttpRequest) -> HttpResponse:
+    """Send the table as it is shown, with all digits."""
+    grid, chosen = _grid(request, benchmarks_newest())
+    response = HttpResponse(table_csv(grid.table()), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="benchmark-{chosen["by"]}.csv"'
+    return response
+
+
+@require_safe
+@staff_only
+def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
+    """Show a cell: the replies as points, the coefficients, each dialogue model, what was left out."""
+    job = benchmark_done(pk)
+    if job is None:
+        raise Http404
+    target, source = request.GET.get("target", ""), request.GET.get("source", "")
+    grid = grid_of([job], method="spearman", target=target)
+    one = next((one for one in grid.sets if one.source == source and one.target), None)
+    part = one.part(metric) if one is not None else None
+    row = next((row for row in grid.rows if row.name == metric), None)
+    if one is None or row is None or part is None or "unavailable" in part:
+        raise Http404
+    result = one.result
+    scores = next(found["scores"] for found in result["metrics"] if found["metric"] == metric)
+    points = [
+        (x, y)
+        for x, y, where in zip(scores, result["means"][one.target], result["sources"], strict=True)
+        if x is not None and y is not None and (not source or where == source)
+    ]
+    figure = items_figure(
+        points,
+        id="cell",
+        title=_("{metric} against people’s {target}").format(metric=row.title, target=one.target),
+        method=_("{data}: a point is a reply, at the mean of its raters.").format(data=one.title),
+        x=row.title,
+        y=one.target,
+        found=[
+            (title, part[name]["r"], *(part[name]["ci95"] or (None, None)))
+            for name, title in METHODS.items()
+        ],
+        note=_(
+            "{n} replies to {contexts} contexts, {different} of them different. Intervals resample contexts."
+        ).format(n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]),
+    )
+    return page(
+        request,
+        "benchmark_cell.html",
+        "benchmark",
+        figure=figure,
+        row=row,
+        one=one,
+        n_shown=len(points),
+        n=part["n"],
+        models=_models(part),
+        skipped=part["skipped"],
+        version=row.versions,
+    )
+
+
+def _models(part: Any) -> Table | None:
+    found = part.get("models") or {}
+    if not found:
+        return None
+    headers = [Header(_("Dialogue model")), Header("n", numeric=True)]
+    headers += [Header(title, numeric=True) for title in METHODS.values()]
+    headers.append(Header("p (Spearman)", numeric=True))
+    rows = [
+        [
+            Cell(model),
+            Cell(str(one["n"])),
+            *(
+                Cell(f"{share(one[m]['r'])} {span(*(one[m]['ci95'] or (None, None)), shares=True)}")
+                for m in METHODS
+            ),
+            Cell(probability(one["spearman"]["p"]).removeprefix("p ").removeprefix("= ")),
+        ]
+        for model, one in found.items()
+    ]
+    return Table(headers, rows)
+
+
+def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, dict[str, str]]:
+    by = request.GET.get("by", "")
+    chosen = {
+        "by": by if by in METHODS else "spearman",
+        "target": request.GET.get("target", ""),
+    }
+    return grid_of(jobs, method=chosen["by"], target=chosen["target"]), chosen
+
+
+def _here(chosen: dict[str, str], **other: str) -> str:
+    kept = {name: value for name, value in {**chosen, **other}.items() if value}
+    return f"{reverse('dashboard:benchmark')}?{urlencode(kept)}"
+
+
+def _ask(form: BenchmarkForm, user: Any) -> Job:
+    data = form.cleaned_data
+    upload, file = data["file"], ""
+    if upload is not None:
+        with tempfile.TemporaryDirectory(prefix="confab-benchmark-") as folder:
+            ending = ".jsonl.gz" if upload.name.lower().endswith(".gz") else ".jsonl"
+            path = Path(folder) / f"upload{ending}"
+            with path.open("wb") as handle:
+                for chunk in upload.chunks():
+                    handle.write(chunk)
+            file = benchmark_file_keep(path, ending)
+    return benchmark_ask(
+        metrics=data["metrics"],
+        study=study_found(data["study"]) if not file else None,
+        file=file,
+        title=upload.name if file else "",
+        created_by=user,
+    )

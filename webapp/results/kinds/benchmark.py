@@ -1,0 +1,112 @@
+"""Metrics set against people's scores of single replies, a shard for each metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+from django.utils.translation import gettext as __
+from django.utils.translation import gettext_lazy as _
+
+from webapp.bots.text_store import text_store
+from webapp.core.errors import Refused
+from webapp.results.benchmark import (
+    KIND,
+    MOST_POINTS,
+    BenchmarkAsked,
+    benchmark_judgements,
+    benchmark_metrics,
+)
+from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
+from webapp.runs.models import Job, State
+
+
+@register_kind
+class Benchmark(Kind[Job, BenchmarkAsked]):
+    """By metric the agreement on every dimension, with the version that was computed, and points to plot."""
+
+    name = KIND
+    title = _("Benchmark")
+    queue = "gpu"
+    Payload = BenchmarkAsked
+
+    def job_title(self, job: Job) -> str:
+        name = job.study.name if job.study is not None else job.payload["title"]
+        return str(_("Benchmark of {data}")).format(data=name)
+
+    def plan(self, job: Job, asked: BenchmarkAsked) -> Iterable[ShardPlan]:
+        n_items = len(benchmark_judgements(asked).items)
+        return [ShardPlan({"metric": name}, n_total=n_items) for name in asked.metrics]
+
+    def slice(self, work: Work[Job, BenchmarkAsked]) -> dict[str, Any]:
+        from evaluation.judgements import judge_everywhere
+        from evaluation.metrics.shared import Shared
+
+        name = work.shard["metric"]
+        [row] = [one for one in benchmark_metrics() if one.name == name]
+        work.beat(note=row.title)
+        judgements = benchmark_judgements(work.asked)
+        found = judge_everywhere(
+            judgements,
+            name,
+            shared=Shared(settings.CONFAB_DEVICE, store=text_store()),
+            progress=lambda done, total: work.beat(done),
+        )
+        work.beat(len(judgements.items), now=True)
+        first = next(iter(found.values()))
+        scores = next(iter(first.scores.values()), None)
+        identity = row.metric.identity
+        return {
+            "metric": name,
+            "title": row.title,
+            "version": identity.version,
+            "identity": identity.key,
+            "n_items": len(judgements.items),
+            "agreement": {target: _main(one.to_json()) for target, one in found.items()},
+            "scores": [] if scores is None else _plain(_kept(scores)),
+        }
+
+    def finish(self, work: Work[Job, BenchmarkAsked], results: Sequence[Any]) -> dict[str, Any]:
+        from evaluation.judgements import human_means
+
+        judgements = benchmark_judgements(work.asked)
+        if any(one["n_items"] != len(judgements.items) for one in results):
+            raise Refused(
+                "changed", str(__("The data changed while it was computed; begin again."))
+            )
+        return {
+            "n_items": len(judgements.items),
+            "targets": judgements.targets,
+            "target": judgements.target(),
+            "skipped": judgements.skipped,
+            "lines": list(judgements.lines),
+            "metrics": list(results),
+            "means": {
+                target: _plain(_kept(human_means(judgements, target)))
+                for target in judgements.targets
+            },
+            "sources": _kept(np.array([one.source for one in judgements.items])).tolist(),
+        }
+
+    def follow_up(self, job: Job) -> None:
+        if job.cancel_requested:  # perhaps somebody in the result was erased
+            Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
+
+
+def _main(agreement: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the further columns of a metric: pages show its main one."""
+    return {name: value for name, value in agreement.items() if name != "columns"}
+
+
+def _kept(values: np.ndarray) -> np.ndarray:
+    """Return at most so many of the items' values as plots show, evenly spread over the set."""
+    if len(values) <= MOST_POINTS:
+        return values
+    return values[np.linspace(0, len(values) - 1, MOST_POINTS).astype(int)]
+
+
+def _plain(values: np.ndarray) -> list[float | None]:
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values]
