@@ -11,6 +11,7 @@
     fit = confab.hybrid(study, selfplay=played)
     confab.rank("pairs.csv").plot()
     confab.judge("judged_replies.jsonl.gz", ["bleu", "semantic_similarity"])["bleu"].to_json()
+    confab.combine(["grade.jsonl.gz", "usr.jsonl.gz"], ["semantic_similarity", "reply_pmi"]).to_json()
 
 Everything here is the public face of `evaluation`; nothing of it knows Django. Vectors of sentences are kept in the folder
 that the environment variable CONFAB_DATA_DIR names, or in `./confab-data`, so that no text is encoded twice.
@@ -26,6 +27,7 @@ from chatbots.devices import batches_made_exact
 from chatbots.registry import plugins_import
 from chatbots.release import VERSION as __version__
 from evaluation.analysis.ranking import rank
+from evaluation.combination import combine
 from evaluation.hybrid.of_study import hybrid
 from evaluation.judgements import judge
 from evaluation.reading import read
@@ -35,6 +37,7 @@ __all__ = [
     "Study",
     "__version__",
     "agreement",
+    "combine",
     "compare",
     "hybrid",
     "judge",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ from django.core.management.base import CommandError
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.quality.arguments import without_argument, without_asked
 from webapp.ratings.judged import study_judged
+from webapp.runs.management.bars import reply_bar
 from webapp.runs.management.commands.selfplay import names
 from webapp.runs.management.studies import study_named
 
@@ -73,7 +72,7 @@ class Command(ConfabCommand):
             wanted,
             target=target,
             shared=Shared(options["device"], store=text_store()),
-            progress=self._progress,
+            progress=reply_bar,
         )
         for name, one in found.items():
             if one.unavailable:
@@ -99,19 +98,6 @@ class Command(ConfabCommand):
                 without=without_asked([study], options["without"]),
             )
         )
-
-    def _progress(self, metric: str) -> Callable[[int, int], None]:
-        from tqdm import tqdm
-
-        bar = tqdm(desc=metric, unit="reply", file=sys.stderr, disable=not sys.stderr.isatty())
-
-        def show(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-            if done == total:
-                bar.close()
-
-        return show
 
     def present(self, result: dict[str, Any]) -> None:
         from evaluation.judgements_printed import agreements_printed

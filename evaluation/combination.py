@@ -1,0 +1,412 @@
+"""One score made of several metrics, compared with people on data sets that its weights have not seen.
+
+`combine_sets` leaves out one data set at a time: on the others it learns a weight for every metric, and on the one left out it
+compares the weighted sum with people, beside the metric that agreed best with people on the same others. Nothing that
+is compared on a data set was learned or chosen there. The design was fixed before it was tried:
+
+- within a data set each metric's scores become normal scores of their ranks, so that neither a scale nor a few
+  extreme values count; a score that is undefined becomes 0, the middle, and is counted;
+- people's means are standardised within a data set; every data set weighs the same, however large;
+- ridge regression (Hoerl and Kennard, 1970) without intercept; its penalty is the one with the largest mean Pearson
+  coefficient when each of the other data sets is left out in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evaluation.judgements import Judgements, MetricJudged, judge, judgements_read
+from evaluation.metrics.base import Metric
+from evaluation.metrics.replies import Progress
+from evaluation.metrics.shared import Shared
+from evaluation.stats.correlation import is_constant
+
+METHODS = ("pearson", "spearman")
+PENALTIES = (0.01, 0.1, 1.0, 10.0)
+"""Beside a sum of squares of 1 for every data set and metric."""
+FEWEST_SETS = 3
+"""One is left out, and of the others one again, to choose the penalty."""
+N_BOOTSTRAP = 2000
+_ROUNDING = 1e-9
+"""Equal coefficients may differ by that much."""
+
+
+@dataclass(frozen=True)
+class JudgedSet:
+    """One data set: what people and metrics say of its N replies.
+
+    Attributes:
+        human: (N,) people's mean score.
+        contexts: (N,) the context, which replies share.
+        scores: by metric (N,), NaN where undefined.
+    """
+
+    name: str
+    human: np.ndarray
+    contexts: np.ndarray
+    scores: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class SetCombined:
+    """What came out on one data set by what was learned on the others.
+
+    Attributes:
+        weights: by metric, of its standardised scores.
+        penalty: of the ridge regression.
+        best: the metric with the largest mean Pearson coefficient on the other data sets.
+        imputed: by metric, how many of its scores are undefined here.
+        combined: by method, how the combination agrees with people here.
+        single: by method and metric, the same of each metric; None where undefined.
+    """
+
+    name: str
+    n: int
+    n_contexts: int
+    weights: dict[str, float]
+    penalty: float
+    best: str
+    imputed: dict[str, int]
+    combined: dict[str, float]
+    single: dict[str, dict[str, float | None]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what came out, with a part for each method."""
+        return {
+            "n": self.n,
+            "n_contexts": self.n_contexts,
+            "weights": self.weights,
+            "penalty": self.penalty,
+            "best": self.best,
+            "imputed": self.imputed,
+            **{
+                method: {
+                    "combined": self.combined[method],
+                    "best": self.single[method][self.best],
+                    "metrics": self.single[method],
+                }
+                for method in METHODS
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much better the combination agrees with people than the best single metric, as a mean over data sets.
+
+    Attributes:
+        combined, best: the mean coefficients.
+        low, high: 95 % interval of their difference, data sets and contexts within them resampled.
+    """
+
+    combined: float
+    best: float
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        """The difference of the means."""
+        return self.combined - self.best
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the interval leaves out 0, upwards: only then is the combination called better."""
+        return self.low > _ROUNDING
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{"combined", "best", "gain", "ci95", "claimed"}`."""
+        return {
+            "combined": self.combined,
+            "best": self.best,
+            "gain": self.value,
+            "ci95": [self.low, self.high],
+            "claimed": self.claimed,
+        }
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A combination of metrics, each data set left out once."""
+
+    sets: tuple[SetCombined, ...]
+    gains: dict[str, Gain]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `{"sets": {name: …}, "pearson": {…}, "spearman": {…}}`."""
+        return {
+            "sets": {one.name: one.to_json() for one in self.sets},
+            **{method: gain.to_json() for method, gain in self.gains.items()},
+        }
+
+
+def combine(
+    files: Sequence[Path | str],
+    metrics: Sequence[Metric | str],
+    *,
+    target: str = "",
+    shared: Shared | None = None,
+    progress: Callable[[str], Progress] | None = None,
+) -> Combination:
+    """Score the judged replies of files by metrics and combine these, each data set left out once.
+
+    Args:
+        files: of judged items; the data sets are those that the items name, else the files.
+        metrics, shared, progress: as `judge` takes them; a metric that cannot be computed here is left out.
+        target: the dimension people judged, in every file; by default each file's own, see `Judgements.target`.
+
+    Raises:
+        ValueError: too few data sets or metrics; see `combine_sets`.
+    """
+    shared = shared or Shared()
+    sets: list[JudgedSet] = []
+    for file in map(Path, files):
+        judgements = judgements_read(file)
+        judged = judge(judgements, metrics, target=target, shared=shared, progress=progress)
+        sets += judged_sets(judgements, judged, file.name.split(".")[0])
+    return combine_sets(sets)
+
+
+def judged_sets(
+    judgements: Judgements, judged: Mapping[str, MetricJudged], name: str
+) -> list[JudgedSet]:
+    """Split judged replies by the data set they name; replies that people did not judge are left out.
+
+    Args:
+        judged: by metric; the main column of each is read, and metrics that could not be computed are left out.
+        name: of the replies that name no data set.
+    """
+    there = {metric: one for metric, one in judged.items() if not one.unavailable}
+    means: list[float] = []
+    for item in judgements.items:
+        kept, _ = item.scores(next(iter(judged.values())).target)
+        means.append(float(np.mean([value for _, value in kept])) if kept else np.nan)
+    human = np.array(means)
+    sources = np.array([item.source or name for item in judgements.items], dtype=object)
+    contexts = np.array(["\n".join(item.context) for item in judgements.items], dtype=object)
+    found = []
+    for source in dict.fromkeys(sources):
+        part = (sources == source) & np.isfinite(human)
+        if part.any():
+            scores = {
+                metric: one.scores[next(iter(one.columns))][part] for metric, one in there.items()
+            }
+            found.append(JudgedSet(str(source), human[part], contexts[part], scores))
+    return found
+
+
+def combine_sets(
+    sets: Sequence[JudgedSet], *, n_bootstrap: int = N_BOOTSTRAP, seed: int = 0
+) -> Combination:
+    """Learn the weights of metrics on all data sets but one and compare with people there, for each in turn.
+
+    Args:
+        sets: each with scores of the same two or more metrics.
+
+    Raises:
+        ValueError: fewer than three data sets or two metrics, two data sets of one name, or one whose people's means are all equal.
+    """
+    metrics = _checked(sets)
+    inputs = [_normal_scores(one, metrics) for one in sets]
+    targets = [_standardised(one.human) for one in sets]
+    single = [
+        {
+            method: {name: _agreement(one.scores[name], one.human, method) for name in metrics}
+            for method in METHODS
+        }
+        for one in sets
+    ]
+    found, predicted = [], []
+    for left, one in enumerate(sets):
+        others = [k for k in range(len(sets)) if k != left]
+        penalty = _penalty(inputs, targets, others)
+        weights = _ridge(inputs, targets, others, penalty)
+        here = inputs[left] @ weights
+        predicted.append(here)
+        found.append(
+            SetCombined(
+                name=one.name,
+                n=len(one.human),
+                n_contexts=len(set(one.contexts)),
+                weights=dict(zip(metrics, map(float, weights), strict=True)),
+                penalty=penalty,
+                best=_best(metrics, single, left, others),
+                imputed={
+                    name: missing
+                    for name in metrics
+                    if (missing := int((~np.isfinite(one.scores[name])).sum()))
+                },
+                combined={method: _agreement(here, one.human, method) or 0.0 for method in METHODS},
+                single=single[left],
+            )
+        )
+    rng = np.random.default_rng(seed)
+    draws = [_resampled_contexts(one.contexts, n_bootstrap, rng) for one in sets]
+    chosen = rng.integers(0, len(sets), size=(n_bootstrap, len(sets)))
+    gains = {method: _gain(sets, found, predicted, method, draws, chosen) for method in METHODS}
+    return Combination(tuple(found), gains)
+
+
+def _checked(sets: Sequence[JudgedSet]) -> tuple[str, ...]:
+    """Return the metrics, or raise for data sets that nothing can be learned from."""
+    names = [one.name for one in sets]
+    if len(names) < FEWEST_SETS:
+        told = ", ".join(names) or "none"
+        raise ValueError(
+            f"{len(names)} data sets ({told}) are too few: {FEWEST_SETS} or more are needed, for one is left out at a time"
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"two data sets are called {twice[0]!r}")
+    metrics = tuple(sets[0].scores)
+    if len(metrics) < 2:
+        raise ValueError(
+            f"{len(metrics)} metrics that can be computed here are too few: a combination has two or more"
+        )
+    for one in sets:
+        if is_constant(one.human):
+            raise ValueError(
+                f"people's means are all equal in {one.name}, so nothing agrees with them"
+            )
+    return metrics
+
+
+def _normal_scores(one: JudgedSet, metrics: Sequence[str]) -> np.ndarray:
+    """Return (N, M) the normal quantiles of each score's mean rank, 0 where it is undefined (Blom, 1958)."""
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    made = np.zeros((len(one.human), len(metrics)))
+    for k, name in enumerate(metrics):
+        there = np.isfinite(one.scores[name])
+        values = one.scores[name][there]
+        if len(values) and not is_constant(values):
+            made[there, k] = _standardised(ndtri((rankdata(values) - 0.375) / (len(values) + 0.25)))
+    return made
+
+
+def _standardised(values: np.ndarray) -> np.ndarray:
+    return (values - values.mean()) / values.std()
+
+
+def _ridge(
+    inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], of: Sequence[int], penalty: float
+) -> np.ndarray:
+    """Return (M,) the weights, learned on some of the data sets."""
+    from sklearn.linear_model import Ridge
+
+    weight = np.concatenate([np.full(len(targets[k]), 1 / len(targets[k])) for k in of])
+    x, y = np.concatenate([inputs[k] for k in of]), np.concatenate([targets[k] for k in of])
+    fitted = Ridge(alpha=penalty * len(of), fit_intercept=False).fit(x, y, sample_weight=weight)
+    return np.asarray(fitted.coef_, dtype=float)
+
+
+def _penalty(
+    inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], of: Sequence[int]
+) -> float:
+    """Choose the penalty by leaving out each of these data sets; of equally good ones the largest."""
+
+    def reached(penalty: float) -> float:
+        agreements = []
+        for left in of:
+            weights = _ridge(inputs, targets, [k for k in of if k != left], penalty)
+            agreements.append(_agreement(inputs[left] @ weights, targets[left], "pearson") or 0.0)
+        return float(np.mean(agreements))
+
+    return max(reversed(PENALTIES), key=reached)
+
+
+def _agreement(x: np.ndarray, y: np.ndarray, method: str) -> float | None:
+    """Return the coefficient over the replies where x is defined; None where there is none."""
+    there = np.isfinite(x)
+    x, y = x[there], y[there]
+    if len(x) < 3 or is_constant(x) or is_constant(y):
+        return None
+    if method == "spearman":
+        x, y = _ranks(x), _ranks(y)
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values), dtype=float)
+
+
+def _best(
+    metrics: Sequence[str],
+    single: Sequence[Mapping[str, Mapping[str, float | None]]],
+    left: int,
+    others: Sequence[int],
+) -> str:
+    """Return the metric that agrees best with people on the other data sets, of those defined on the one left out.
+
+    Where a metric is undefined on a whole data set, it counts as agreeing with nobody there.
+    """
+    here = [name for name in metrics if single[left]["pearson"][name] is not None]
+    return max(
+        here or metrics,
+        key=lambda name: float(np.mean([single[k]["pearson"][name] or 0.0 for k in others])),
+    )
+
+
+def _resampled_contexts(
+    contexts: np.ndarray, n_bootstrap: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return (n_bootstrap, N) how often each reply is drawn when whole contexts are."""
+    _, codes = np.unique(contexts.astype(str), return_inverse=True)
+    n = int(codes.max()) + 1
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=n_bootstrap)
+    return drawn[:, codes].astype(float)
+
+
+def _gain(
+    sets: Sequence[JudgedSet],
+    found: Sequence[SetCombined],
+    predicted: Sequence[np.ndarray],
+    method: str,
+    draws: Sequence[np.ndarray],
+    chosen: np.ndarray,
+) -> Gain:
+    """Return the mean gain over data sets with its interval; ranks are those among all replies of a data set."""
+    apart = []
+    for k, one in enumerate(sets):
+        best = one.scores[found[k].best]
+        there = np.isfinite(best)
+        apart.append(
+            _weighted(predicted[k], one.human, draws[k], method)
+            - _weighted(best[there], one.human[there], draws[k][:, there], method)
+        )
+    means = np.take_along_axis(np.stack(apart, axis=1), chosen, axis=1).mean(axis=1)
+    low, high = np.nanquantile(means, [0.025, 0.975])
+    return Gain(
+        combined=float(np.mean([one.combined[method] for one in found])),
+        best=float(np.mean([one.single[method][one.best] or 0.0 for one in found])),
+        low=float(low),
+        high=float(high),
+    )
+
+
+def _weighted(x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: str) -> np.ndarray:
+    """Return (B,) Pearson coefficients of x and y, or of their ranks, under B rows of weights."""
+    if len(x) < 3 or is_constant(x):
+        return np.zeros(len(weights))
+    if method == "spearman":
+        x, y = _ranks(x), _ranks(y)
+    total = weights.sum(axis=1)
+    total = np.where(total > 0, total, np.nan)
+    x, y = x - x.mean(), y - y.mean()
+    mean_x, mean_y = weights @ x / total, weights @ y / total
+    covariance = weights @ (x * y) / total - mean_x * mean_y
+    spread = (weights @ x**2 / total - mean_x**2) * (weights @ y**2 / total - mean_y**2)
+    return np.divide(
+        covariance,
+        np.sqrt(np.maximum(spread, 0)),
+        out=np.full(len(weights), np.nan),
+        where=spread > 1e-12,
+    )
