@@ -3,6 +3,9 @@
 Huang et al. (2020), "GRADE: Automatic Graph-Enhanced Coherence Metric for Evaluating Open-Domain Dialogue Systems", EMNLP;
 the network is `evaluation/models/grade.py`. Scores crowd together: ranks and correlations count, not values. A reply
 without any keyword is scored by its text, with the context's keywords alone in the graph; `…_keywords_bot` tells which.
+
+`grade_pmi` is the mean of the score before its sigmoid and of the reply's mutual information, each in standard deviations
+over held-out true and false pairs of the training data, as `pone_pmi`; nothing is fitted to people's scores.
 """
 
 from __future__ import annotations
@@ -12,48 +15,35 @@ from typing import Any
 
 import numpy as np
 
+from chatbots.gguf.files import SMOLLM2
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
+from evaluation.metrics.pone import PonePmiOptions
 from evaluation.metrics.registry import register_metric
+from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import TrainedMetric
 
 ROWS = 256
 
 
-@register_metric
-class Grade(TrainedMetric):
-    """GRADE by a checkpoint; on request."""
+class _Grade(TrainedMetric):
+    """What both metrics share: scores of the checkpoint's network, and how many keywords the replies have."""
 
-    kind = "grade"
-    usual_title = "GRADE"
+    trained = "grade"
     needs_context = True
     window = 2
     languages = ("en",)
-    needs = ("a checkpoint trained here",)
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
         self._reader: Any = None
-        self.columns = (
-            *per_turn(
-                f"{self.name}_bot",
-                f"{self.title}, bot",
-                unit="1",
-                range=(0, 1),
-                direction="higher",
-                description="How coherent the bot's turn is with the two turns before it, by text and a graph of "
-                "keywords; only ranks count. Undefined for a turn that opens the conversation.",
-            ),
-            *per_turn(
-                f"{self.name}_keywords_bot",
-                f"Keywords of the reply ({self.title})",
-                unit="keywords",
-                range=(0, None),
-                direction="neither",
-                description="How many keywords of the bot's turn stand in the graph; with 0 the graph knows the context alone.",
-            ),
-        )
+        if self.options is not None and super().unavailable_reason() is None:
+            told = self.checkpoint.config.data.corpora
+            licences = {corpus.licence or "not stated" for corpus in told}
+            self.licence = (
+                f"of the training text: {', '.join(sorted(licences))}; CC BY-SA 4.0 (ConceptNet)"
+            )
 
     def unavailable_reason(self) -> str | None:
         reason = super().unavailable_reason()
@@ -63,17 +53,21 @@ class Grade(TrainedMetric):
 
         return analyser_missing(self.checkpoint.manifest.facts["analyser"])
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+    def logits(
+        self, replies: Sequence[ReplyInContext], shared: Shared
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N,) scores before the sigmoid, and (N,) keywords of each reply."""
         import torch
 
         from evaluation.models.grade_keywords import tokens_of
+        from evaluation.models.grade_reader import UTTERANCES
         from evaluation.training.metrics.grade import reader_restored, text_of
 
         with self._lock:
             network = self.restored(shared.device)
             reader = self._reader = self._reader or reader_restored(self.checkpoint)
             own = self.checkpoint.config.own
-            pairs = [(reply.context, reply.response) for reply in replies]
+            pairs = [(reply.context[-UTTERANCES:], reply.response) for reply in replies]
             texts = list(dict.fromkeys(t for context, one in pairs for t in (*context, one)))
             name = reader.keywords.analyser
             tokens = shared.once(
@@ -94,6 +88,96 @@ class Grade(TrainedMetric):
                 part = order[start : start + ROWS]
                 few = [pairs[k] for k in part]
                 with torch.inference_mode():
-                    scores[part] = network(reader.batch(few, text_of(few, vectors))).double().cpu()
+                    found = network.logits(reader.batch(few, text_of(few, vectors)))
+                scores[part] = found.double().cpu()
                 counts[part] = [reader.n_reply_keywords(pair) for pair in few]
-        return {f"{self.name}_bot": scores, f"{self.name}_keywords_bot": counts}
+        return scores, counts
+
+
+@register_metric
+class Grade(_Grade):
+    """GRADE by a checkpoint; on request."""
+
+    kind = "grade"
+    usual_title = "GRADE"
+    needs = ("a checkpoint of `train_metric`",)
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.columns = (
+            *per_turn(
+                f"{self.name}_bot",
+                f"{self.title}, bot",
+                unit="1",
+                range=(0, 1),
+                direction="higher",
+                description="How coherent the bot's turn is with the two turns before it, by text and a graph of "
+                "keywords; only ranks count. Undefined for a turn that opens the conversation.",
+            ),
+            *per_turn(
+                f"{self.name}_keywords_bot",
+                f"Keywords of the reply ({self.title})",
+                unit="keywords",
+                range=(0, None),
+                direction="neither",
+                description="How many keywords of the bot's turn stand in the graph; with 0 the graph knows the "
+                "context alone.",
+            ),
+        )
+
+    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+        logits, counts = self.logits(replies, shared)
+        return {f"{self.name}_bot": 1 / (1 + np.exp(-logits)), f"{self.name}_keywords_bot": counts}
+
+
+@register_metric
+class GradePmi(_Grade):
+    """GRADE and mutual information, each in its own standard deviations, averaged; on request."""
+
+    kind = "grade_pmi"
+    usual_title = "GRADE and mutual information"
+    options_type = PonePmiOptions
+    needs = ("a checkpoint of `train_metric`", "a causal language model")
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        self.columns = per_turn(
+            f"{self.name}_bot",
+            f"{self.title}, bot",
+            unit="standard deviations",
+            range=(None, None),
+            direction="higher",
+            description="Mean of GRADE's score before its sigmoid and the reply's pointwise mutual information, each in "
+            "standard deviations over held-out true and false pairs. Undefined for a turn that opens the conversation.",
+        )
+        model = self.options.model if self.options else SMOLLM2
+        self._pmi = ReplyPmi(model=model, device=self.where("cpu"))
+        self.window = max(self.window or 0, self._pmi.window or 0)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        chosen = self.options
+        scale = [chosen.pmi_level, chosen.pmi_spread, *self._scale()] if chosen else []
+        return {**super().params, "pmi": self._pmi.identity.as_dict(), "scale": scale}
+
+    def unavailable_reason(self) -> str | None:
+        reason = super().unavailable_reason() or self._pmi.unavailable_reason()
+        if reason is None and not self._scale():
+            reason = "its checkpoint has no test part, on which its scores are scaled; train it on more dialogues"
+        return reason
+
+    def _scale(self) -> list[float]:
+        """Return mean and standard deviation of the network's scores over held-out pairs; none where unknown."""
+        if super().unavailable_reason() is not None:
+            return []
+        told = self.checkpoint.manifest.metrics
+        found = [told.get("test_level"), told.get("test_spread")]
+        return [float(one) for one in found if one is not None]
+
+    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+        assert self.options is not None, "asked although it is unavailable"
+        level, spread = self._scale()
+        logits = (self.logits(replies, shared)[0] - level) / spread
+        pmi = self._pmi.scored(replies, shared)["reply_pmi_bot"]
+        pmi = (pmi - self.options.pmi_level) / self.options.pmi_spread
+        return {f"{self.name}_bot": (logits + pmi) / 2}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,9 @@ class Graph:
         self.edges = csr_array((ones, (heads, tails)), shape=(len(self.nodes),) * 2)
         self.digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
         self._core, self._words = self._paths_core()
+        self._inside = self.edges[self._core][:, self._core]
+        self._place = np.full(len(self.nodes), -1)
+        self._place[self._core] = np.arange(len(self._core))
         self._column = {int(node): k for k, node in enumerate(self._words)}
         self._hops: dict[int, np.ndarray] = {}
 
@@ -96,20 +99,21 @@ class Graph:
         new = sorted(
             source for source in sources if source is not None and source not in self._hops
         )
-        inside = self.edges[self._core][:, self._core] if new else None
-        place = {int(node): k for k, node in enumerate(self._core)}
-        columns = [place[int(node)] for node in self._words]
         for start in range(0, len(new), 256):
             part = new[start : start + 256]
-            lengths = dijkstra(inside, unweighted=True, indices=[place[node] for node in part])
-            hops = np.where(np.isfinite(lengths), lengths + 1, FAR)[:, columns]
+            lengths = dijkstra(self._inside, unweighted=True, indices=self._place[part])
+            hops = np.where(np.isfinite(lengths), lengths + 1, FAR)[:, self._place[self._words]]
             for node, row in zip(part, hops, strict=True):
                 self._hops[node] = np.minimum(row, 255).astype(np.uint8)
 
     def out_of(self, word: str) -> list[str]:
         """Return the neighbours that a word's edges lead to."""
         node = self.row.get(word.replace("-", "_"))
-        return [] if node is None else [self.nodes[k] for k in self.edges[[node]].indices]
+        return [] if node is None else self._out(node)
+
+    def _out(self, node: int) -> list[str]:
+        begin, end = self.edges.indptr[node : node + 2]
+        return [self.nodes[k] for k in self.edges.indices[begin:end]]
 
     def neighbourhood(
         self,
@@ -137,7 +141,7 @@ class Graph:
             if not ring or not n:
                 continue
             vectors = {node: vector(node) for node in dict.fromkeys(ring)}
-            like = {node: _cosine(own, one) for node, one in vectors.items()}
+            like = _cosines(own, vectors)
             ring = sorted(ring, key=lambda node: (-like[node], node))
             chosen = ring[:n]
             if len(ring) < n:
@@ -149,12 +153,16 @@ class Graph:
         return found
 
 
-def _cosine(own: np.ndarray, other: np.ndarray | None) -> float:
-    """Return the cosine; those without a vector come last."""
-    if other is None:
-        return -2.0
-    norm = float(np.linalg.norm(own) * np.linalg.norm(other))
-    return float(own @ other) / norm if norm else -1.0
+def _cosines(own: np.ndarray, others: Mapping[str, np.ndarray | None]) -> dict[str, float]:
+    """Return the cosine of a vector with each of others; those without a vector come last."""
+    found = dict.fromkeys(others, -2.0)
+    known = {node: one for node, one in others.items() if one is not None}
+    if known:
+        rows = np.stack(list(known.values()))
+        norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(own)
+        like = np.divide(rows @ own, norms, out=np.full(len(rows), -1.0), where=norms > 0)
+        found.update(zip(known, like.tolist(), strict=True))
+    return found
 
 
 def graph_read(path: Path) -> Graph:

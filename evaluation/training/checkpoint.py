@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 FORMAT = "metric 1"
+CONCEPTNET = "conceptnet"
+"""A folder beside the checkpoints that are shipped: triples are under CC BY-SA 4.0, which weights are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,7 @@ class Checkpoint:
         Raises:
             CheckpointError: it is not there or was changed.
         """
-        path = self.folder / name
+        path = _place(self.folder, name)
         if name not in self.manifest.files or not path.is_file():
             raise CheckpointError(f"{self.folder} has no {name}")
         content = path.read_bytes()
@@ -189,7 +191,7 @@ def checkpoint_missing(folder: Path | str) -> str | None:
     try:
         found = checkpoint_read(folder)
         for name in found.manifest.files:
-            if not (found.folder / name).is_file():
+            if not _place(found.folder, name).is_file():
                 return f"{found.folder} has no {name}"
         size = (found.folder / WEIGHTS).stat().st_size
     except CheckpointError as error:
@@ -242,6 +244,12 @@ def _fitting(network: nn.Module, checkpoint: Checkpoint) -> list[tuple[str, Any,
         which = "lacks" if wrong[0] in learning else "has beside the network's"
         raise CheckpointError(f"{checkpoint.folder / WEIGHTS} {which} {wrong[0]}")
     return [(name, stored[name], parameter) for name, parameter in learning.items()]
+
+
+def _place(folder: Path, name: str) -> Path:
+    """Return where a file of a checkpoint is: in its folder, or in `conceptnet` beside it, under a licence of its own."""
+    beside = folder.parent / CONCEPTNET / name
+    return beside if beside.is_file() and not (folder / name).is_file() else folder / name
 
 
 @lru_cache(maxsize=256)

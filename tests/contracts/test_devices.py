@@ -59,6 +59,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
         "bart_score": {"model": str(save_model(folder / "bart", "bart", width=16, n_layers=1))},
         "bleurt": {"model": str(save_classifier(folder / "score", ("score",)))},
         "grade": {"checkpoint": str(grade_made(folder / "grade"))},
+        "grade_pmi": {"checkpoint": str(folder / "grade" / "run"), **model},
         "toxicity": classifier,
         "contradiction": classifier,
         "coherence": classifier,

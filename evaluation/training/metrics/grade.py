@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from pydantic import Field, ValidationInfo, field_validator
 from torch import nn
 
@@ -255,6 +256,19 @@ class Grade(LearnedMetric):
             return random_negatives(replies, seed)
         assert vectors is not None
         return embedding_negatives(replies, np.stack([vectors[reply] for reply in replies]), seed)
+
+    def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
+        """Measure as usual, and mean and standard deviation of the scores before their sigmoid, of true and false pairs."""
+        found = super().measure(network, examples, batch_size)
+        with torch.no_grad():
+            logits = torch.cat(
+                [
+                    network.logits(pairs)  # type: ignore[operator]
+                    for batch in examples.in_order(batch_size)
+                    for pairs in (batch.true, batch.false)
+                ]
+            )
+        return {**found, "level": float(logits.mean()), "spread": float(logits.std())}
 
     def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
         return _network(config, self._start if config.own.nodes == "learned" else None)

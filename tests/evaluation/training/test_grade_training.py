@@ -8,15 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chatbots.outside import ValuesError
+from chatbots.outside import ValuesError, yaml_read
 from chatbots.training.logs import log_read
+from evaluation import training
 from evaluation.items import ReplyInContext
+from evaluation.metrics.grade import Grade, GradePmi
 from evaluation.metrics.registry import metrics
+from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import trained_register
+from evaluation.training.config import config_again
 from evaluation.training.loop import train
 from tests.evaluation.training.grade_builders import config, files_write
+from tests.tiny_models import save_model
 
+CONFIGS = sorted(Path(training.__file__).parent.glob("configs/*.yaml"))
 REPLIES = [
     ReplyInContext(("I have a dog.", "My cat drinks water."), "Does your dog eat food?"),
     ReplyInContext(("I have a dog.", "My cat drinks water."), "Yes."),
@@ -74,6 +80,30 @@ def test_a_checkpoint_is_a_metric_and_a_batch_equals_its_replies_alone(trained: 
         assert (whole["tiny_grade_keywords_bot"] > 0).tolist() == [True, False, True, False]
     finally:
         metrics.discard("tiny_grade")
+
+
+def test_mutual_information_stands_beside_it_in_standard_deviations(
+    trained: Path, tmp_path: Path
+) -> None:
+    model = {"model": str(save_model(tmp_path, "gpt2", width=16, n_layers=1))}
+    place = {"checkpoint": str(trained / "tiny-grade")}
+    both = GradePmi(**place, **model, pmi_level=0.2, pmi_spread=0.5)
+    assert both.unavailable_reason() is None
+    shared = Shared()
+    alone = Grade(**place).scored(REPLIES, shared)["grade_bot"]
+    pmi = ReplyPmi(**model).scored(REPLIES, shared)["reply_pmi_bot"]
+    told = both.checkpoint.manifest.metrics
+    wanted = (np.log(alone / (1 - alone)) - told["test_level"]) / told["test_spread"]
+    wanted = (wanted + (pmi - 0.2) / 0.5) / 2
+    np.testing.assert_allclose(both.scored(REPLIES, shared)["grade_pmi_bot"], wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_configs_of_the_project_can_be_read(path: Path) -> None:
+    wanted = config_again(yaml_read(path))
+    assert wanted.name == path.stem
+    assert wanted.own
+    assert all(corpus.licence for corpus in wanted.data.corpora)
 
 
 def test_what_does_not_fit_is_refused_at_once(folder: Path) -> None:
