@@ -62,6 +62,11 @@ class Conversation(TimeStamped):
         help_text=_("The slot of a task that it is made in."),
     )
     external_id = models.CharField(max_length=200, blank=True, help_text=_("Id in its source."))
+    language = models.CharField(
+        max_length=20,
+        blank=True,
+        help_text=_("Of an imported one, as its import said; empty: it is told by its words."),
+    )
     seed = models.BigIntegerField(default=0)
     n_exchanges = models.PositiveIntegerField(default=0)
     is_synthetic = models.BooleanField(default=False)

@@ -13,12 +13,14 @@ from django.utils.translation import gettext_lazy as _
 from chatbots.registry import UnknownName
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
 from webapp.bots.selectors import BotEntry
+from webapp.core.errors import Refused
 from webapp.quality.selectors import without_read
 from webapp.ratings.selectors import as_counted, study_dimensions
 from webapp.results.benchmark import BenchmarkMetric
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
+from webapp.transfer.services import language_checked
 from webapp.transfer.writers import FORMATS
 
 UPLOAD_LIMIT_MB: int = settings.CONFAB_UPLOAD_LIMIT_MB
@@ -241,6 +243,12 @@ class ImportForm(forms.Form):
     high = forms.FloatField(
         label=_("to"), required=False, help_text=_("Left empty, it is read off the values.")
     )
+    language = forms.CharField(
+        label=_("Language"),
+        required=False,
+        max_length=20,
+        help_text=_("Its code, such as en or de. Left empty, each conversation's words tell it."),
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -265,6 +273,13 @@ class ImportForm(forms.Form):
                 )
             )
         return file
+
+    def clean_language(self) -> str:
+        """Refuse what is no code of a language."""
+        try:
+            return language_checked(self.cleaned_data["language"])
+        except Refused as refused:
+            raise forms.ValidationError(refused.message) from None
 
     def clean(self) -> dict[str, Any]:
         """Check that both ends of the scale are given or none, the lower one first."""

@@ -204,7 +204,7 @@ def consent_record(*, participant: Participant) -> Participant:
     """
     version = participant.study.version
     if not participant.is_synthetic:
-        version = version_freeze(version=version)
+        version = participant.study.version = version_freeze(version=version)
     if participant.consented_at is None:
         digest = consent_version(version.values)
         texts, _made = ConsentText.objects.get_or_create(

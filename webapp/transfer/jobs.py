@@ -14,7 +14,7 @@ from webapp.core.errors import Refused
 from webapp.studies.models import Study
 from webapp.transfer.package.reading import package_import
 from webapp.transfer.report import ImportReport, Progress
-from webapp.transfer.services import Scale, records_store, study_for_import
+from webapp.transfer.services import Scale, language_checked, records_store, study_for_import
 
 BATCH = 500
 
@@ -29,24 +29,33 @@ class Contents:
 
 
 def import_conversations(
-    path: Path, *, study_key: str, scale: Scale | None = None, progress: Progress | None = None
+    path: Path,
+    *,
+    study_key: str,
+    scale: Scale | None = None,
+    language: str = "",
+    progress: Progress | None = None,
 ) -> ImportReport:
     """Load a file into the study, made if there is none. Done again, it adds nothing.
 
     Args:
         path: in one of the formats of `formats/`, or a data package, which makes its study again.
         scale: of all dimensions; without it the smallest and largest values seen make each one's.
+        language: of all conversations, as a code of ISO 639; without it metrics tell it by the words of each.
         progress: called with ("reading" or "storing", records so far).
 
     Raises:
         OSError, ValueError: the file cannot be opened, or is in no known format.
-        Refused: see `study_for_import`.
+        Refused: see `study_for_import` and `language_checked`.
     """
+    language = language_checked(language)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if zipfile.is_zipfile(path):
         if scale is not None:
             raise ValueError("a data package knows its scales; leave out the scale")
+        if language:
+            raise ValueError("a data package knows its language; leave out the language")
         return package_import(path, study_key=study_key, progress=progress)
     file_format = format_for(path)
     contents = _look(_records(file_format, path, scale), progress)
@@ -69,7 +78,7 @@ def import_conversations(
             else:
                 good.append(item)
         if good and study is not None:
-            stored = records_store(study=study, records=good)
+            stored = records_store(study=study, records=good, language=language)
             report.conversations += stored.conversations
             report.ratings += stored.ratings
             for skipped in stored.skipped:

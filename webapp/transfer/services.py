@@ -105,13 +105,31 @@ def study_for_import(
         return study
 
 
-def records_store(*, study: Study, records: Sequence[Record]) -> Stored:
-    """Store a batch; what is there already stays as it is.
+def language_checked(language: str) -> str:
+    """Return the code of a language as it is stored: `de`, `pt-br`; nothing for nothing.
+
+    Raises:
+        Refused: `bad_language`.
+    """
+    code = language.strip().lower()
+    if code and not (len(code) <= 20 and re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{2,8})*", code)):
+        raise Refused(
+            "bad_language",
+            f"the language is {language!r}; a code of ISO 639 such as en, de or pt-br is needed",
+        )
+    return code
+
+
+def records_store(*, study: Study, records: Sequence[Record], language: str = "") -> Stored:
+    """Store a batch; what is there already stays as it is, but for a language that it did not have.
 
     A dialogue id that already stands for a conversation with other turns is skipped with the reason.
     """
     with transaction.atomic():
-        kept, skipped, ids = _conversations(study, records)
+        kept, skipped, ids = _conversations(study, records, language)
+        if language:
+            there = Conversation.objects.filter(pk__in=list(ids["all"].values()), language="")
+            there.update(language=language)
         n_new = len(ids["new"])
         n_ratings = _ratings(study, kept, ids["all"])
         if n_ratings:
@@ -120,7 +138,7 @@ def records_store(*, study: Study, records: Sequence[Record]) -> Stored:
 
 
 def _conversations(
-    study: Study, records: Sequence[Record]
+    study: Study, records: Sequence[Record], language: str
 ) -> tuple[list[Record], list[Skipped], dict[str, dict[str, uuid.UUID]]]:
     there = _stored_ids(study, records)
     turns_there = _turns_of(there.values())
@@ -158,7 +176,7 @@ def _conversations(
         if version is None:
             version = bot_version_record_imported(bot_id=record.bot, source=record.source)
             versions[record.bot, record.source] = version
-        rows.append(_conversation(study, record, version))
+        rows.append(_conversation(study, record, version, language))
     Conversation.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
     everything = _stored_ids(study, kept)
     # Another import may have been faster with some of them; then its rows stand, and its turns.
@@ -173,7 +191,7 @@ def _conversations(
     return kept, skipped, {"new": new, "all": everything}
 
 
-def _conversation(study: Study, record: Record, version: BotVersion) -> Conversation:
+def _conversation(study: Study, record: Record, version: BotVersion, language: str) -> Conversation:
     values = chatbots.Conversation(id="", turns=record.turns)
     return Conversation(
         source=Conversation.Source.IMPORT,
@@ -181,6 +199,7 @@ def _conversation(study: Study, record: Record, version: BotVersion) -> Conversa
         bot=version,
         study=study,
         external_id=record.external_id,
+        language=language,
         seed=derive_seed(0, "import", record.external_id),
         n_exchanges=values.n_exchanges,
         ended_at=record.times[-1] if record.times else None,

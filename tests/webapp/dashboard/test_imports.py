@@ -37,7 +37,8 @@ def test_a_large_upload_is_a_job(
     }
     upload = SimpleUploadedFile("talk.jsonl", (json.dumps(good) + "\n{broken\n").encode())
     answer = staff.post(
-        reverse("dashboard:imports"), {"file": upload, "study": "imp", "low": 1, "high": 5}
+        reverse("dashboard:imports"),
+        {"file": upload, "study": "imp", "low": 1, "high": 5, "language": "DE"},
     )
     job = Job.objects.get()
     page = reverse("dashboard:job", args=["import", job.pk])
@@ -50,6 +51,7 @@ def test_a_large_upload_is_a_job(
     assert (job.result["conversations"], job.result["ratings"]) == (1, 1)
     assert [skipped["line"] for skipped in job.result["skipped"]] == [2]
     assert Rating.objects.get().answers == {"quality": 4}
+    assert Conversation.objects.get().language == "de"
     assert list((tmp_path / "imports").iterdir()) == []
     assertContains(staff.get(page), "&quot;conversations&quot;: 1")
 

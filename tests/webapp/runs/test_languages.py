@@ -95,6 +95,18 @@ def test_imported_conversations_are_told_by_their_words(
 
 
 @pytest.mark.django_db
+def test_an_import_names_the_language_whatever_the_words_are(tmp_path: Path) -> None:
+    study = study_of(tmp_path, SPANISH, ["ok"])
+    file = next(tmp_path.glob("*.jsonl"))
+    import_conversations(file, study_key=study.key, scale=(1, 7), language="PT-br")
+    import_conversations(file, study_key=study.key, scale=(1, 7), language="de")  # that is known
+    assert set(study.conversations.values_list("language", flat=True)) == {"pt-br"}
+    assert "Left out of 2 conversations in Brazilian Portuguese" in compute("question")
+    with pytest.raises(Refused, match="the language is 'german'; a code of ISO 639 such as en, de"):
+        import_conversations(file, study_key=study.key, language="german")
+
+
+@pytest.mark.django_db
 def test_a_chat_is_in_the_language_of_its_study_whatever_is_written() -> None:
     study = make_study("s", language="ar", min_exchanges=1)
     chat = make_conversation(study)

@@ -67,7 +67,12 @@ def _load(form: ImportForm) -> ImportReport:
     """Write the upload where the import can read it twice, and import it."""
     with tempfile.TemporaryDirectory(prefix="confab-import-") as folder:
         path = _written(form, Path(folder), "upload")
-        return import_conversations(path, study_key=form.cleaned_data["study"], scale=_scale(form))
+        return import_conversations(
+            path,
+            study_key=form.cleaned_data["study"],
+            scale=_scale(form),
+            language=form.cleaned_data["language"],
+        )
 
 
 def _queue(form: ImportForm, user: Any) -> Job:
@@ -81,6 +86,7 @@ def _queue(form: ImportForm, user: Any) -> Job:
             "file": str(path),
             "study": form.cleaned_data["study"],
             "scale": list(_scale(form) or ()),
+            "language": form.cleaned_data["language"],
             "is_upload": True,
         },
         created_by=user,

@@ -1,6 +1,6 @@
 """For which languages metrics hold, and in which a study's conversations are.
 
-A chat is in the language of its study. Of conversations that were imported or made by bots the language is told by
+A chat is in the language of its study, an imported conversation in that which its import named. Of others the language is told by
 their words; where those are too few it is not known, and no metric is left out.
 """
 
@@ -52,8 +52,10 @@ def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> di
     chats = rows.filter(source=Conversation.Source.CHAT).values_list(
         "pk", f"slot__task__version__{said}", f"study__version__{said}"
     )
+    said_by_import = rows.exclude(language="").values_list("pk", "language")
     # Chats of before studies had a language are in English, as every page was.
     of_studies = {str(pk): of_task or of_study or "en" for pk, of_task, of_study in chats}
+    of_studies |= {str(pk): language for pk, language in said_by_import}
     found = {one.id: of_studies.get(one.id) or language_of(one.texts) for one in conversations}
     return {pk: language for pk, language in found.items() if language}
 

@@ -13,12 +13,14 @@ from webapp.core.errors import Refused
 from webapp.runs.kinds.base import Kind, Work, register_kind
 from webapp.runs.models import Job
 from webapp.transfer.jobs import import_conversations
+from webapp.transfer.services import language_checked
 
 
 class ImportAsked(Values):
     """A file that every worker of the queue can read, and the study it goes into.
 
     Attributes:
+        language: of all conversations; empty: told by their words.
         scale: lowest and highest value of all dimensions; none: as seen in the file.
         is_upload: the file is a copy made for this job, which goes when that is done.
     """
@@ -26,6 +28,7 @@ class ImportAsked(Values):
     file: str
     study: str
     scale: Many[Number] = ()
+    language: str = ""
     is_upload: bool = False
 
 
@@ -43,6 +46,7 @@ class Import(Kind[Job, ImportAsked]):
     def check(self, asked: ImportAsked) -> None:
         if not Path(asked.file).is_file():
             raise Refused("no_file", f"there is no file {asked.file}")
+        language_checked(asked.language)
         if len(asked.scale) not in (0, 2):
             raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")
 
@@ -56,7 +60,11 @@ class Import(Kind[Job, ImportAsked]):
 
         scale = (asked.scale[0], asked.scale[1]) if asked.scale else None
         report = import_conversations(
-            Path(asked.file), study_key=asked.study, scale=scale, progress=progress
+            Path(asked.file),
+            study_key=asked.study,
+            scale=scale,
+            language=asked.language,
+            progress=progress,
         )
         return report.as_dict()
 

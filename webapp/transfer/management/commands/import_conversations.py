@@ -31,6 +31,12 @@ class Command(ConfabCommand):
             metavar="LOW:HIGH",
             help="of all dimensions; else the smallest and largest value seen",
         )
+        parser.add_argument(
+            "--language",
+            default="",
+            metavar="CODE",
+            help="of all conversations, such as de; else metrics tell it by the words of each",
+        )
 
     def run(self, **options: Any) -> dict[str, Any]:
         scale = _scale(options["scale"])
@@ -42,7 +48,11 @@ class Command(ConfabCommand):
                 bar.refresh()
 
             report = import_conversations(
-                options["file"], study_key=options["study"], scale=scale, progress=progress
+                options["file"],
+                study_key=options["study"],
+                scale=scale,
+                language=options["language"],
+                progress=progress,
             )
         n_there = report.n_read - report.n_skipped - report.conversations
         if n_there:
