@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from django.utils.translation import gettext as _
 
-from webapp.studies.attention import AttentionCheck
-from webapp.studies.models import Study
+from webapp.studies.attention import AttentionCheck, answers_beyond
+from webapp.studies.models import Item, Rubric, Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
+from webapp.studies.rubrics import scales_of
 from webapp.studies.values import StudyValues
 
 Errors = dict[str, str]
@@ -21,6 +22,19 @@ def checking_wrong(study: Study, values: StudyValues) -> Errors:
         **_chat_checks_wrong(study, values),
         **_items_wrong(study, values),
     }
+
+
+def gold_wrong(before: Study | None, values: StudyValues, rubric: Rubric | None) -> Errors:
+    """Check that the right answers of gold items that are given are answers to what the study asks."""
+    if before is None or not values.attention.n_gold:
+        return {}
+    scales = scales_of(values, rubric)
+    gold = Item.objects.filter(study=before, purpose=Item.Purpose.GOLD).order_by("pk")
+    for key, expected in gold.values_list("key", "expected"):
+        if wrong := answers_beyond(expected, scales):
+            words = _("Gold item “%(key)s”: %(wrong)s Ask that, or correct the item.")
+            return {"n_gold": words % {"key": key, "wrong": wrong}}
+    return {}
 
 
 def _points_wrong(values: StudyValues) -> Errors:

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from webapp.bots.selectors import bots_unknown, bots_unpriced
-from webapp.studies.checking_wrong import checking_wrong
+from webapp.studies.checking_wrong import checking_wrong, gold_wrong
 from webapp.studies.filter_checks import filters_wrong
 from webapp.studies.frames import frame_origins
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
@@ -55,6 +55,7 @@ def study_errors(
         **questions_wrong(study, values),
         **checking_wrong(study, values),
         **attention_wrong(before, study, values, rubric),
+        **gold_wrong(before, values, rubric),
         **scales_wrong(study, values, rubric),
         **referencing_wrong(study, values, rubric),
         **choosing_wrong(study, values, rubric),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,6 @@ from chatbots.outside import Mistake, ValuesError
 from webapp.studies.attention import answers_beyond
 from webapp.studies.checks import study_errors
 from webapp.studies.differences import Change, names_diff, values_diff
-from webapp.studies.items import origin_of_file
 from webapp.studies.models import Item, Study
 from webapp.studies.rubrics import asked_after, rubric_create, scales_of
 from webapp.studies.study_file import FileItem, StudyFile, items_name, items_of_file, study_file_of
@@ -144,11 +143,13 @@ def _items_wrong(words: str) -> ValuesError:
     return ValuesError([Mistake("items", f"items {words}")])
 
 
-def items_bring(study: Study, items: Iterable[FileItem], *, file: str = "") -> int:
+def items_bring(
+    study: Study, items: Iterable[FileItem], *, origin: Mapping[str, str] | None = None
+) -> int:
     """Store the items that the study does not have yet; what is there with other texts may have been judged.
 
     Args:
-        file: the name of the file that they were uploaded in.
+        origin: of the file that they were uploaded in, as `origin_of_file`.
 
     Raises:
         ValuesError: with each item that stands there with other texts, or twice.
@@ -169,7 +170,7 @@ def items_bring(study: Study, items: Iterable[FileItem], *, file: str = "") -> i
                 wrong.append(Mistake(path, f"{path} is {item.id!r}, which stands {what}"))
             elif known is None:
                 rows[item.id] = item.to_row(study)
-                rows[item.id].origin = origin_of_file(file)
+                rows[item.id].origin = dict(origin or {})
             number += 1
         if not wrong:
             Item.objects.bulk_create(rows.values())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, count, islice
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -171,7 +172,10 @@ class ItemsReport:
 
 
 def items_import(
-    *, study: Study, lines: Iterable[ItemLine | Skipped], file: str = ""
+    *,
+    study: Study,
+    lines: Iterable[ItemLine | Skipped],
+    origin: Mapping[str, str] | None = None,
 ) -> ItemsReport:
     """Store the items of a file that the study does not have yet; done twice it changes nothing.
 
@@ -179,7 +183,7 @@ def items_import(
     have judged it.
 
     Args:
-        file: the file's name: lines that name no data set of theirs are one set of items by it.
+        origin: as `origin_of_file`: lines that name no data set of theirs are one set of items by it.
     """
     report = ItemsReport()
     scales = scales_of(study.values, study.rubric)
@@ -195,7 +199,7 @@ def items_import(
                 if wrong := answers_beyond(one.item.gold, scales):
                     report.skipped.append(Skipped(one.line, f"gold: {wrong}"))
                     continue
-                item, key = _item(study, one, file), one.item.key
+                item, key = _item(study, one, origin), one.item.key
                 known = stored.get(key) or wanted.get(key)
                 if known is None:
                     wanted[key], first_line[key] = item, one.line
@@ -229,7 +233,7 @@ def _batches(lines: Iterator[ItemLine | Skipped]) -> Iterator[list[ItemLine | Sk
         yield batch
 
 
-def _item(study: Study, line: ItemLine, file: str) -> Item:
+def _item(study: Study, line: ItemLine, origin: Mapping[str, str] | None) -> Item:
     read = line.item
     return Item(
         study=study,
@@ -240,14 +244,29 @@ def _item(study: Study, line: ItemLine, file: str) -> Item:
         reference_score=read.reference_score,
         task=read.task,
         panel=read.panel,
-        origin=origin_of_file(file),
+        origin=dict(origin or {}),
         **gold_fields(read.gold),
     )
 
 
-def origin_of_file(file: str) -> dict[str, Any]:
-    """Return where the items of a file come from, as rows have it; of one without a name, nothing."""
-    return {"file": storable(file, 200)} if file else {}
+def origin_of_file(study: Study, name: str, path: Path) -> dict[str, str]:
+    """Return what the rows of a file's items keep of where they come from: its name, and the digest of its content.
+
+    Another file of a name that the study has already is another set of items: `items.jsonl (2)`.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    name = storable(name, 190)
+    rows = study.items.filter(origin__file__startswith=name).order_by()
+    there = dict(rows.values_list("origin__file", "origin__file_digest").distinct())
+    names = chain([name], (f"{name} ({number})" for number in count(2)))
+    return {
+        "file": next(one for one in names if there.get(one, digest) == digest),
+        "file_digest": digest,
+    }
 
 
 def gold_fields(gold: Mapping[str, Sequence[int]]) -> dict[str, Any]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from django.core.exceptions import ValidationError
 
+from evaluation.items import items_read
 from tests.builders import make_items, make_participant, make_study
 from webapp.conversations.brought_in import conversation_set_remove, conversation_sets
 from webapp.conversations.models import Conversation
 from webapp.studies.examples import items_sample
 from webapp.studies.importing import items_bring
 from webapp.studies.item_sets import item_set_remove, item_sets
+from webapp.studies.items import gold_store, items_import, origin_of_file
 from webapp.studies.models import Item, Participant, Slot, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.study_file import FileItem
+from webapp.studies.versions import study_edit
 from webapp.transfer.samples import conversations_sample
 from webapp.transfer.services import records_store
 
@@ -67,6 +73,37 @@ def test_sets_are_told_apart_and_taken_out_but_for_what_people_were_given() -> N
     with pytest.raises(ValidationError, match="gone already"):
         item_set_remove(study=study, name="file:grade")
     assert study.items.count() == 2 + 1 + 3 + 3
+
+
+def test_another_file_of_the_same_name_is_another_set(tmp_path: Path) -> None:
+    study = make_study("s", protocol="annotate", bots=[], state="draft")
+    path = tmp_path / "items.jsonl"
+    for key in ("a", "b", "a"):
+        path.write_text(json.dumps({"id": key, "context": ["hi"], "response": "yes"}))
+        origin = origin_of_file(study, path.name, path)
+        items_import(study=study, lines=items_read(path), origin=origin)
+    assert [(one.name, one.n) for one in item_sets(study)] == [
+        ("file:items.jsonl", 1),
+        ("file:items.jsonl (2)", 1),
+    ]
+    path.write_text(
+        "\n".join(json.dumps({"id": key, "context": ["hi"], "response": "yes"}) for key in "bc")
+    )
+    origin = origin_of_file(study, path.name, path)
+    items_import(study=study, lines=items_read(path), origin=origin)
+    assert [(one.name, one.n) for one in item_sets(study)][2:] == [("file:items.jsonl (3)", 1)]
+
+
+def test_gold_items_of_what_is_not_asked_any_more_are_named() -> None:
+    study = make_study("s", protocol="annotate", bots=[], state="draft", n_gold=1)
+    [item] = make_items(study, 1)
+    key = study.rubric.dimensions.first().key
+    gold_store(item=item, expected={key: [1]})
+    study_edit(study=study, n_gold=1)
+    Item.objects.filter(pk=item.pk).update(expected={"warmth": [1]})
+    with pytest.raises(ValidationError, match="Gold item “i0”: an answer to “warmth” is expected"):
+        study_edit(study=study, n_gold=2)
+    study_edit(study=study, n_gold=0)
 
 
 def test_conversations_are_taken_out_but_for_those_that_something_hangs_on() -> None:

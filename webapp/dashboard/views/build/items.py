@@ -29,7 +29,7 @@ from webapp.runs.services.jobs import job_create
 from webapp.studies.examples import items_sample
 from webapp.studies.importing import items_bring
 from webapp.studies.item_sets import item_set_remove
-from webapp.studies.items import ItemsReport, items_import
+from webapp.studies.items import ItemsReport, items_import, origin_of_file
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import judges_conversations, judges_items
@@ -97,12 +97,11 @@ def _load(request: HttpRequest, study: Study) -> None:
         path = Path(folder) / f"items{ending}"
         _write(upload, path)
         try:
+            origin = origin_of_file(study, upload.name, path)
             if compares_pairs(study):
-                report = ItemsReport(
-                    items=items_bring(study, items_of_file(path), file=upload.name)
-                )
+                report = ItemsReport(items=items_bring(study, items_of_file(path), origin=origin))
             else:
-                report = items_import(study=study, lines=items_read(path), file=upload.name)
+                report = items_import(study=study, lines=items_read(path), origin=origin)
         except (OSError, ValueError, EOFError) as error:
             messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
             return

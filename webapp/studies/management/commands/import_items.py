@@ -9,7 +9,7 @@ from typing import Any
 from evaluation.items import items_read
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
-from webapp.studies.items import items_import
+from webapp.studies.items import items_import, origin_of_file
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 
@@ -29,7 +29,8 @@ class Command(ConfabCommand):
             raise Refused("not_found", f"there is no study {options['study']!r}") from None
         if not path.is_file():
             raise Refused("not_found", f"there is no file {str(path)!r}")
-        return items_import(study=study, lines=items_read(path), file=path.name).as_dict()
+        origin = origin_of_file(study, path.name, path)
+        return items_import(study=study, lines=items_read(path), origin=origin).as_dict()
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(f"{result['items']} items are new, {result['unchanged']} were there.")
