@@ -18,6 +18,7 @@ FEWEST_CHARS = 20
 FEWEST_REPEATED = 2
 SHARE = 0.3
 """Of a task's messages."""
+_BESIDE = re.compile(r"[\W_]+")
 
 
 @register_flag
@@ -38,7 +39,9 @@ class Repeated:
         person = {task.pk: task.participant for task in work.done}
         said = {
             task: [
-                words for words in (folded(m.text) for m in messages) if len(words) >= FEWEST_CHARS
+                words
+                for words in (folded(m.text) for m in messages if len(m.text) >= FEWEST_CHARS)
+                if len(words) >= FEWEST_CHARS
             ]
             for task, messages in work.messages.items()
         }
@@ -84,4 +87,4 @@ class Repeated:
 
 def folded(text: str) -> str:
     """Return a message without what does not matter: case, blanks, punctuation."""
-    return re.sub(r"[\W_]+", "", text.casefold())
+    return _BESIDE.sub("", text.casefold())
