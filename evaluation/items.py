@@ -174,6 +174,7 @@ class JudgedItem(Item):
     ratings: Many[Scores] = ()
     scale: Many[Number] | None = None
     scales: dict[str, Many[Number]] = {}
+    references: Many[Text] = ()
     reversed: Many[str] = ()
 
     @property
@@ -182,6 +183,15 @@ class JudgedItem(Item):
         reference = self.reference if self.reference and self.reference.strip() else None
         said = tuple(text for text in self.context if text.strip())
         return ReplyInContext(said, self.response, reference)
+
+    @property
+    def replies_by_reference(self) -> list[ReplyInContext]:
+        """The same once for each different reference, `reference` first; at least once."""
+        reply = self.reply
+        more = [text for text in self.references if text.strip() and text != reply.reference]
+        first = [] if reply.reference is None else [reply.reference]
+        known: list[str | None] = [*first, *dict.fromkeys(more)]
+        return [reply._replace(reference=one) for one in known or [None]]
 
     @property
     def dimensions(self) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from chatbots.registry import UnknownName
+from evaluation.ceilings import Ceiling, ceiling_of
 from evaluation.formats.base import Skipped
 from evaluation.items import JudgedItem, ReplyInContext, judged_read
 from evaluation.metrics.base import Metric
@@ -102,6 +103,7 @@ class Agreement:
         n_contexts: different contexts among them, which intervals resample.
         n_responses: different replies among them; few of them make a coefficient rest on a few texts.
         skipped: why other replies were left out, and how many.
+        ceiling: what a perfect metric could reach, by the raters' reliability.
     """
 
     correlations: dict[str, Correlation]
@@ -109,15 +111,17 @@ class Agreement:
     n_contexts: int
     n_responses: int
     skipped: dict[str, int]
+    ceiling: Ceiling
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"pearson": {"r", "p", "ci95"}, …, "n", "n_contexts", "n_responses", "skipped"}`."""
+        """Return `{"pearson": {"r", "p", "ci95"}, …, "n", "n_contexts", "n_responses", "skipped", "ceiling"}`."""
         return {
             **{name: found.to_json() for name, found in self.correlations.items()},
             "n": self.n,
             "n_contexts": self.n_contexts,
             "n_responses": self.n_responses,
             "skipped": self.skipped,
+            "ceiling": self.ceiling.to_json(),
         }
 
 
@@ -271,21 +275,29 @@ def _judged(
         reason = OF_CHATS
     if reason is not None:
         return [MetricJudged(name, one.target, {}, unavailable=reason) for one in humans]
-    replies = [item.reply for item in humans[0].items] if humans else []
+    items = humans[0].items if humans else ()
+    replies = [item.replies_by_reference for item in items]
     if not getattr(metric, "reads_tokens", False):
-        replies = [_untokenised(reply) for reply in replies]
-    told = np.array([bool(reply.response.strip()) for reply in replies], dtype=bool)
+        replies = [[_untokenised(reply) for reply in several] for several in replies]
+    told = np.array([bool(item.response.strip()) for item in items], dtype=bool)
     judged = np.any([one.judged for one in humans], axis=0)
-    asked = [reply for reply, one in zip(replies, told & judged, strict=True) if one]
-    made = item_scores(metric, asked, shared, progress=progress)
-    scores = {}
-    for column, values in made.items():
-        if not wanted or column in wanted:
-            scores[column] = np.full(len(replies), np.nan)
-            scores[column][told & judged] = values
+    reads = isinstance(metric, ReplyMetric) and (metric.needs_reference or metric.reads_reference)
+    asked = [
+        (k, reply)
+        for k in np.flatnonzero(told & judged)
+        for reply in (replies[k] if reads else replies[k][:1])
+    ]
+    made = item_scores(metric, [reply for _, reply in asked], shared, progress=progress)
+    owner = np.array([k for k, _ in asked], dtype=int)
+    mean = getattr(metric, "over_references", "best") == "mean"
+    scores = {
+        column: _over_references(values, owner, len(items), mean=mean)
+        for column, values in made.items()
+        if not wanted or column in wanted
+    }
     lacking = [
-        metric.lacking(metric.seen(reply)) if isinstance(metric, ReplyMetric) else None
-        for reply in replies
+        metric.lacking(metric.seen(several[0])) if isinstance(metric, ReplyMetric) else None
+        for several in replies
     ]
     return [
         MetricJudged(
@@ -296,6 +308,25 @@ def _judged(
         )
         for one in humans
     ]
+
+
+def _over_references(
+    values: np.ndarray, owner: np.ndarray, n: int, *, mean: bool = False
+) -> np.ndarray:
+    """Return (n,) each item's score: of several references' the best, or their mean; NaN where there is none.
+
+    Args:
+        values: (M,) one score for each item and reference.
+        owner: (M,) the number of the item.
+    """
+    there = np.isfinite(values)
+    if mean:
+        counts = np.bincount(owner[there], minlength=n)
+        sums = np.bincount(owner[there], weights=values[there], minlength=n)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    found = np.full(n, -np.inf)
+    np.maximum.at(found, owner[there], values[there])
+    return np.where(np.isneginf(found), np.nan, found)
 
 
 def _metric_and_columns(one: Metric | str) -> tuple[Metric, tuple[str, ...]]:
@@ -330,6 +361,7 @@ class _Humans:
         means: (N,) NaN where there is none.
         beyond: (N,) whether all scores of an item lie beyond the scale.
         contexts: (N,) the source and the context, which replies share.
+        given: of each item its raters and their scores.
     """
 
     items: tuple[JudgedItem, ...]
@@ -341,6 +373,8 @@ class _Humans:
     models: np.ndarray
     sources: np.ndarray
     responses: np.ndarray
+    given: tuple[list[tuple[str, float]], ...]
+    ceilings: dict[bytes, Ceiling] = field(default_factory=dict)
 
     @classmethod
     def of(cls, judgements: Judgements, target: str) -> _Humans:
@@ -359,6 +393,7 @@ class _Humans:
             models=_texts(item.model for item in items),
             sources=_texts(item.source for item in items),
             responses=_texts(untokenised(item.response).casefold() for item in items),
+            given=tuple(kept for kept, _ in given),
         )
 
     @property
@@ -404,7 +439,15 @@ class _Humans:
             n_contexts=len(set(units)),
             n_responses=len(set(self.responses[used])),
             skipped=dict(skipped),
+            ceiling=self._ceiling(used),
         )
+
+    def _ceiling(self, used: np.ndarray) -> Ceiling:
+        """Return the ceiling of some replies; most metrics ask for the same ones."""
+        key = used.tobytes()
+        if key not in self.ceilings:
+            self.ceilings[key] = ceiling_of([self.given[k] for k in np.flatnonzero(used)])
+        return self.ceilings[key]
 
 
 def _texts(values: Iterable[str]) -> np.ndarray:

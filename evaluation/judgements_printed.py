@@ -18,6 +18,7 @@ _HEADINGS = (
     "Spearman",
     "Kendall",
     "p (Pearson)",
+    "ceiling",
 )
 
 
@@ -60,6 +61,7 @@ def _row(name: str, source: str, model: str, found: Mapping[str, Any]) -> tuple[
         str(found["n_contexts"]),
         *(_coefficient(found[method]) for method in _METHODS),
         probability(found["pearson"]["p"]),
+        _coefficient(found["ceiling"]) if found["ceiling"]["r"] is not None else "unknown",
     )
 
 
@@ -73,6 +75,10 @@ def _coefficient(found: Mapping[str, Any]) -> str:
 def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     yield "Intervals of 95 % by resampling contexts; p as if all replies were independent."
+    yield (
+        "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the reliability "
+        "of the raters' mean (ICC(1,k), F interval); unknown where only means were published."
+    )
     for name, found in result.items():
         if "unavailable" in found:
             yield f"{name}: skipped, {found['unavailable']}"

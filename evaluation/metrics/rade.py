@@ -57,6 +57,7 @@ class Rade(TrainedMetric):
     needs = ("a checkpoint of `train_metric`", "a reference")
     languages = ("en",)
     needs_context = True
+    over_references = "mean"
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)

@@ -11,6 +11,7 @@ one is undefined there, and says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -34,6 +35,7 @@ class ReplyMetric(MetricDefaults):
     Attributes:
         needs_reference: it compares the reply with what a person replied.
         reads_reference: some of its columns do.
+        over_references: what stands for a reply with several references: its "best" score, or the "mean".
         needs_context: it says nothing of a reply that opens a conversation.
         reads_tokens: it takes texts as the file has them, "I ' m" too, as published; others get them as written.
         window: how many utterances of the context it sees; None: all.
@@ -42,6 +44,7 @@ class ReplyMetric(MetricDefaults):
     default = False
     needs_reference: bool = False
     reads_reference: bool = False
+    over_references: Literal["best", "mean"] = "best"
     needs_context: bool = False
     reads_tokens: bool = False
     window: int | None = None

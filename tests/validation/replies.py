@@ -130,6 +130,7 @@ def main() -> int:
             "Spearman",
             "published",
             "exact",
+            "ceiling",
         ]
     ]
     compared, off = 0, []
@@ -180,7 +181,7 @@ def main() -> int:
                         exact = f"{one['n']} of {GRADE_CELL}"
                     rows.append([
                         metric, source, model, str(one["n"]), str(one["n_responses"]), told(one["pearson"]), told(one["spearman"]),
-                        " ".join(share(value, 3) for value in wanted if value is not None), exact,
+                        " ".join(share(value, 3) for value in wanted if value is not None), exact, told(one["ceiling"]),
                     ])  # fmt: skip
             print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -196,6 +197,9 @@ def main() -> int:
         print(f"{metric} is skipped: {reason}")
     for name, counts in told_of.items():
         print(f"{name}: {counts}")
+    print(
+        "ceiling: Pearson's r that a perfect metric could reach, by the raters' reliability; – where only means are known."
+    )
     print(
         "Intervals: 95 % over contexts. replies: different ones. published: Pearson and Spearman of GRADE's tables 1 and 2."
     )
