@@ -58,7 +58,9 @@ if (marking) {
 
 // Last: what is put back of a draft is told to all of the above.
 askingWire(byId("rating"));
-if (document.querySelector("input[name=reference_score]:checked")) {
+// Another score than the known one, of a draft, is shown; the known one stays behind its button.
+const score = document.querySelector("input[name=reference_score]:checked");
+if (score && score.value !== note.dataset.known) {
   note.closest(".known-score").querySelector("details").open = true;
 }
 if (marking) {
