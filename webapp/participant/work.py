@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -33,7 +34,8 @@ def work_of(study: Study, version: StudyVersion) -> Work:
     settings = protocols.get(study.protocol).settings
     values = version.values
     if "arena" in settings:
-        n = values.arena.n_comparisons
+        # Nobody gets a pair twice, so of few chatbots there are fewer.
+        n = min(values.arena.n_comparisons, comb(len(values.bots), 2) or 1)
         return Work(
             _("You write to two computer programs at once and say which of them is better."),
             ngettext("%(n)s pair", "%(n)s pairs", n) % {"n": n},

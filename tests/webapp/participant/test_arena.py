@@ -342,6 +342,7 @@ def test_with_few_bots_people_get_all_their_pairs_and_no_more() -> None:
     person = make_participant(study)
     task = task_open(participant=person)
     assert task.slots.count() == 2
+    assert "1 pair" in Client().get(f"/s/{study.key}/").content.decode(), "the first page knows"
     task_complete(task=task)
     with pytest.raises(Refused) as refused:
         task_open(participant=person)
