@@ -19,6 +19,7 @@ from chatbots.registry import UnknownName
 from evaluation.ceilings import Ceiling, ceiling_of
 from evaluation.formats.base import Skipped
 from evaluation.items import JudgedItem, ReplyInContext, judged_read
+from evaluation.length_bias import length_bias
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_get, metric_list
 from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
@@ -159,6 +160,8 @@ class MetricJudged:
         columns: by column; the first is the metric's main one.
         unavailable: why it could not be computed; empty where it was.
         scores: by column, the score of each item of the file, NaN where undefined.
+        by_length: Spearman's coefficient with the number of words of the reply, of the main column and of people: what
+            the first has beyond the second is a length bias.
     """
 
     name: str
@@ -166,6 +169,7 @@ class MetricJudged:
     columns: dict[str, Cells]
     unavailable: str = ""
     scores: dict[str, np.ndarray] = field(default_factory=dict)
+    by_length: tuple[float | None, float | None] = (None, None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the agreement of the main column, and of all of them where there are several."""
@@ -179,6 +183,7 @@ class MetricJudged:
             }
         main, *more = self.columns
         found = {"column": main, "target": self.target, **self.columns[main].to_json()}
+        found["length_bias"] = dict(zip(("metric", "people"), self.by_length, strict=True))
         if more:
             found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
         return found
@@ -305,6 +310,9 @@ def _judged(
             one.target,
             {column: one.cells(values, told, lacking) for column, values in scores.items()},
             scores=scores,
+            by_length=length_bias(
+                [item.response for item in items], next(iter(scores.values())), one.means
+            ),
         )
         for one in humans
     ]

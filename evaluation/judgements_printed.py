@@ -85,6 +85,12 @@ def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             continue
         if more := [one for one in found.get("columns", {}) if one != found["column"]]:
             yield f"{name}: shown is {found['column']}; ask by name for {', '.join(more)}"
+        by_length = found.get("length_bias", {})
+        if by_length.get("metric") is not None and by_length.get("people") is not None:
+            yield (
+                f"{name}: Spearman with the words of the reply {share(by_length['metric'])}, "
+                f"people's {share(by_length['people'])}"
+            )
         if found["skipped"]:
             told = "; ".join(f"{n} × {why}" for why, n in found["skipped"].items())
             yield f"{name}: left out {told}"

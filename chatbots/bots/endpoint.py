@@ -87,6 +87,7 @@ class EndpointBot(ConfiguredBot):
         self.max_cost = self.options.max_cost
         self.fallback_bot = self.options.fallback_bot
         self._costs: dict[Conversation, ReplyCost] = {}
+        self._likely: dict[Conversation, tuple[tuple[str, float], ...]] = {}
         self._routes: tuple[_Route, ...] = ()
         self._lock = threading.Lock()
 
@@ -109,6 +110,14 @@ class EndpointBot(ConfiguredBot):
         """Return what the reply to this context cost, failed tries included, and forget it; None if nothing is known."""
         with self._lock:
             return self._costs.pop(context, None)
+
+    def likely_take(self, context: Conversation) -> tuple[tuple[str, float], ...]:
+        """Return the likeliest first tokens of the reply with their log-probabilities, and forget them.
+
+        Empty unless `extra_body` asks for them (`logprobs: true, top_logprobs: 20`) and the endpoint gives them.
+        """
+        with self._lock:
+            return self._likely.pop(context, ())
 
     def unavailable_reason(self) -> str | None:
         for name in (self.options.api_key_env, self.options.fallback_api_key_env):
@@ -252,6 +261,8 @@ class EndpointBot(ConfiguredBot):
                             cost = self._priced(*chunk.usage)
                         finish = chunk.finish or finish
                         if chunk.text:
+                            if chunk.likely and not n_bytes:
+                                self._likely_keep(context, chunk.likely)
                             n_bytes += len(chunk.text.encode("utf-8", "replace"))
                             if said := sentences.take(thoughts.take(chunk.text)):
                                 has_said = has_said or not said.isspace()
@@ -345,6 +356,12 @@ class EndpointBot(ConfiguredBot):
             # Nobody asks for the cost of a reply that is stored nowhere: the oldest go.
             while len(self._costs) > _COSTS_KEPT:
                 del self._costs[next(iter(self._costs))]
+
+    def _likely_keep(self, context: Conversation, likely: tuple[tuple[str, float], ...]) -> None:
+        with self._lock:
+            self._likely[context] = likely
+            while len(self._likely) > _COSTS_KEPT:
+                del self._likely[next(iter(self._likely))]
 
     def _clean(self, text: str) -> str:
         """Take the keys out of a message: endpoints like to quote them back."""

@@ -63,11 +63,16 @@ class CallFailed(BotError):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of the stream: text, why the model ended, tokens of prompt and reply; each may be absent."""
+    """A piece of the stream: text, why the model ended, tokens of prompt and reply; each may be absent.
+
+    `likely` are the likeliest tokens in the place of the piece's first one with their log-probabilities, where they were
+    asked for (`logprobs`) and given.
+    """
 
     text: str = ""
     finish: str | None = None
     usage: tuple[int, int] | None = None
+    likely: tuple[tuple[str, float], ...] = ()
 
 
 async def call(
@@ -197,6 +202,21 @@ def _chunk(data: str) -> Chunk:
         text=text if isinstance(text, str) else "",
         finish=str(finish) if finish else None,
         usage=_usage(usage) if isinstance(usage, dict) else None,
+        likely=_likely(choice.get("logprobs")),
+    )
+
+
+def _likely(logprobs: Any) -> tuple[tuple[str, float], ...]:
+    """Return the first token's alternatives; none where the endpoint gives them in no form known here."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    first = content[0] if isinstance(content, list) and content else None
+    top = first.get("top_logprobs") if isinstance(first, dict) else None
+    return tuple(
+        (one["token"], float(one["logprob"]))
+        for one in (top if isinstance(top, list) else ())
+        if isinstance(one, dict)
+        and isinstance(one.get("token"), str)
+        and isinstance(one.get("logprob"), int | float)
     )
 
 

@@ -56,6 +56,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
         "pone_pmi": {"checkpoint": str(folder / "pone"), **model},
         "rade": {"checkpoint": str(rade_checkpoint(folder / "rade"))},
         "reply_pmi": model,
+        "judge": model,
         "bart_score": {"model": str(save_model(folder / "bart", "bart", width=16, n_layers=1))},
         "bleurt": {"model": str(save_classifier(folder / "score", ("score",)))},
         "grade": {"checkpoint": str(grade_made(folder / "grade"))},

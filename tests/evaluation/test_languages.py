@@ -39,7 +39,7 @@ def test_where_little_is_said_nothing_is_told(texts: list[str]) -> None:
 def test_every_metric_of_the_project_says_for_which_languages_it_holds() -> None:
     """But for those whose model or file somebody chooses."""
     chosen = {"perplexity", "toxicity", "contradiction", "coherence", "word2vec"}
-    chosen |= {"bart_score", "bleurt"}
+    chosen |= {"bart_score", "bleurt", "judge"}
     unsaid = {metric.name for metric in metric_list() if metric.languages is None}  # type: ignore[attr-defined]
     assert chosen <= set(metric_kinds.names())
     assert unsaid == chosen

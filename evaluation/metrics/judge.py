@@ -1,0 +1,284 @@
+"""A language model as judge: asked for a number per question about a reply, and held to the same benchmark as the rest.
+
+Where the model tells how likely each number of the scale is, the score is their mean, weighted by these probabilities
+(G-Eval, Liu et al. 2023), which tells replies apart that would all get a 4; elsewhere the number in its answer.
+
+A judge costs: every question about every reply is one request. `max_requests` ends it, and so does the bot's own `max_cost`;
+replies after that are undefined with the reason, and what was scored is kept. The words of the prompt are part of its identity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from chatbots import Conversation
+from chatbots.outside import Values
+from evaluation.columns import per_turn
+from evaluation.items import ReplyInContext
+from evaluation.metrics.base import ConfiguredMetric
+from evaluation.metrics.continuations import Continuations
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.replies import ReplyMetric
+from evaluation.metrics.shared import Shared
+
+PROMPT = (
+    "Two speakers talk with one another. Read what was said, and then judge the last reply.\n\n"
+    "What was said before:\n{context}\n\nThe reply to judge:\n{reply}\n\n"
+    "{question} Answer with one whole number from {low} ({low_label}) to {high} ({high_label}) and nothing else."
+)
+PAIR_PROMPT = (
+    "Two speakers talk with one another. Read what was said, and then compare two replies to it.\n\n"
+    "What was said before:\n{context}\n\nReply A:\n{first}\n\nReply B:\n{second}\n\n"
+    "Which reply is the better one? Answer with A or B and nothing else."
+)
+NO_NUMBER = "the judge's answer holds no number of the scale"
+_NOTHING_BEFORE = "(nothing)"
+_NUMBER = re.compile(r"(?<![\d.,−-])\d+(?![\d,]|\.\d)")
+
+
+class JudgeOptions(Values):
+    """What an entry of `metrics.yaml` may say of it."""
+
+    bot: str = Field(
+        "",
+        description="id of an endpoint bot of bots.yaml; it should have temperature 0 and short replies",
+    )
+    model: str = Field(
+        "",
+        description="or a causal language model: a transformers folder, a hub id that was downloaded before, a GGUF "
+        "file, or the id of a bot that is made of one",
+    )
+    rubric: dict[str, str] = Field(
+        {"overall": "How good is it as the next thing to say, all in all?"},
+        min_length=1,
+        description="the questions, by the names that their columns get",
+    )
+    low: int = Field(1, ge=0, le=9, description="lowest number")
+    high: int = Field(5, ge=0, le=9, description="highest number")
+    low_label: str = Field("very bad", description="what the lowest means")
+    high_label: str = Field("very good", description="what the highest means")
+    prompt: str = Field(
+        PROMPT,
+        description="what it is asked, with {context}, {reply}, {question}, {low} and {high}",
+    )
+    window: int = Field(5, ge=1, description="how many earlier turns it is shown")
+    max_requests: int = Field(
+        1000,
+        ge=1,
+        description="the most requests that one run makes; replies after that have no score",
+    )
+    device: str = Field("cpu", description="where a local model computes")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> JudgeOptions:
+        if bool(self.bot) == bool(self.model):
+            raise ValueError("bot or model must be named, and not both")
+        if self.low >= self.high:
+            raise ValueError(f"high is {self.high}; it must be above low, {self.low}")
+        for key in self.rubric:
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", key):
+                raise ValueError(
+                    f"rubric names {key!r}; a column's name has lower-case letters, digits and underscores"
+                )
+        names = {"low_label": "", "high_label": ""} | dict.fromkeys(("low", "high"), 0)
+        try:
+            self.prompt.format(context="", reply="", question="", **names)
+        except (KeyError, IndexError, ValueError) as error:
+            raise ValueError(
+                f"prompt cannot be filled in ({error}); it may hold {{context}}, {{reply}}, {{question}}, {{low}}, "
+                "{high}, {low_label} and {high_label}"
+            ) from None
+        if missing := [name for name in ("reply", "question") if f"{{{name}}}" not in self.prompt]:
+            raise ValueError(f"prompt must hold {{{missing[0]}}}")
+        return self
+
+
+@register_metric
+class Judge(ReplyMetric, ConfiguredMetric):
+    """A column for each question of the rubric; on request, by a model that must be named."""
+
+    kind = "judge"
+    usual_title = "Language model as judge"
+    options_type = JudgeOptions
+    options: JudgeOptions | None
+    default = False
+    needs = (
+        "a language model to ask; each question about each reply is a request, which may cost money",
+    )
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        asked = self.options
+        self.window = asked.window if asked else 5
+        self.n_requests = 0
+        self._run: weakref.ref[Shared] | None = None
+        self._capped: set[ReplyInContext] = set()
+        self._unread: dict[ReplyInContext, str] = {}
+        self._trouble = ""
+        self._model = Continuations(asked.model, asked.device) if asked and asked.model else None
+        low, high = (asked.low, asked.high) if asked else (1, 5)
+        self.columns = tuple(
+            column
+            for key, question in (asked.rubric if asked else {"overall": "How good is it?"}).items()
+            for column in per_turn(
+                f"{self.name}_{key}_bot",
+                f"{self.title}, {key}",
+                unit="points",
+                range=(low, high),
+                direction="higher",
+                description=f"A language model's answer about the bot's turn to “{question}”.",
+            )
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        if self.options is None:
+            return {"model": None}
+        asked = self.options.model_dump(exclude={"bot", "model", "device", "max_requests"})
+        digest = hashlib.sha256(repr(sorted(asked.items())).encode()).hexdigest()[:16]
+        if self._model is not None:
+            return {"model": self._model.identity.as_dict(), "prompt": digest, **asked}
+        bot = _bot(self.options.bot)
+        known = self.options.bot if bot is None else bot.identity.as_dict()
+        return {"model": known, "prompt": digest, **asked}
+
+    def unavailable_reason(self) -> str | None:
+        if self.options is None:
+            return (
+                "no model is named; name one in metrics.yaml (kind: judge, params: {bot: id of an endpoint bot} or "
+                "{model: path or hub id})"
+            )
+        if self._model is not None:
+            return self._model.unavailable_reason()
+        bot = _bot(self.options.bot)
+        if bot is None:
+            return f"there is no bot {self.options.bot!r}; bots.yaml declares bots"
+        if not hasattr(bot, "likely_take"):
+            return f"{self.options.bot} is no endpoint bot; name its model under `model` instead"
+        return bot.unavailable_reason()
+
+    def lacking(self, reply: ReplyInContext) -> str | None:
+        if reply in self._capped:
+            return self._cap_told()
+        return self._unread.get(reply) or super().lacking(reply)
+
+    def _cap_told(self) -> str:
+        assert self.options is not None
+        return f"the judge's cap of {self.options.max_requests} requests is reached (max_requests)"
+
+    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+        assert self.options is not None, "asked although it is unavailable"
+        self._begin(shared)
+        keys = list(self.options.rubric)
+        left = (self.options.max_requests - self.n_requests) // len(keys)
+        asked = replies[: max(left, 0)]
+        self._capped.update(replies[len(asked) :])
+        found = np.full((len(replies), len(keys)), np.nan)
+        if asked:
+            prompts = [self._prompt(reply, key) for reply in asked for key in keys]
+            numbers = [str(n) for n in range(self.options.low, self.options.high + 1)]
+            chances = self.chances(prompts, numbers)
+            points = chances @ np.arange(self.options.low, self.options.high + 1)
+            found[: len(asked)] = points.reshape(len(asked), len(keys))
+            unread = np.isnan(found[: len(asked)]).all(axis=1)
+            why = self._trouble or NO_NUMBER
+            self._unread.update(
+                {reply: why for reply, one in zip(asked, unread, strict=True) if one}
+            )
+        return {f"{self.name}_{key}_bot": found[:, k] for k, key in enumerate(keys)}
+
+    def _begin(self, shared: Shared) -> None:
+        """Count requests from 0 in a new run: one has one `Shared`."""
+        if self._run is None or self._run() is not shared:
+            self._run = weakref.ref(shared)
+            self.n_requests = 0
+            self._capped, self._unread = set(), {}
+
+    def _prompt(self, reply: ReplyInContext, key: str) -> str:
+        assert self.options is not None
+        asked = self.options
+        return asked.prompt.format(
+            context=lines(reply.context),
+            reply=reply.response,
+            question=asked.rubric[key],
+            low=asked.low,
+            high=asked.high,
+            low_label=asked.low_label,
+            high_label=asked.high_label,
+        )
+
+    def chances(self, prompts: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+        """Ask, and return how likely each answer is after each prompt: (N, A), rows that sum to 1, or NaN.
+
+        A model that does not tell gives the answer it wrote all of the probability.
+        """
+        self.n_requests += len(prompts)
+        if self._model is not None:
+            rows: list[tuple[tuple[str, ...], str]] = [
+                ((prompt,), answer) for prompt in prompts for answer in answers
+            ]
+            total, _n = self._model.log_probabilities(rows)
+            logs = total.reshape(len(prompts), len(answers))
+            shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+            return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        return self._asked_of_bot(prompts, answers)
+
+    def _asked_of_bot(self, prompts: Sequence[str], answers: Sequence[str]) -> np.ndarray:
+        from chatbots.registry import bot_load
+        from chatbots.serving import reply
+
+        assert self.options is not None
+        bot: Any = bot_load(self.options.bot, "cpu")
+        asked = [
+            Conversation.from_texts([prompt], id=f"judge-{k}") for k, prompt in enumerate(prompts)
+        ]
+        found = np.full((len(prompts), len(answers)), np.nan)
+        self._trouble = ""
+        for k, (context, said) in enumerate(zip(asked, reply(bot, asked), strict=True)):
+            likely = bot.likely_take(context)
+            if said.error:
+                self._trouble = self._trouble or f"the judge did not answer: {said.error}"
+                continue
+            chances = _weighted(likely, answers)
+            found[k] = _written(said.text or "", answers) if chances is None else chances
+        return found
+
+
+def lines(context: Sequence[str]) -> str:
+    """Write what was said before, a line for each turn; the last one was said to whoever replies."""
+    if not context:
+        return _NOTHING_BEFORE
+    return "\n".join(
+        f"{'A' if (len(context) - n) % 2 else 'B'}: {' '.join(text.split())}"
+        for n, text in enumerate(context)
+    )
+
+
+def _weighted(likely: Sequence[tuple[str, float]], answers: Sequence[str]) -> np.ndarray | None:
+    """Return the share of each answer among the likely first tokens; None where none of them is there."""
+    shares = np.zeros(len(answers))
+    for token, log in likely:
+        if token.strip() in answers:
+            shares[answers.index(token.strip())] += np.exp(min(log, 0.0))
+    return shares / shares.sum() if shares.sum() > 0 else None
+
+
+def _written(text: str, answers: Sequence[str]) -> np.ndarray:
+    """Return 1 for the answer that was written, or NaN everywhere."""
+    found = _NUMBER.findall(text) if answers[0].isdigit() else re.findall(r"\b[A-Z]\b", text)
+    if not found or found[0] not in answers:
+        return np.full(len(answers), np.nan)
+    return np.array([float(answer == found[0]) for answer in answers])
+
+
+def _bot(name: str) -> Any:
+    from chatbots.registry import bots
+
+    return bots.get(name) if name in bots else None

@@ -1,0 +1,174 @@
+"""A language model as judge: weighted scores, its cap, both orders of pairs, and the biases that are measured."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+
+from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
+from chatbots.outside import ValuesError
+from chatbots.registry import bots
+from evaluation.items import Item, JudgedItem, ReplyInContext
+from evaluation.judgements import judge as judged_beside_people
+from evaluation.judgements import judgements_of
+from evaluation.judging import pairs_judged
+from evaluation.metrics.judge import NO_NUMBER, Judge, lines
+from evaluation.metrics.shared import Shared
+from tests.chatbots.endpoint_server import SSE, chunk, fails, says, serving
+from tests.tiny_models import save_model
+
+REPLIES = [ReplyInContext(("hi", "hello"), text) for text in ("fine", "fine and you", "no")]
+
+
+@pytest.fixture
+def registered():
+    before = meter_get()
+    meter_set(MemoryMeter())
+    yield bots.add
+    meter_set(before)
+    bots.discard("e")
+
+
+def likely(text, **chances):
+    """Answer with a text whose first token had these alternatives."""
+
+    async def answer(server, send):
+        await send(SSE + b"\r\n")
+        body = json.loads(chunk(text)[6:])
+        top = [
+            {"token": f" {name[1:]}", "logprob": float(np.log(p))} for name, p in chances.items()
+        ]
+        body["choices"][0]["logprobs"] = {"content": [{"token": text, "top_logprobs": top}]}
+        await send(b"data: " + json.dumps(body).encode() + b"\n\n")
+        await send(chunk(finish="stop") + b"data: [DONE]\n\n")
+
+    return answer
+
+
+async def test_numbers_are_weighted_by_their_probability_where_the_endpoint_tells(registered):
+    answers = (likely("4", _4=0.6, _5=0.2, _x=0.2), says("I give it a 2."), says("great"))
+    async with serving(*answers) as server:
+        registered(server.bot(extra_body={"logprobs": True, "top_logprobs": 20}, concurrency=1))
+        judge = Judge(bot="e", rubric={"overall": "Is it good?"})
+        assert judge.unavailable_reason() is None
+        scores = await asyncio.to_thread(judge.scored, REPLIES, Shared())
+    assert scores["judge_overall_bot"][:2] == pytest.approx([(4 * 0.6 + 5 * 0.2) / 0.8, 2])
+    assert np.isnan(scores["judge_overall_bot"][2])
+    assert judge.lacking(REPLIES[2]) == NO_NUMBER
+    asked = server.requests[0]["messages"][-1]["content"]
+    assert "A: hello" in asked
+    assert "Is it good? Answer with one whole number from 1 (very bad) to 5" in asked
+    assert server.requests[0]["top_logprobs"] == 20
+
+
+async def test_the_cap_ends_it_and_what_was_scored_is_kept(registered):
+    async with serving(says("5"), says("1"), says("3")) as server:
+        registered(server.bot(concurrency=1))
+        judge = Judge(bot="e", max_requests=5, rubric={"a": "A?", "b": "B?"})
+        items = judgements_of(
+            JudgedItem(id=str(k), response=f"reply {k}", ratings=({"q": k},), model="m")
+            for k in range(4)
+        )
+        found = await asyncio.to_thread(judged_beside_people, items, [judge])
+    assert len(server.requests) == 4, (
+        "two questions each about two replies; a fifth would be half a reply"
+    )
+    told = found["judge"].to_json()
+    assert told["n"] == 2
+    assert told["skipped"] == {"the judge's cap of 5 requests is reached (max_requests)": 2}
+    assert set(told["length_bias"]) == {"metric", "people"}
+
+
+def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_orders(tmp_path):
+    import torch
+    import transformers as tf
+
+    folder = save_model(tmp_path / "m", "gpt2", width=16, n_layers=1)
+    judge = Judge(model=str(folder), low=1, high=3, prompt="{reply} {question}")
+    [score, *_] = judge.scored(REPLIES[:1], Shared())["judge_overall_bot"]
+    tokenizer = tf.AutoTokenizer.from_pretrained(folder)
+    model = tf.AutoModelForCausalLM.from_pretrained(folder).eval()
+    prompt = "fine How good is it as the next thing to say, all in all?\n"
+    before = [tokenizer.bos_token_id, *tokenizer(prompt, add_special_tokens=False)["input_ids"]]
+    weights = []
+    for number in "123":
+        said = tokenizer(number, add_special_tokens=False)["input_ids"]
+        with torch.inference_mode():
+            logits = model(torch.tensor([before + said])).logits[0].double().log_softmax(-1)
+        weights.append(
+            sum(float(logits[len(before) - 1 + k, token]) for k, token in enumerate(said))
+        )
+    shares = np.exp(weights) / np.exp(weights).sum()
+    assert score == pytest.approx(float(shares @ [1, 2, 3]), abs=1e-4)
+    items = [
+        Item(id=str(k), context=("hi",), response="cats " * (k + 1), second_response="no")
+        for k in range(4)
+    ]
+    found = pairs_judged(judge, items)
+    assert found.n_requests == 8
+    swapped = pairs_judged(
+        judge,
+        [Item(id="x", context=("hi",), response="no", second_response="cats ")],
+    )
+    assert swapped.preference[0] == pytest.approx(1 - found.preference[0])
+    assert swapped.first_place[0] == pytest.approx(found.first_place[0])
+    assert abs(found.position_bias) <= 0.5
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
+    async with serving(says("A")) as server:
+        registered(server.bot())
+        items = [Item(id=str(k), response="long " * k, second_response="yes") for k in range(1, 5)]
+        judge = Judge(bot="e", max_requests=7)
+        found = await asyncio.to_thread(pairs_judged, judge, items)
+    assert found.position_bias == 0.5
+    assert found.changed == 1.0
+    assert found.refused == 1
+    assert list(found.preference[:3]) == [0.5] * 3
+    assert found.length_bias.r is None, "it says the same of all"
+
+
+async def test_a_request_that_fails_leaves_its_reply_without_a_score(registered):
+    async with serving(fails(400)) as server:
+        registered(server.bot())
+        judge = Judge(bot="e")
+        scores = await asyncio.to_thread(judge.scored, REPLIES[:1], Shared())
+    assert np.isnan(scores["judge_overall_bot"]).all()
+    assert "HTTP 400" in judge.lacking(REPLIES[0])
+
+
+def test_the_prompt_is_part_of_the_identity_and_the_cap_is_not(tmp_path):
+    plain = Judge(model=str(tmp_path))
+    assert plain.identity.key == Judge(model=str(tmp_path), max_requests=9).identity.key
+    for other in (
+        {"rubric": {"overall": "Is it bad?"}}, {"prompt": "{reply} {question}"}, {"high": 7},
+        {"high_label": "superb"},
+    ):  # fmt: skip
+        assert Judge(model=str(tmp_path), **other).identity.key != plain.identity.key
+    assert not plain.default
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, None),
+        ({"bot": "x", "model": "y"}, "not both"),
+        ({"model": "m", "low": 5, "high": 5}, "must be above low"),
+        ({"model": "m", "prompt": "{reply} {wrong} {question}"}, "wrong"),
+        ({"model": "m", "prompt": "{reply}"}, "must hold {question}"),
+        ({"model": "m", "rubric": {}}, "rubric"),
+        ({"model": "m", "rubric": {"Über": "?"}}, "lower-case"),
+    ],
+)
+def test_options_that_cannot_work_are_told(options, told):
+    if told is None:
+        assert "no model is named" in Judge().unavailable_reason()
+        assert "there is no bot 'nobody'" in Judge(bot="nobody").unavailable_reason()
+        assert lines(()) == "(nothing)"
+        return
+    with pytest.raises(ValuesError, match=told):
+        Judge(**options)
