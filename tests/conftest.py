@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 from asgiref.sync import SyncToAsync
-from django.db import connections
+from django.db import connections, transaction
+from pytest_django import DjangoDbBlocker
 
 from chatbots.devices import batches_made_exact
 from chatbots.encoders.cache import cache_folder_set
@@ -66,6 +67,17 @@ def django_db_modify_db_settings(
     yield
     if kept is not None:
         kept.close()
+
+
+@pytest.fixture(scope="module")
+def rows_of_file(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Keep rows that fixtures of a file make, for all its tests; what a test does to them goes with the test.
+
+    For files all of whose tests want these rows, in this thread and without `transaction=True`: they are never committed.
+    """
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture(scope="session")

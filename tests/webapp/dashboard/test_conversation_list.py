@@ -21,8 +21,8 @@ QUALITIES = [4, 2, 7, 2, None, 5]
 """Ratings of six conversations, oldest first; one is not rated."""
 
 
-@pytest.fixture
-def study(db: None) -> Study:
+@pytest.fixture(scope="module")
+def listed_study(rows_of_file: None) -> Study:
     """Make a study of six conversations of different lengths, made one after the other."""
     study = make_study("list")
     for number, quality in enumerate(QUALITIES):
@@ -32,6 +32,12 @@ def study(db: None) -> Study:
         if quality is not None:
             make_rating(conversation, quality=quality, fluency=8 - quality)
     return study
+
+
+@pytest.fixture
+def study(listed_study: Study, db: None) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=listed_study.pk)
 
 
 def listed(staff: Client, study: Study, **query: str) -> conversation_list.Page:

@@ -33,13 +33,19 @@ def judge(study: Study, *, good: str = "a", n: int | None = None, **fields: Any)
         rating_add(task=task, target=slot.item, answers=answers)
 
 
-@pytest.fixture
-def study(db: None) -> Study:
+@pytest.fixture(scope="module")
+def judged(rows_of_file: None) -> Study:
     """Make a study in which eight people judged three items each of two models."""
     study = make_annotated()
     for _ in range(8):
         judge(study)
     return study
+
+
+@pytest.fixture
+def study(judged: Study, db: None) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=judged.pk)
 
 
 def test_ratings_of_items_are_one_table_with_the_model_as_bot(study: Study) -> None:

@@ -50,11 +50,11 @@ def compute(**where: Any) -> None:
     job_do(job)
 
 
-@pytest.fixture
-def study(db: Any, tmp_path: Path) -> Study:
+@pytest.fixture(scope="module")
+def imported(rows_of_file: None, tmp_path_factory: pytest.TempPathFactory) -> Study:
     """Make a study of seven bots rated by nine named people each, and twice by nobody who is named."""
     rng = np.random.default_rng(4)
-    path = tmp_path / "records.jsonl"
+    path = tmp_path_factory.mktemp("one") / "records.jsonl"
     with path.open("w") as file:
         for level, bot in enumerate(BOTS):
             for number in range(N_RATERS + N_UNNAMED):
@@ -76,6 +76,12 @@ def study(db: Any, tmp_path: Path) -> Study:
     made = Study.objects.get(key="one")
     compute(study=made)
     return made
+
+
+@pytest.fixture
+def study(imported: Study, db: Any) -> Study:
+    """Return that study as it is before any test."""
+    return Study.objects.get(pk=imported.pk)
 
 
 @pytest.fixture
