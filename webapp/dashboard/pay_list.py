@@ -92,7 +92,9 @@ def state_of(visit: Visit, flags: Sequence[Flag]) -> str:
         states = {one.state for one in visit.decisions}
         if states & _NOT_SENT:
             return FAILED
-        if states & _TO_SEND:
+        # A bonus that waits to be sent hides nobody whose work is still to be approved.
+        is_approved_first = visit.verdict is None and visit.earns and visit.can_be_approved
+        if states & _TO_SEND and not is_approved_first:
             return SEND
         if visit.verdict is not None:
             return PAID if visit.verdict.action == _APPROVED else REJECTED
@@ -182,11 +184,13 @@ def pay_list(
     ours = [v for v, state in zip(visits.all, states, strict=True) if state == OURS]
     waiting: dict[str, list[Visit]] = {SEND: [], FAILED: []}
     for visit, state in zip(visits.all, states, strict=True):
-        if state in waiting:
-            waiting[state].append(visit)
+        if state == FAILED or _is_to_send(visit):
+            waiting[FAILED if state == FAILED else SEND].append(visit)
     found = visits.all
     if filters.show == OURS:
         found = [visit for visit in found if visit.fault]
+    elif filters.show == SEND:
+        found = waiting[SEND]
     elif filters.show:
         found = [v for v, state in zip(found, states, strict=True) if state == filters.show]
     found = visits_searched(visits, filters.words, among=found, by_id=with_ids)
@@ -195,6 +199,7 @@ def pay_list(
     some = found[(page - 1) * PAGE : page * PAGE]
     shown_codes = codes(some)
     numbers = {**counts, EVERYBODY: len(visits.all), OURS: sum(bool(v.fault) for v in visits.all)}
+    numbers[SEND] = len(waiting[SEND])
     n_to_pay = sum(map(_is_to_be_paid, visits.all))
     settings = visits.study.values.recruitment
     return PayList(
@@ -217,7 +222,8 @@ def pay_list(
         first=(page - 1) * PAGE + 1 if some else 0,
         last=(page - 1) * PAGE + len(some),
         total=len(found),
-        n_open={state: counts[state] for state in (APPROVE, OURS, LOOK, SEND, FAILED)},
+        n_open={state: counts[state] for state in (APPROVE, OURS, LOOK, FAILED)}
+        | {SEND: len(waiting[SEND])},
         n_by_api=sum(visit.platform == "prolific" for visit in waiting[SEND]),
         n_by_file=sum(visit.platform == "mturk" for some in waiting.values() for visit in some),
         n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
@@ -226,6 +232,10 @@ def pay_list(
         if settings.pay_each is not None
         else "",
     )
+
+
+def _is_to_send(visit: Visit) -> bool:
+    return any(one.state in _TO_SEND for one in visit.decisions)
 
 
 def _is_to_be_paid(visit: Visit) -> bool:

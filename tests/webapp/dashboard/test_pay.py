@@ -198,6 +198,11 @@ def test_a_bonus_is_confirmed_by_name_and_given_once(
         decide(payer, paid, **fields, amount="0.60", sure="1")
     assert Decision.objects.get().amount is not None
     assert names(listed(payer, paid, show="send")) == ["pid-a"]
+    lost = {**fields, "visit": str(visit("bot_failed", "b")), "asked": str(uuid.uuid4())}
+    decide(payer, paid, **lost, amount="0.60", sure="1")
+    assert names(listed(payer, paid, show="send")) == ["pid-b", "pid-a"]
+    assert names(listed(payer, paid, show="ours")) == ["pid-b"]
+    assert "1 person could not finish through no fault of theirs" in listed(payer, paid)
 
 
 def test_damaged_forms_change_nothing(payer: Client, paid: Study, visit: Make) -> None:
