@@ -31,7 +31,7 @@ from evaluation.metrics.trained import TrainedMetric, TrainedOptions
 
 PMI_LEVEL, PMI_SPREAD = 0.5, 0.75
 """Mean and standard deviation of mutual information, nats per token, by SmolLM2-135M over 150 true and 150 random pairs of
-Topical-Chat's validation part (`docs/learned_metrics.md`)."""
+Topical-Chat's validation part (`docs/pone_rade.md`)."""
 
 
 class _Pone(TrainedMetric):

@@ -34,7 +34,7 @@ UNREADABLE = "the line is no rated pair"
 OTHER_SCALE = f"a score lies beyond {LOW:g} to {HIGH:g}"
 UNPAIRED = "the row's mirrored row is not beside it, so whose response it has is unknown"
 LEAKING = "random rows (leaks: mirrored and repeated copies of test pairs are in training)"
-GROUPED = "grouped by context"
+GROUPED = "by context: no context is in two parts, and each pair counts once"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def folds_measured(
     found: list[np.ndarray] = []
     people: dict[Any, float] = {}
     units: dict[Any, str] = {}
-    order: list[Any] = []
+    order: list[Any] = []  # rows told twice are one here
     for seed in seeds:
         scores: dict[Any, float] = {}
         n_folds = int(dict(config.get("options", {})).get("folds", 5))
@@ -79,10 +79,12 @@ def folds_measured(
             with tempfile.TemporaryDirectory(prefix="confab-fold-") as work:
                 train(checked, work)
                 network = restored(checkpoint_read(work))
+            rows = checked.own.split == "rows"
             pairs = [
                 pair
                 for name in checked.own.rated
-                for pair in rated_pairs_read(checked.path(name)).pairs
+                for found_there in [rated_pairs_read(checked.path(name))]
+                for pair in (found_there.rows if rows else found_there.pairs)
             ]
             test = parted(pairs, checked.own)["test"]
             lite = lite_batch(test, shared) if checked.own.network == "lite" else None

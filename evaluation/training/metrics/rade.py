@@ -41,7 +41,14 @@ from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig
 from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
 from evaluation.training.data import Splits
-from evaluation.training.rade_data import RatedPair, grouped_folds, rated_pairs_read
+from evaluation.training.rade_data import (
+    GROUPED,
+    LEAKING,
+    RatedPair,
+    grouped_folds,
+    leaking_folds,
+    rated_pairs_read,
+)
 from evaluation.training.registry import register_learned
 
 INPUTS = "inputs.safetensors"
@@ -59,6 +66,8 @@ class RadeOptions(Values):
         stage: 1: references have no scores, L = MSE_a + GEN; 2: the whole loss (3).
         reference, generation, ranking: weights of MSE_h, GEN and PR; of MSE_a it is 1. The lite network has no GEN.
         symmetric: PR in both directions.
+        split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which leaks, for
+            comparison with published figures only.
         folds, fold, fold_seed: contexts are dealt into folds; this one is kept back and measured on. −1: none is.
         chosen_by: what of validation decides the best weights: "correlation", the mean of Pearson and Spearman of
             s_a (3), or "error", its squared error, which is steadier on few pairs.
@@ -74,6 +83,7 @@ class RadeOptions(Values):
     generation: Number = Field(1.0, ge=0)
     ranking: Number = Field(1.0, ge=0)
     symmetric: bool = False
+    split: Literal["contexts", "rows"] = "contexts"
     folds: int = Field(5, ge=2)
     fold: int = Field(0, ge=-1)
     fold_seed: int = 11
@@ -251,7 +261,10 @@ class Rade(LearnedMetric):
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
         options: RadeOptions = config.own
         files = [rated_pairs_read(config.path(name)) for name in options.rated]
-        parts = parted([pair for found in files for pair in found.pairs], options)
+        rows = options.split == "rows"
+        parts = parted(
+            [pair for found in files for pair in (found.rows if rows else found.pairs)], options
+        )
         for name in ("train", "validation"):
             if len(parts[name]) < 2:
                 raise CorpusError(
@@ -278,7 +291,7 @@ class Rade(LearnedMetric):
             facts={
                 "pairs": {name: len(pairs) for name, pairs in parts.items()},
                 "of_files": [found.counts() for found in files],
-                "split": "by context; no context is in two parts",
+                "split": LEAKING if rows else GROUPED,
                 "width": 0 if lite["train"] is None else int(lite["train"].vectors.shape[-1]),
                 "licences": [options.licence],
             },
@@ -319,14 +332,15 @@ class Rade(LearnedMetric):
 
 
 def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[RatedPair]]:
-    """Return the train, validation and test parts; no context is in two."""
+    """Return the train, validation and test parts; no context is in two, unless rows are split."""
+    dealt = leaking_folds if options.split == "rows" else grouped_folds
     test: list[RatedPair] = []
     rest = list(pairs)
     if options.fold >= 0:
-        folds = grouped_folds(rest, options.folds, options.fold_seed)
+        folds = dealt(rest, options.folds, options.fold_seed)
         test = [pair for pair, fold in zip(rest, folds, strict=True) if fold == options.fold]
         rest = [pair for pair, fold in zip(rest, folds, strict=True) if fold != options.fold]
-    held_out = grouped_folds(rest, _HELD_OUT, options.fold_seed) == 0
+    held_out = dealt(rest, _HELD_OUT, options.fold_seed) == 0
     return {
         "train": [pair for pair, held in zip(rest, held_out, strict=True) if not held],
         "validation": [pair for pair, held in zip(rest, held_out, strict=True) if held],

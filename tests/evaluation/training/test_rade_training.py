@@ -15,6 +15,7 @@ from evaluation.training.config import config_check
 from evaluation.training.data import Splits
 from evaluation.training.loop import train
 from evaluation.training.metrics.rade import Rade as RadeTraining
+from evaluation.training.metrics.rade import parted
 from evaluation.training.rade_data import context_key
 from evaluation.training.rade_folds import folds_measured
 from tests.tiny_models import save_model
@@ -70,6 +71,8 @@ def test_parts_share_no_context(folder):
     assert sum(map(len, contexts)) == len(set.union(*contexts)) == 20
     nothing_kept = config_check(values(fold=-1), folder)
     assert RadeTraining().prepare(nothing_kept, NO_DIALOGUES, "cpu").test is None
+    leaks = parted([*prepared.train.pairs] * 2, config_check(values(split="rows"), folder).own)
+    assert set(leaks["test"]) & set(leaks["train"])
 
 
 def test_the_lite_network_learns_and_is_measured(folder, lite):
