@@ -6,9 +6,9 @@ papers' it is named `-lite`.
 
 `pone_pmi` adds the pointwise mutual information of the reply under a language model. Both estimate how much likelier the
 reply is here than anywhere: the scorer learns it from true and random pairs, the language model from all it has read.
-Each is centred and scaled by its mean and standard deviation over held-out pairs of the training data (of PONE: true and
-random pairs, kept in the checkpoint; of mutual information: constants below), then both are averaged; nothing is fitted
-to people's scores.
+Each is centred and scaled by its mean and standard deviation over held-out true and random pairs (of PONE kept in the
+checkpoint; of mutual information named in the metric's entry, for they are the language model's), then both are averaged;
+nothing is fitted to people's scores.
 """
 
 from __future__ import annotations
@@ -28,10 +28,6 @@ from evaluation.metrics.registry import register_metric
 from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import TrainedMetric, TrainedOptions
-
-PMI_LEVEL, PMI_SPREAD = 0.5, 0.75
-"""Mean and standard deviation of mutual information, nats per token, by SmolLM2-135M over 150 true and 150 random pairs of
-Topical-Chat's validation part (`docs/pone_rade.md`)."""
 
 
 class _Pone(TrainedMetric):
@@ -103,9 +99,9 @@ class PonePmiOptions(TrainedOptions):
         description="the language model: a transformers folder, a hub id, a GGUF file, or a bot's id",
     )
     pmi_level: Number = Field(
-        PMI_LEVEL, description="mean of the mutual information over held-out pairs, nats per token"
+        description="mean of the mutual information over held-out true and random pairs, nats per token"
     )
-    pmi_spread: Number = Field(PMI_SPREAD, gt=0, description="its standard deviation there")
+    pmi_spread: Number = Field(gt=0, description="its standard deviation there")
 
 
 @register_metric

@@ -53,7 +53,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
     return {
         "perplexity": model,
         "pone": {"checkpoint": str(pone_checkpoint(folder / "pone"))},
-        "pone_pmi": {"checkpoint": str(folder / "pone"), **model},
+        "pone_pmi": {
+            "checkpoint": str(folder / "pone"),
+            **model,
+            "pmi_level": 0.0,
+            "pmi_spread": 1.0,
+        },
         "rade": {"checkpoint": str(rade_checkpoint(folder / "rade"))},
         "reply_pmi": model,
         "judge": model,
