@@ -39,8 +39,9 @@ class _Grade(TrainedMetric):
         super().__init__(name, title, **options)
         self._reader: Any = None
         if self.options is not None and super().unavailable_reason() is None:
-            told = self.checkpoint.config.data.corpora
-            licences = {corpus.licence or "not stated" for corpus in told}
+            # Of the manifest as it is: reading the config would load the network's code, and torch.
+            told = self.checkpoint.manifest.config["data"]["corpora"]
+            licences = {corpus.get("licence") or "not stated" for corpus in told}
             self.licence = (
                 f"of the training text: {', '.join(sorted(licences))}; CC BY-SA 4.0 (ConceptNet)"
             )

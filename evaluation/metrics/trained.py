@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from chatbots.checkpoints import CheckpointError
-from chatbots.outside import Values
+from chatbots.outside import Values, values_read
 from evaluation.metrics.base import ConfiguredMetric, Metric
 from evaluation.metrics.registry import metric_kinds, metrics
 from evaluation.metrics.replies import ReplyMetric
+from evaluation.training.backbone_config import BackboneConfig, backbone_missing
 from evaluation.training.checkpoint import Checkpoint, checkpoint_missing, checkpoint_read
 
 log = logging.getLogger(__name__)
@@ -27,12 +28,22 @@ FOLDER = "metrics"
 """Below the data folder: one folder per training."""
 
 
+SHIPPED = Path(__file__).parent.parent / "shipped"
+"""The checkpoints that come with Confab."""
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the checkpoints that come with Confab."""
+    return sorted(path.parent.name for path in SHIPPED.glob("*/manifest.json"))
+
+
 class TrainedOptions(Values):
     """What an entry of `metrics.yaml` may say of a trained metric."""
 
     checkpoint: str = Field(
         min_length=1,
-        description="the folder of a training (manage.py train_metric) or of its checkpoint",
+        description="the folder of a training (manage.py train_metric) or of its checkpoint, or the name of one that "
+        "comes with Confab, such as grade-lite",
     )
     device: str = Field("", description="where it computes; where the run says if empty")
 
@@ -66,7 +77,8 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
                 f"no checkpoint is named; train one with `manage.py train_metric`, or name one in metrics.yaml "
                 f"(kind: {self.kind}, params: {{checkpoint: folder}})"
             )
-        found = checkpoint_read(self.options.checkpoint)
+        named = self.options.checkpoint
+        found = checkpoint_read(SHIPPED / named if named in shipped_names() else named)
         wanted = self.trained or self.kind
         if found.manifest.metric != wanted:
             raise CheckpointError(
@@ -86,9 +98,8 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
             found = self.checkpoint
         except CheckpointError as error:
             return str(error)
-        from evaluation.training.backbone_config import backbone_missing
-
-        return checkpoint_missing(found.folder) or backbone_missing(found.config.backbone)
+        backbone = values_read(BackboneConfig, dict(found.manifest.config["backbone"]))
+        return checkpoint_missing(found.folder) or backbone_missing(backbone)
 
     def where(self, device: str) -> str:
         """Return where it computes: as its options say, else where the run does."""

@@ -16,7 +16,7 @@ from evaluation.metrics.grade import Grade, GradePmi
 from evaluation.metrics.registry import metrics
 from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import trained_register
+from evaluation.metrics.trained import SHIPPED, shipped_names, trained_register
 from evaluation.training.config import config_again
 from evaluation.training.loop import train
 from tests.evaluation.training.grade_builders import config, files_write
@@ -104,6 +104,29 @@ def test_the_configs_of_the_project_can_be_read(path: Path) -> None:
     assert wanted.name == path.stem
     assert wanted.own
     assert all(corpus.licence for corpus in wanted.data.corpora)
+
+
+def test_what_comes_with_confab_is_whole_and_its_triples_lie_apart() -> None:
+    (name,) = [one for one in shipped_names() if one == "grade-lite"]
+    folder = SHIPPED / name
+    metric = Grade(checkpoint=name)
+    assert metric.unavailable_reason() is None
+    assert not (folder / "graph.tsv.gz").exists()
+    assert (
+        len(metric.checkpoint.file("graph.tsv.gz"))
+        == (folder.parent / "conceptnet/graph.tsv.gz").stat().st_size
+    )
+    assert "Attribution-ShareAlike 4.0" in (folder.parent / "conceptnet/LICENSE.txt").read_text()
+    assert {one.licence for one in metric.checkpoint.config.data.corpora} == {"CDLA-Sharing-1.0"}
+    assert metric.name == "grade"
+    better, worse = metric.scored(
+        [
+            ReplyInContext(("What do you do at weekends?", "I love to watch football."), reply)
+            for reply in ("Football is fun! Which team do you like?", "The soup needs more salt.")
+        ],
+        Shared(),
+    )["grade_bot"]
+    assert better > worse
 
 
 def test_what_does_not_fit_is_refused_at_once(folder: Path) -> None:

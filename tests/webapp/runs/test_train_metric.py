@@ -11,6 +11,7 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
+from evaluation.training.checkpoint import checkpoint_read
 from evaluation.training.registry import learned_metrics
 from tests.chatbots.training.builders import corpus_write
 from tests.evaluation.training.builders import SharedWords, values
@@ -42,6 +43,13 @@ def test_a_job_trains_what_the_command_trains(tmp_path: Path) -> None:
     told = command(tmp_path, "by_command")
     assert told["checkpoint"] == str(tmp_path / "by_command" / "tiny" / "best")
     assert set(told) == {"checkpoint", "epochs", "best"}
+    shipped = tmp_path / "shipped"
+    with pytest.raises(CommandError, match=r"no licence of small\.jsonl"):
+        command(tmp_path, "by_command", "--ship", str(shipped))
+    data = {"corpora": [{"path": "small.jsonl", "licence": "MIT"}]}
+    command(tmp_path, "with_licence", "--ship", str(shipped), data=data)
+    assert "- small.jsonl: MIT" in (shipped / "tiny" / "CARD.md").read_text()
+    assert checkpoint_read(shipped / "tiny").manifest.dtype == "float16"
     job = Job.objects.get(pk=command(tmp_path, "by_job", "--enqueue")["job"])
     (tmp_path / "tiny.yaml").unlink()  # a worker needs the corpora, not the file
     job_do(job)

@@ -1,4 +1,4 @@
-"""`train_metric CONFIG [--data FOLDER] [--output FOLDER] [--restart] [--enqueue]`.
+"""`train_metric CONFIG [--data FOLDER] [--output FOLDER] [--restart] [--ship FOLDER | --enqueue]`.
 
 Trains a learned metric, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training goes
 on. In the usual folder its checkpoint is a metric from the next start on.
@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from webapp.core.management.base import ConfabCommand
+from webapp.core.management.base import ConfabCommand, Usage
 from webapp.runs.services.jobs import job_create
 
 
@@ -37,6 +37,12 @@ class Command(ConfabCommand):
         )
         parser.add_argument("--restart", action="store_true", help="begin anew")
         parser.add_argument(
+            "--ship",
+            type=Path,
+            metavar="FOLDER",
+            help="afterwards write it there in half precision, in a folder of its name, with a model card",
+        )
+        parser.add_argument(
             "--enqueue",
             action="store_true",
             help="as a job: a worker that has the same folders trains, and has time for nothing else meanwhile",
@@ -49,10 +55,15 @@ class Command(ConfabCommand):
         from chatbots.training.state import StateError
         from evaluation.training.config import config_load
         from evaluation.training.loop import train
+        from evaluation.training.shipping import ship
 
         config = config_load(options["config"], options["data"])
         output = options["output"]
         if options["enqueue"]:
+            if options["ship"]:
+                raise Usage(
+                    "--enqueue and --ship exclude each other; once the job is done, --ship without --enqueue ships it"
+                )
             payload = {
                 "config": config.model_dump(mode="json"),
                 "data": str(config.folder.resolve()),
@@ -68,6 +79,9 @@ class Command(ConfabCommand):
                 device=settings.CONFAB_DEVICE,
                 restart=options["restart"],
             )
+            if options["ship"]:
+                again = f"{settings.CONFAB_PROGRAM} train_metric {options['config']} --data FOLDER --ship {options['ship']}"
+                ship(output / config.name, options["ship"] / config.name, again)
         except (CheckpointError, EncoderError, StateError, TrainingError) as error:
             raise CommandError(" ".join(str(error).split())) from error
         except KeyboardInterrupt:

@@ -1,0 +1,94 @@
+"""A finished metric made small enough to give away: half precision, a model card, triples in a folder of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from chatbots.checkpoints import WEIGHTS, CheckpointError
+from evaluation.training.checkpoint import (
+    CONCEPTNET,
+    Checkpoint,
+    MetricManifest,
+    checkpoint_read,
+    checkpoint_write,
+)
+
+MAX_BYTES = 16_000_000
+"""Weights and files together; a repository is no place for more."""
+CARD = "CARD.md"
+APART = ("graph.tsv.gz",)
+"""Files of ConceptNet, whose licence asks that what is made of them is shared alike."""
+
+
+def ship(training: Path, folder: Path, command: str) -> MetricManifest:
+    """Write the best checkpoint of a finished training in half precision, with its card.
+
+    Args:
+        training: folder that `train` wrote.
+        folder: where it goes; replaced if there. Triples go to the folder `conceptnet` beside it.
+        command: trains it again.
+
+    Raises:
+        CheckpointError: no finished training, a text without a licence in its config, or more than 16 MB.
+    """
+    from evaluation.training.loop import restored
+
+    found = checkpoint_read(training)
+    if not found.manifest.metrics:
+        raise CheckpointError(f"{training} is not finished; train it to its end first")
+    unsaid = [one.path for one in found.config.data.corpora if not one.licence]
+    if unsaid:
+        raise CheckpointError(
+            f"the config states no licence of {unsaid[0]}; say under which its text is (data.corpora.licence)"
+        )
+    files = {name: found.file(name) for name in found.manifest.files if name != WEIGHTS}
+    n_bytes = sum(map(len, files.values())) + found.manifest.weights_bytes // 2
+    if n_bytes > MAX_BYTES:
+        raise CheckpointError(f"{training} would take {n_bytes:,} bytes; at most {MAX_BYTES:,}")
+    manifest = checkpoint_write(folder, restored(found), found.manifest, files, "float16")
+    for name in APART:
+        if name in files:
+            (folder.parent / CONCEPTNET).mkdir(exist_ok=True)
+            (folder / name).replace(folder.parent / CONCEPTNET / name)
+    (folder / CARD).write_text(card(Checkpoint(folder, manifest), command), encoding="utf-8")
+    return manifest
+
+
+def card(checkpoint: Checkpoint, command: str) -> str:
+    """Return a model card: what it is, what it was trained on, under which licence, and how well it tells replies."""
+    manifest, config = checkpoint.manifest, checkpoint.config
+    corpora = [f"- {Path(one.path).name}: {one.licence}" for one in config.data.corpora]
+    n = manifest.facts.get("n_examples", {})
+    figures: dict[str, Any] = {
+        name: value for name, value in manifest.metrics.items() if value is not None
+    }
+    return "\n".join(
+        [
+            f"# {manifest.title}",
+            "",
+            "Written by `manage.py train_metric --ship`; train it again instead of editing this file.",
+            "",
+            f"The learned metric `{manifest.metric}` on the encoder {config.backbone.model}, which is not part of it. "
+            "It scores how well an English reply fits what was said before it. On another encoder and other data than "
+            "its paper's it is no reproduction of it, and only ranks and correlations of its scores mean anything.",
+            "",
+            "## Trained on",
+            "",
+            *corpora,
+            f"- {sum(manifest.training['n_dialogues'].values())} dialogues; examples: "
+            + ", ".join(f"{part} {count:,}" for part, count in n.items()),
+            "- no score that a person gave",
+            "",
+            "## Held-out figures",
+            "",
+            *(f"- {name}: {value:.4g}" for name, value in figures.items()),
+            "",
+            "Agreement with people: `docs/grade.md`.",
+            "",
+            "## Again",
+            "",
+            f"    {command}",
+            "",
+        ]
+    )
