@@ -23,7 +23,7 @@ from pytest_django import DjangoDbBlocker
 
 from chatbots.devices import batches_made_exact
 from chatbots.encoders.cache import cache_folder_set
-from tests.console import Console
+from tests.console import Console, Forked
 from tests.databases import migrated_template_drop, own_database, worker_database_fill
 from tests.devices import elsewhere, encoder_devices  # noqa: F401
 
@@ -122,7 +122,7 @@ class ConfabServer:
     data_dir: Path
     env: dict[str, str]
     port: int
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, subprocess.Popen[bytes] | Forked] = field(default_factory=dict)
     console: Console | None = None
 
     @staticmethod
@@ -144,10 +144,7 @@ class ConfabServer:
 
     def manage(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a `manage.py` command on this server's data."""
-        if self.console is None or self.console.env != self.env:
-            self._console_close()
-            self.console = Console(self.env)
-        return self.console.run(args, check=check, timeout_s=180)
+        return self._own_console().run(args, check=check, timeout_s=180)
 
     def shell(self, code: str) -> str:
         """Run Python with Django set up on this server's data; what it prints comes back."""
@@ -167,7 +164,7 @@ class ConfabServer:
         )
 
     def start(self, name: str, *args: str) -> subprocess.Popen[bytes]:
-        """Start one of the server's processes in a session of its own."""
+        """Start one of the server's processes by Python, in a session of its own."""
         log = (self.data_dir / f"{name}.log").open("ab")
         process = subprocess.Popen(
             [sys.executable, *args],
@@ -180,21 +177,24 @@ class ConfabServer:
         self.processes[name] = process
         return process
 
+    def start_forked(self, name: str, *words: str) -> None:
+        """Start one of the server's processes without the time its imports take."""
+        self.processes[name] = self._own_console().start(list(words), self.data_dir / f"{name}.log")
+
     def start_web(self) -> None:
         """Start the web process; embedded, it is the bot host too."""
-        self.start("web", "manage.py", "serve", "--port", str(self.port))
+        self.start_forked("web", "manage.py", "serve", "--port", str(self.port))
         self.wait_until_healthy()
 
     def start_bot_host(self) -> None:
         """Start the bot host; embedded, it has no process of its own."""
         if self.is_distributed:
-            self.start("bot_host", "manage.py", "bot_host")
+            self.start_forked("bot_host", "manage.py", "bot_host")
 
     def start_worker(self, name: str = "worker") -> None:
         """Start a Celery worker for all queues; a second one beside it needs another name."""
-        self.start(
+        self.start_forked(
             name,
-            "-m",
             "celery",
             "--app",
             "webapp.celery",
@@ -245,6 +245,13 @@ class ConfabServer:
         for name in list(self.processes):
             self.kill(name)
         self._console_close()
+
+    def _own_console(self) -> Console:
+        """Return the console of the environment as it is now."""
+        if self.console is None or self.console.env != self.env:
+            self._console_close()
+            self.console = Console(self.env)
+        return self.console
 
     def _console_close(self) -> None:
         if self.console is not None:
