@@ -1,54 +1,48 @@
-"""BM25 over short texts as one sparse matrix: k1 1.2, b 0.75, the idf that is never negative (as Lucene has it)."""
+"""BM25 over short texts, by bm25s in its Lucene variant (k1 1.2, b .75, an idf that is never negative)."""
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
-K1, B = 1.2, 0.75
-_ROWS = 256
-_WORDS = r"(?u)\b\w+\b"
+_WORD = re.compile(r"\w+(?:'\w+)*")
 
 
 class Bm25:
     """An index of texts.
 
     Args:
-        texts: at least one; words are runs of letters and digits, in lower case.
+        texts: (N) at least one; words are runs of letters and digits in lower case, an apostrophe within a word is part of it.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        from scipy import sparse
-        from sklearn.feature_extraction.text import CountVectorizer
+    def __init__(self, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> None:
+        import bm25s
 
-        self._counter = CountVectorizer(token_pattern=_WORDS)
-        try:
-            counts = self._counter.fit_transform(texts).tocsr().astype(float)  # (N, V)
-        except ValueError:  # no text has a word
-            self._counter = None
-            self._weights = sparse.csc_matrix((len(texts), 0))
-            return
-        lengths = np.asarray(counts.sum(axis=1)).ravel()
-        has = np.bincount(counts.indices, minlength=counts.shape[1])
-        idf = np.log(1 + (len(texts) - has + 0.5) / (has + 0.5))
-        norm = K1 * (1 - B + B * lengths / lengths.mean())
-        rows = np.repeat(np.arange(len(texts)), np.diff(counts.indptr))
-        counts.data = idf[counts.indices] * counts.data * (K1 + 1) / (counts.data + norm[rows])
-        self._weights = counts.T.tocsr()  # (V, N)
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells every index it builds
+        self._n = len(texts)
+        self._index = None
+        words = [_words(text) for text in texts]
+        if any(words):
+            self._index = bm25s.BM25(k1=k1, b=b)
+            self._index.index(words, show_progress=False)
 
-    def scores(self, queries: Sequence[str]) -> np.ndarray:
-        """Return (Q, N) scores of all texts for each query; a word counts once however often the query has it."""
-        if self._counter is None:
-            return np.zeros((len(queries), self._weights.shape[0]))
-        asked = self._counter.transform(queries)
-        asked.data[:] = 1
-        return (asked.astype(float) @ self._weights).toarray()
+    def scores(self, query: str) -> np.ndarray:
+        """Return (N,) scores of all texts; a word counts as often as the query has it, one that no text has not at all."""
+        if self._index is None:
+            return np.zeros(self._n)
+        known = [word for word in _words(query) if word in self._index.vocab_dict]
+        return np.asarray(self._index.get_scores(known) if known else np.zeros(self._n))
 
     def best(self, queries: Sequence[str], n: int) -> np.ndarray:
         """Return (Q, n) numbers of the texts with the highest scores, best first, ties in the order of the texts."""
-        found = []
-        for start in range(0, len(queries), _ROWS):
-            scores = self.scores(queries[start : start + _ROWS])
-            found.append(np.argsort(-scores, axis=1, kind="stable")[:, :n])
-        return np.concatenate(found) if found else np.zeros((0, n), dtype=int)
+        found = np.zeros((len(queries), min(n, self._n)), dtype=int)
+        for row, query in zip(found, queries, strict=True):
+            row[:] = np.argsort(-self.scores(query), kind="stable")[:n]
+        return found
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())

@@ -6,16 +6,15 @@ the kind and the reply's place alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from chatbots.identity import derive_seed
+from evaluation.training.bm25 import Bm25
 
 MiddleRule = Literal["half", "lucene_buckets"]
-_TOKEN = re.compile(r"\w+(?:'\w+)*")
 _BUCKETS = (
     (500_000, 299_995), (100_000, 69_995), (50_000, 29_995), (10_000, 6_995), (1_000, 695), (500, 195), (200, 95),
     (100, 45), (50, 15), (20, 10),
@@ -40,19 +39,11 @@ def lexical_negatives(
             reply where fewer than 3 are left; "lucene_buckets": the released code's table, which gives the reply
             itself below 21 hits, and an empty text without any.
     """
-    import logging
-
-    import bm25s
-
-    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells every index it builds
-
     unique = list(dict.fromkeys(replies))
-    index = bm25s.BM25(k1=k1, b=b)
-    tokens = [_tokens(text) for text in unique]
-    index.index(tokens, show_progress=False)
+    index = Bm25(unique, k1=k1, b=b)
     found: dict[str, str | None] = {}
     for place, text in enumerate(unique):
-        scores = index.get_scores(tokens[place]) if tokens[place] else np.zeros(len(unique))
+        scores = index.scores(text)
         if middle_rule == "half":
             scores[place] = 0.0
         order = np.argsort(-scores, kind="stable")
@@ -97,10 +88,6 @@ def random_negatives(replies: Sequence[str], seed: int) -> list[str]:
     draw = np.random.default_rng(derive_seed(seed, "random"))
     drawn = draw.integers(len(unique) - 1, size=len(replies))
     return [unique[int(j + (j >= place[text]))] for j, text in zip(drawn, replies, strict=True)]
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.lower())
 
 
 def _bucket(n_hits: int) -> int:

@@ -84,10 +84,11 @@ def test_bm25_by_hand():
     idf = math.log(1 + 1.5 / 2.5)
 
     def score(count, length):
-        return idf * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / (10 / 3)))
+        return idf * count / (count + 1.2 * (0.25 + 0.75 * length / (10 / 3)))
 
-    found = index.scores(["Dog dog bird"])[0]
+    found = index.scores("Dog bird")
     assert found.tolist() == pytest.approx([score(1, 2), 0, score(2, 5)])
+    assert index.scores("dog DOG") == pytest.approx(2 * found)
     assert index.best(["dog", "bird"], 2).tolist() == [[2, 0], [0, 1]]
     assert Bm25(["!", "?"]).best(["dog"], 1).tolist() == [[0]]
 
