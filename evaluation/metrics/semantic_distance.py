@@ -1,0 +1,198 @@
+"""How far a reply is in meaning from what was said before, farther where it is dull: SS of DialogEntailment.
+
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL, section 5.2:
+
+    D(r, H) = (1 − cos(v_r, v_H)) · (1 + log10((2 + n) / (2 + m)))
+
+n counts the words of the reply that are neither stop words nor marks, m those of them outside its dull phrases. The paper's
+vectors are ELMo's, BERT's or the Universal Sentence Encoder's; here they are those of Confab's sentence encoder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from chatbots.outside import Many, Values, values_read
+from evaluation.columns import per_turn
+from evaluation.items import ReplyInContext
+from evaluation.metrics.base import ConfiguredMetric
+from evaluation.metrics.content_words import QUESTION_WORDS, STOPWORDS
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.replies import ReplyMetric
+from evaluation.metrics.shared import Shared
+from evaluation.metrics.tokens import TOKENIZER, lower_tokens
+
+_SLOT = "*"
+_NO_WORDS = STOPWORDS | QUESTION_WORDS | {"n't", "'m", "'s", "'re", "'ve", "'ll", "'d"}
+_COLUMNS = {
+    "last": ("the last utterance", "the last utterance (H-1)"),
+    "two": ("the last two utterances", "the last two utterances together (H-2 of the text)"),
+    "second": (
+        "the last utterance but one",
+        "the last utterance but one (H-2 of the figure); undefined after a single one",
+    ),
+    "history": (
+        "what was said before",
+        "all that was said before, as far as the metric looks back",
+    ),
+}
+
+
+def dull_replies(path: Path | None = None) -> tuple[str, ...]:
+    """Return the patterns of dull replies in a file, by default in our own list; lines with # are comments."""
+    text = (path or Path(__file__).with_name("dull_replies.txt")).read_text(encoding="utf-8")
+    lines = (line.strip() for line in text.splitlines())
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
+class SemanticDistanceOptions(Values):
+    """What an entry of `metrics.yaml` may say of it."""
+
+    dull_replies: Many[str] = Field(
+        (),
+        description="patterns of dull replies in place of our own: lower-case tokens, * for one or more of any",
+    )
+    window: int = Field(5, ge=1, description="how many earlier utterances it looks back on")
+
+
+@register_metric
+class SemanticDistance(ReplyMetric, ConfiguredMetric):
+    """Distance of a reply from the last utterance, the last two, the last but one and the history; and how much it echoes."""
+
+    kind = "semantic_distance"
+    usual_title = "Semantic distance"
+    options_type = SemanticDistanceOptions
+    options: SemanticDistanceOptions | None
+    needs_context = True
+    languages = ("en",)
+    licence = "Apache-2.0 (MiniLM)"
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        chosen = self.options or values_read(SemanticDistanceOptions, {})
+        self.window = chosen.window
+        self._dull = chosen.dull_replies or dull_replies()
+        self.columns = (
+            *(
+                column
+                for key, (short, long) in _COLUMNS.items()
+                for column in per_turn(
+                    f"{self.name}_{key}_bot",
+                    f"{self.title} from {short}",
+                    unit="distance",
+                    range=(0, None),
+                    direction="lower",
+                    description=f"One less the cosine of the reply and {long}, larger the more of the reply is dull phrases.",
+                )
+            ),
+            *per_turn(
+                f"{self.name}_echo_bot",
+                f"{self.title}: echo",
+                unit="share",
+                range=(0, 1),
+                direction="neither",
+                description="Largest share of the reply's words that one earlier utterance has: a copy is near in meaning "
+                "without being a good reply, so distances are to be read beside this.",
+            ),
+        )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        from chatbots.encoders.sentence import sentence_encoder
+
+        return {
+            "encoder": sentence_encoder().identity.as_dict(),
+            "tokenizer": TOKENIZER,
+            "dull_replies": list(self._dull),
+            "window": self.window,
+        }
+
+    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+        texts = list(
+            dict.fromkeys(
+                text for one in replies for text in (one.response, *_references(one)) if text
+            )
+        )
+        place = {text: k for k, text in enumerate(texts)}
+        vectors = shared.encode(texts)
+        factor = np.array(
+            [
+                dull_factor(tokens, self._dull)
+                for tokens in lower_tokens([one.response for one in replies], shared)
+            ]
+        )
+        found = {name: np.full(len(replies), np.nan) for name in self.turn_columns}
+        for row, one in enumerate(replies):
+            own = vectors[place[one.response]].astype(float)
+            for key, text in zip(_COLUMNS, _references(one), strict=True):
+                if text:
+                    alike = float(np.clip(own @ vectors[place[text]].astype(float), -1.0, 1.0))
+                    found[f"{self.name}_{key}_bot"][row] = (1 - alike) * factor[row]
+            found[f"{self.name}_echo_bot"][row] = _echo(
+                *lower_tokens([one.response, *one.context], shared)
+            )
+        return found
+
+
+def _references(one: ReplyInContext) -> tuple[str, str, str, str]:
+    """Return what a reply is compared with, in the order of the columns; empty where there is none."""
+    said = one.context
+    return said[-1], " ".join(said[-2:]), said[-2] if len(said) > 1 else "", " ".join(said)
+
+
+def dull_factor(tokens: Sequence[str], patterns: Sequence[str]) -> float:
+    """Return 1 + log10((2 + n) / (2 + m)) of a reply: 1 without a dull phrase.
+
+    Args:
+        tokens: of the reply, in lower case.
+        patterns: as `dull_replies`.
+    """
+    beside = words_beside_dull(tokens, patterns)
+    return float(1 + np.log10((2 + _n_words(tokens)) / (2 + _n_words(beside))))
+
+
+def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Return the tokens that a reply has beside dull phrases: all of them where it fits no pattern.
+
+    Where it fits several, those that leave the least count.
+    """
+    said = [token for token in tokens if token]
+    while said and not any(map(str.isalnum, said[-1])):
+        said.pop()
+    text = " ".join(said)
+    captured = [
+        " ".join(match.groups()).split()
+        for pattern in patterns
+        if (match := _expression(pattern).fullmatch(text))
+    ]
+    return min(captured, key=lambda words: (_n_words(words), len(words)), default=said)
+
+
+@lru_cache(maxsize=4096)
+def _expression(pattern: str) -> re.Pattern[str]:
+    """Return the expression of a pattern, every slot of it a group of one or more tokens."""
+    parts = [r"(\S+(?: \S+)*)" if part == _SLOT else re.escape(part) for part in pattern.split()]
+    return re.compile(" ".join(parts))
+
+
+def _n_words(tokens: Sequence[str]) -> int:
+    return sum(_is_word(token) for token in tokens)
+
+
+def _is_word(token: str) -> bool:
+    return token not in _NO_WORDS and any(map(str.isalnum, token))
+
+
+def _echo(response: Sequence[str], *context: Sequence[str]) -> float:
+    """Return the largest share of the reply's words that one utterance has; NaN for a reply of marks alone."""
+    words = {token for token in response if any(map(str.isalnum, token))}
+    if not words:
+        return float("nan")
+    return max(len(words.intersection(said)) / len(words) for said in context)
