@@ -229,7 +229,7 @@ class ConfabServer:
         else:
             self.start_web()
 
-    def wait_until_healthy(self, timeout_s: float = 60) -> None:
+    def wait_until_healthy(self, timeout_s: float = 180) -> None:
         """Wait for `/healthz` to answer 200."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:

@@ -182,7 +182,7 @@ const handlers = {
     if (code === "bot_failed") {
       side.due = frame.turn ?? side.due;
       side.can = frame.can ?? ["retry", "swap", "finish"];
-      if (side.due !== null) rounds.failed(side.due);
+      if (side.due !== null) rounds.failed(side.name, side.due);
       say(words.bot_failed);
     } else if (code === "unavailable") {
       if (frame.client_id && outbox.holds(frame.client_id)) sendAgain();

@@ -17,7 +17,7 @@ export class Rounds {
   constructor(list, { frame, pill, sides, speakers, slowWords, onRead }) {
     Object.assign(this, { list, sides, speakers, slowWords, onRead });
     this.follower = new Follower(frame, pill);
-    this.rounds = []; // {node, human, held, toldTo, replies: {side: {node, bubble, text, pieces, paint, slow}}}
+    this.rounds = []; // {node, human, held, broken, toldTo, replies: {side: {node, bubble, text, pieces, paint, slow}}}
     this.waiting = null; // the message that is not stored yet
     this.nRead = null; // replies read aloud, in order; null until the history is drawn
   }
@@ -62,7 +62,7 @@ export class Rounds {
       if (!node.isConnected) this.list.append(node);
       // Whether the page was left while a reply was late or had failed is not known yet.
       const held = this.nRead === null;
-      this.rounds.push({ node, human: "", held, toldTo: new Set(), replies });
+      this.rounds.push({ node, human: "", held, broken: new Set(), toldTo: new Set(), replies });
     }
     return this.rounds[number];
   }
@@ -104,9 +104,12 @@ export class Rounds {
     this.waiting = null;
   }
 
-  // A reply is due: dots until its first piece, for both in a round that is held.
+  // A reply is due: dots until its first piece, for both in a round that is held. While the other one has failed there
+  // are none: what is late does not change what the page tells.
   typing(side, turn) {
     const round = this.round(roundOf(turn));
+    round.broken.delete(side);
+    if (round.broken.size) return;
     if (round.held) for (const reply of Object.values(round.replies)) this.dotsShow(reply);
     else if (round.replies[side].text === null) this.dotsShow(round.replies[side]);
     this.follower.follow();
@@ -179,9 +182,10 @@ export class Rounds {
   }
 
   // The other one's reply goes too, until there are both.
-  failed(turn) {
+  failed(side, turn) {
     const round = this.round(roundOf(turn));
     round.held = true;
+    round.broken.add(side);
     for (const reply of Object.values(round.replies)) {
       this.replyStop(reply);
       reply.bubble.replaceChildren();
