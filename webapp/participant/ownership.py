@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
+from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 
 from webapp.studies.models import Participant
@@ -55,9 +56,7 @@ def sessions_forget(people: Collection[UUID]) -> None:
         known = held.get(_SESSION_KEY, {})
         kept = {study: one for study, one in known.items() if known_read(one)[0] not in people}
         if len(kept) < len(known):
-            session.session_data = session.get_session_store_class()().encode(
-                {**held, _SESSION_KEY: kept}
-            )
+            session.session_data = SessionStore().encode({**held, _SESSION_KEY: kept})
             session.save(update_fields=["session_data"])
 
 

@@ -49,7 +49,8 @@ def judged() -> Study:
     for _person in range(8):
         leans = rng.normal(0, 0.4)
         task = task_open(participant=make_participant(study))
-        for slot in task.slots.select_related("item"):
+        # In the items' own order, whatever the draw: always the same answers.
+        for slot in task.slots.select_related("item").order_by("item__key"):
             first, second = slot.item.responses
             longer = np.log2(len(first["text"]) / len(second["text"]))
             ahead = Z[first["model"]] - Z[second["model"]] + 0.5 * longer + leans
