@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from chatbots.imports import import_lock
+from chatbots.imports import transformers_module
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _TOKENIZER_FILES = (
@@ -193,9 +193,9 @@ def load(folder: Path, kind: str | None = None, *, device: str, dtype: str = "au
         device: where it computes: "cpu", "cuda", "cuda:1".
         dtype: "float32", "bfloat16", …, or "auto": as the weights are stored.
     """
-    with import_lock:
-        import torch
-        import transformers
+    transformers = transformers_module()
+    import torch
+
     from chatbots.encoders.quiet import quiet_loading
 
     config = transformers.AutoConfig.from_pretrained(folder, **SAFELY)

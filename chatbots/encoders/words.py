@@ -29,7 +29,7 @@ from chatbots.encoders.provenance import Provenance
 from chatbots.encoders.quiet import quiet_loading
 from chatbots.encoders.sentence import MINILM, LocalSentenceEncoder, encoder_folder, encoder_get
 from chatbots.identity import Identity
-from chatbots.imports import import_lock
+from chatbots.imports import import_lock, transformers_module
 
 DIMENSION = 256
 SIF = 1e-4
@@ -93,17 +93,19 @@ class WordVectors:
 
     def _distil(self) -> Mapping[str, np.ndarray]:
         folder = encoder_folder(self._encoder.source)
+        transformers = transformers_module()
         with import_lock:
             from model2vec.distill import distill_from_model
-            from transformers import AutoModel, AutoTokenizer
 
         with quiet_loading("model2vec", "skeletoken"), _bar_on_terminals():
-            tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+                folder, local_files_only=True
+            )
             # MiniLM's tokenizer pads every text to 128 tokens, and model2vec would average the padding
             # into the vector of each word that has more than one token.
             tokenizer.backend_tokenizer.no_padding()
             model = distill_from_model(
-                AutoModel.from_pretrained(folder, local_files_only=True),
+                transformers.AutoModel.from_pretrained(folder, local_files_only=True),
                 tokenizer,
                 vocabulary=sorted(set(_corpus_vocabulary()[1]) - set(tokenizer.get_vocab())),
                 device="cpu",
