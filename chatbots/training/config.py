@@ -13,7 +13,7 @@ Defaults are the paper's (Ghandeharioun et al. 2019; fact sheet sections 6 and 7
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -349,6 +349,24 @@ def config_before(path: Path | str, config: TrainingConfig) -> TrainingConfig | 
     return None
 
 
+def corpora_missing(corpora: Sequence[CorpusConfig], folder: Path) -> list[Mistake]:
+    """Return a mistake for each corpus of the user's that is not where its path says.
+
+    Args:
+        folder: what the paths are relative to.
+    """
+    return [
+        Mistake(
+            f"data.corpora[{i}].path",
+            f"data.corpora[{i}].path is {corpus.path!r}, and there is no {place}; give the folder that holds the "
+            "corpora with --data",
+        )
+        for i, corpus in enumerate(corpora)
+        if corpus.path != EVERYDAY
+        and not (place := folder / Path(corpus.path).expanduser()).exists()
+    ]
+
+
 def config_check(values: Any, data: Path | str = ".") -> TrainingConfig:
     """Return the same from plain values, for notebooks.
 
@@ -356,15 +374,7 @@ def config_check(values: Any, data: Path | str = ".") -> TrainingConfig:
         ValuesError: with all mistakes; what is not on this machine is told once everything else is right.
     """
     config = values_read(TrainingConfig, values, what="the config").in_folder(data)
-    missing = [
-        Mistake(
-            f"data.corpora[{i}].path",
-            f"data.corpora[{i}].path is {corpus.path!r}, and there is no {config.corpus_path(corpus)}; give the "
-            "folder that holds the corpora with --data",
-        )
-        for i, corpus in enumerate(config.data.corpora)
-        if corpus.path != EVERYDAY and not config.corpus_path(corpus).exists()
-    ]
+    missing = corpora_missing(config.data.corpora, config.folder)
     for encoder in config.ei.encoders(config.folder) if config.ei else ():
         if reason := encoder.unavailable_reason():
             missing.append(Mistake("ei", f"an encoder of ei cannot be used: {reason}"))

@@ -31,7 +31,12 @@ from chatbots.outside import (
 )
 from chatbots.outside_types import Wanted
 from chatbots.registry import UnknownName
-from chatbots.training.config import EVERYDAY, CorpusConfig, KeepingConfig, OptimiserConfig
+from chatbots.training.config import (
+    CorpusConfig,
+    KeepingConfig,
+    OptimiserConfig,
+    corpora_missing,
+)
 from evaluation.training.backbone_config import BackboneConfig, backbone_missing
 from evaluation.training.registry import learned_get
 
@@ -204,15 +209,7 @@ def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
         ValuesError: with all mistakes; what is not on this machine is told once everything else is right.
     """
     config = values_read(MetricTrainingConfig, values, what="the config").in_folder(data)
-    missing = [
-        Mistake(
-            f"data.corpora[{i}].path",
-            f"data.corpora[{i}].path is {corpus.path!r}, and there is no {config.path(corpus.path)}; give the "
-            "folder that holds the corpora with --data",
-        )
-        for i, corpus in enumerate(config.data.corpora)
-        if corpus.path != EVERYDAY and not config.path(corpus.path).exists()
-    ]
+    missing = corpora_missing(config.data.corpora, config.folder)
     if reason := backbone_missing(config.backbone):
         missing.append(
             Mistake(

@@ -9,8 +9,8 @@ from typing import Any
 
 from evaluation.printing import share, span
 from webapp.core.management.base import ConfabCommand, Usage
-from webapp.runs.management.bars import reply_bar
 from webapp.runs.management.commands.selfplay import names
+from webapp.runs.management.scoring import reply_bar, scoring_arguments
 
 
 class Command(ConfabCommand):
@@ -25,17 +25,10 @@ class Command(ConfabCommand):
             metavar="FILE",
             help=".jsonl or .jsonl.gz, one judged reply per line; three data sets or more, in one file or several",
         )
-        parser.add_argument(
-            "--metrics", required=True, metavar="a,b", help="two or more, or single columns of them"
-        )
-        parser.add_argument(
-            "--target", default="", metavar="DIMENSION",
-            help="what people judged in every file; without it each file's only dimension, else `overall`, else its first",
-        )  # fmt: skip
-        parser.add_argument(
-            "--device",
-            default="cpu",
-            help="where models compute for which metrics.yaml says nothing else",
+        scoring_arguments(
+            parser,
+            metrics="two or more, or single columns of them",
+            target="what people judged in every file; without it each file's only dimension, else `overall`, else its first",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from django.core.management.base import CommandError
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.quality.arguments import without_argument, without_asked
 from webapp.ratings.judged import study_judged
-from webapp.runs.management.bars import reply_bar
 from webapp.runs.management.commands.selfplay import names
+from webapp.runs.management.scoring import reply_bar, scoring_arguments
 from webapp.runs.management.studies import study_named
 
 if TYPE_CHECKING:
@@ -37,17 +37,10 @@ class Command(ConfabCommand):
         )
         without_argument(parser)
         parser.add_argument("--include-synthetic", action="store_true")
-        parser.add_argument(
-            "--metrics", required=True, metavar="a,b", help="metrics, or single columns of them"
-        )
-        parser.add_argument(
-            "--target", default="", metavar="DIMENSION",
-            help="what people judged; without it the only dimension, else `overall`, else the first",
-        )  # fmt: skip
-        parser.add_argument(
-            "--device",
-            default="cpu",
-            help="where models compute for which metrics.yaml says nothing else",
+        scoring_arguments(
+            parser,
+            metrics="metrics, or single columns of them",
+            target="what people judged; without it the only dimension, else `overall`, else the first",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:

@@ -7,13 +7,13 @@ config that starts from the weights of another training finds that one's config 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
 
 from webapp.core.management.base import ConfabCommand, Usage
+from webapp.runs.management.training import training_arguments
 from webapp.runs.services.jobs import job_create
 
 if TYPE_CHECKING:
@@ -24,38 +24,16 @@ class Command(ConfabCommand):
     help = "Train a dialogue model from a YAML config; called again, a stopped training goes on."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
-        parser.add_argument(
-            "--data",
-            type=Path,
-            metavar="FOLDER",
-            help="of the corpora; the config's own if not given",
-        )
-        parser.add_argument(
-            "--output",
-            type=Path,
-            metavar="FOLDER",
-            default=Path(settings.DATA_DIR) / "training",
-            help="holds one folder per training, by the name in its config",
+        training_arguments(
+            parser,
+            folder="training",
+            holds="holds one folder per training, by the name in its config",
         )
         parser.add_argument(
             "--base",
             default="",
             metavar="BASE",
             help="lay the config over this one, such as compat-2019 (the released code's behaviour)",
-        )
-        parser.add_argument("--restart", action="store_true", help="begin anew")
-        parser.add_argument(
-            "--ship",
-            type=Path,
-            metavar="FOLDER",
-            help="afterwards write it there in half precision, in a folder of its name, with a model card",
-        )
-
-        parser.add_argument(
-            "--enqueue",
-            action="store_true",
-            help="as a job: a worker that has the same folders trains, and has time for nothing else meanwhile",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:

@@ -7,13 +7,13 @@ on. In the usual folder its checkpoint is a metric from the next start on.
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
 
 from webapp.core.management.base import ConfabCommand, Usage
+from webapp.runs.management.training import training_arguments
 from webapp.runs.services.jobs import job_create
 
 
@@ -21,31 +21,10 @@ class Command(ConfabCommand):
     help = "Train a learned metric from a YAML config; called again, a stopped training goes on."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
-        parser.add_argument(
-            "--data",
-            type=Path,
-            metavar="FOLDER",
-            help="of the corpora; the config's own if not given",
-        )
-        parser.add_argument(
-            "--output",
-            type=Path,
-            metavar="FOLDER",
-            default=Path(settings.DATA_DIR) / "metrics",
-            help="holds one folder per training, by the name in its config; in the usual one each is a metric",
-        )
-        parser.add_argument("--restart", action="store_true", help="begin anew")
-        parser.add_argument(
-            "--ship",
-            type=Path,
-            metavar="FOLDER",
-            help="afterwards write it there in half precision, in a folder of its name, with a model card",
-        )
-        parser.add_argument(
-            "--enqueue",
-            action="store_true",
-            help="as a job: a worker that has the same folders trains, and has time for nothing else meanwhile",
+        training_arguments(
+            parser,
+            folder="metrics",
+            holds="holds one folder per training, by the name in its config; in the usual one each is a metric",
         )
 
     def run(self, **options: Any) -> dict[str, Any]:

@@ -1,0 +1,37 @@
+"""What the commands that score judged replies ask for and show alike."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable
+
+
+def scoring_arguments(parser: ArgumentParser, *, metrics: str, target: str) -> None:
+    """Add the metrics, what people judged, and where models compute.
+
+    Args:
+        metrics, target: what the help says of these two.
+    """
+    parser.add_argument("--metrics", required=True, metavar="a,b", help=metrics)
+    parser.add_argument("--target", default="", metavar="DIMENSION", help=target)
+    parser.add_argument(
+        "--device",
+        default="cpu",
+        help="where models compute for which metrics.yaml says nothing else",
+    )
+
+
+def reply_bar(metric: str) -> Callable[[int, int], None]:
+    """Return what shows how many replies a metric has scored; nothing is shown where no terminal is."""
+    from tqdm import tqdm
+
+    bar = tqdm(desc=metric, unit="reply", file=sys.stderr, disable=not sys.stderr.isatty())
+
+    def show(done: int, total: int) -> None:
+        bar.total = total
+        bar.update(done - bar.n)
+        if done == total:
+            bar.close()
+
+    return show
