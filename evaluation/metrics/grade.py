@@ -4,8 +4,7 @@ Huang et al. (2020), "GRADE: Automatic Graph-Enhanced Coherence Metric for Evalu
 the network is `evaluation/models/grade.py`. Scores crowd together: ranks and correlations count, not values. A reply
 without any keyword is scored by its text, with the context's keywords alone in the graph; `…_keywords_bot` tells which.
 
-`grade_pmi` is the mean of the score before its sigmoid and of the reply's mutual information, each in standard deviations
-over held-out true and false pairs of the training data, as `pone_pmi`; nothing is fitted to people's scores.
+`grade_pmi` averages it with the reply's mutual information (`with_pmi.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from chatbots.gguf.files import SMOLLM2
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
-from evaluation.metrics.pone import PonePmiOptions
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import TrainedMetric
+from evaluation.metrics.with_pmi import WithPmi
 
 ROWS = 256
 
@@ -132,53 +129,32 @@ class Grade(_Grade):
 
 
 @register_metric
-class GradePmi(_Grade):
+class GradePmi(WithPmi, _Grade):
     """GRADE and mutual information, each in its own standard deviations, averaged; on request."""
 
     kind = "grade_pmi"
     usual_title = "GRADE and mutual information"
-    options_type = PonePmiOptions
-    needs = ("a checkpoint of `train_metric`", "a causal language model")
-
-    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
-        super().__init__(name, title, **options)
-        self.columns = per_turn(
-            f"{self.name}_bot",
-            f"{self.title}, bot",
-            unit="standard deviations",
-            range=(None, None),
-            direction="higher",
-            description="Mean of GRADE's score before its sigmoid and the reply's pointwise mutual information, each in "
-            "standard deviations over held-out true and false pairs. Undefined for a turn that opens the conversation.",
-        )
-        model = self.options.model if self.options else SMOLLM2
-        self._pmi = ReplyPmi(model=model, device=self.where("cpu"))
-        self.window = max(self.window or 0, self._pmi.window or 0)
+    network = "GRADE"
 
     @property
     def params(self) -> dict[str, Any]:
-        chosen = self.options
-        scale = [chosen.pmi_level, chosen.pmi_spread, *self._scale()] if chosen else []
-        return {**super().params, "pmi": self._pmi.identity.as_dict(), "scale": scale}
+        found = super().params
+        return {**found, "scale": [*found["scale"], *self._scale()]} if self.options else found
 
     def unavailable_reason(self) -> str | None:
-        reason = super().unavailable_reason() or self._pmi.unavailable_reason()
+        reason = super().unavailable_reason()
         if reason is None and not self._scale():
             reason = "its checkpoint has no test part, on which its scores are scaled; train it on more dialogues"
         return reason
 
     def _scale(self) -> list[float]:
         """Return mean and standard deviation of the network's scores over held-out pairs; none where unknown."""
-        if super().unavailable_reason() is not None:
+        if _Grade.unavailable_reason(self) is not None:
             return []
         told = self.checkpoint.manifest.metrics
         found = [told.get("test_level"), told.get("test_spread")]
         return [float(one) for one in found if one is not None]
 
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
-        assert self.options is not None, "asked although it is unavailable"
+    def network_scores(self, replies: Sequence[ReplyInContext], shared: Shared) -> np.ndarray:
         level, spread = self._scale()
-        logits = (self.logits(replies, shared)[0] - level) / spread
-        pmi = self._pmi.scored(replies, shared)["reply_pmi_bot"]
-        pmi = (pmi - self.options.pmi_level) / self.options.pmi_spread
-        return {f"{self.name}_bot": (logits + pmi) / 2}
+        return (self.logits(replies, shared)[0] - level) / spread

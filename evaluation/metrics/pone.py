@@ -5,10 +5,8 @@ network is `evaluation/models/pone.py`, its training `evaluation/training/metric
 papers' it is named `-lite`.
 
 `pone_pmi` adds the pointwise mutual information of the reply under a language model. Both estimate how much likelier the
-reply is here than anywhere: the scorer learns it from true and random pairs, the language model from all it has read.
-Each is centred and scaled by its mean and standard deviation over held-out true and random pairs (of PONE kept in the
-checkpoint; of mutual information named in the metric's entry, for they are the language model's), then both are averaged;
-nothing is fitted to people's scores.
+reply is here than anywhere: the scorer learns it from true and random pairs, the language model from all it has read
+(`with_pmi.py`).
 """
 
 from __future__ import annotations
@@ -17,20 +15,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from chatbots.encoders.sentence import encoder_get
-from chatbots.gguf.files import SMOLLM2
-from chatbots.outside import Number
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.registry import register_metric
-from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import TrainedMetric, TrainedOptions
-
-PMI_LEVEL, PMI_SPREAD = 0.52, 0.55
-"""Of SmolLM2-135M, over 40 true and 40 random pairs of Topical-Chat's held-out dialogues; another model needs its own."""
+from evaluation.metrics.trained import TrainedMetric
+from evaluation.metrics.with_pmi import WithPmi
 
 
 class _Pone(TrainedMetric):
@@ -93,64 +85,16 @@ class Pone(_Pone):
         return {f"{self.name}_bot": 1 / (1 + np.exp(-self.logits(replies, shared)))}
 
 
-class PonePmiOptions(TrainedOptions):
-    """What an entry of `metrics.yaml` may say of it."""
-
-    model: str = Field(
-        SMOLLM2,
-        min_length=1,
-        description="the language model: a transformers folder, a hub id, a GGUF file, or a bot's id",
-    )
-    pmi_level: Number = Field(
-        PMI_LEVEL,
-        description="mean of the mutual information over held-out true and random pairs, nats per token",
-    )
-    pmi_spread: Number = Field(PMI_SPREAD, gt=0, description="its standard deviation there")
-
-
 @register_metric
-class PonePmi(_Pone):
+class PonePmi(WithPmi, _Pone):
     """PONE and mutual information, each in its own standard deviations, averaged; on request."""
 
     kind = "pone_pmi"
     trained = "pone"
     usual_title = "PONE and mutual information"
-    options_type = PonePmiOptions
-    options: PonePmiOptions | None
-    needs = ("a checkpoint of `train_metric`", "a causal language model")
+    network = "PONE"
 
-    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
-        super().__init__(name, title, **options)
-        self.columns = per_turn(
-            f"{self.name}_bot",
-            f"{self.title}, bot",
-            unit="standard deviations",
-            range=(None, None),
-            direction="higher",
-            description="Mean of PONE's score before its sigmoid and the reply's pointwise mutual information, each in "
-            "standard deviations over held-out true and random pairs. Undefined for a turn that opens the conversation.",
-        )
-        chosen = self.options
-        self._pmi = ReplyPmi(
-            model=chosen.model if chosen else SMOLLM2,
-            device=self.where("cpu"),
-        )
-        self.window = max(self.window or 0, self._pmi.window or 0)
-
-    @property
-    def params(self) -> dict[str, Any]:
-        chosen = self.options
-        scale = [chosen.pmi_level, chosen.pmi_spread] if chosen else []
-        return {**super().params, "pmi": self._pmi.identity.as_dict(), "scale": scale}
-
-    def unavailable_reason(self) -> str | None:
-        return super().unavailable_reason() or self._pmi.unavailable_reason()
-
-    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
-        assert self.options is not None, "asked although it is unavailable"
+    def network_scores(self, replies: Sequence[ReplyInContext], shared: Shared) -> np.ndarray:
         network = self.restored(shared.device)
         level, spread = float(network.level.detach()), float(network.spread.detach())
-        logits = (self.logits(replies, shared) - level) / spread
-        pmi = self._pmi.scored(replies, shared)["reply_pmi_bot"]
-        pmi = (pmi - self.options.pmi_level) / self.options.pmi_spread
-        return {f"{self.name}_bot": (logits + pmi) / 2}
+        return (self.logits(replies, shared) - level) / spread
