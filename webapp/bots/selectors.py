@@ -137,7 +137,7 @@ def bot_entry_list() -> list[BotEntry]:
 
 def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
     """Return one bot as lists show it, with its health where that is known."""
-    reason = storable(bot.unavailable_reason() or "") or _cap_reason(bot)
+    reason = _unavailable_reason(bot)
     return BotEntry(
         id=bot.name,
         name=bot.title,
@@ -148,6 +148,10 @@ def bot_entry(bot: Bot, health: BotHealth | None = None) -> BotEntry:
         params=dict(bot.identity.params),
         health=health,
     )
+
+
+def _unavailable_reason(bot: Bot) -> str | None:
+    return storable(bot.unavailable_reason() or "") or _cap_reason(bot)
 
 
 def bots_to_try(pool: str | None) -> list[str]:
@@ -266,12 +270,13 @@ def bot_available_ids(bot_ids: list[str]) -> list[str]:
     """Return those of `bot_ids` that can be offered to people now, in the same order."""
     # Only these are looked at: whether a bot is available may take a look at its files.
     bots_discover()
-    healths = BotHealth.objects.in_bulk(bot_ids, field_name="bot_id")
+    set_aside = BotHealth.objects.filter(bot_id__in=bot_ids, set_aside_at__isnull=False)
+    without = set(set_aside.values_list("bot_id", flat=True))
     found = {bot.name: bot for bot in bot_list() if bot.name in bot_ids}
     return [
         bot_id
         for bot_id in bot_ids
-        if bot_id in found and bot_entry(found[bot_id], healths.get(bot_id)).is_offered
+        if bot_id in found and bot_id not in without and _unavailable_reason(found[bot_id]) is None
     ]
 
 
