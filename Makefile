@@ -79,15 +79,22 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
   journeys/test_adding.py journeys/test_make_run.py journeys/test_path_prefix.py \
   webapp/dashboard/test_rights.py webapp/runs/test_train_bot.py webapp/bots/test_train_emotion.py)
 
+# The two passes run beside each other: they wait for servers and browsers often enough to leave each other the cores.
 # No commit of a test waits for the disk: what is killed there is never the database itself.
 # Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.
-test: develop ## The whole suite; again on PostgreSQL and Redis where both URLs are set
+test: develop ## The whole suite; beside it on PostgreSQL and Redis where both URLs are set
 	@failed=0; \
+	if [ -n "$$DATABASE_URL" ] && [ -n "$$REDIS_URL" ]; then \
+	  second=$$(mktemp); \
+	  PGOPTIONS="-c synchronous_commit=off" $(PYTEST) $(if $(filter database,$(SECOND_PASS)),$(WITHOUT_DATABASE)) >$$second 2>&1 & \
+	  others=$$!; \
+	fi; \
 	echo "== tests on the embedded defaults (SQLite, in memory)"; \
 	DATABASE_URL= REDIS_URL= $(PYTEST) || failed=1; \
-	if [ -n "$$DATABASE_URL" ] && [ -n "$$REDIS_URL" ]; then \
+	if [ -n "$$others" ]; then \
+	  wait $$others || failed=1; \
 	  echo "== on PostgreSQL and Redis: $(SECOND_PASS)"; \
-	  PGOPTIONS="-c synchronous_commit=off" $(PYTEST) $(if $(filter database,$(SECOND_PASS)),$(WITHOUT_DATABASE)) || failed=1; \
+	  cat $$second; rm -f $$second; \
 	else \
 	  echo "== DATABASE_URL and REDIS_URL are not both set: not run on PostgreSQL and Redis"; \
 	fi; \
