@@ -19,10 +19,11 @@ COMPILE = @$(PYTHON) -m compileall -qq -j 0 -x '/(tests?|testing|_inductor|trans
 PYTEST_ARGS ?=
 # Worker processes of pytest: the long tests mostly wait for servers and browsers. 0 runs the tests in one process.
 PYTEST_WORKERS ?= 3
+SECOND_WORKERS ?= 2
 # A file's tests stay together, for they share servers and a browser; the files' own order has the long ones first.
 PYTEST_BY_FILE := --dist loadfile --no-loadscope-reorder
 # Bytecode is kept whatever the environment says: hundreds of processes would compile all of Confab anew.
-PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(PYTEST_WORKERS) --maxprocesses 4 $(PYTEST_BY_FILE) $(PYTEST_ARGS)
+PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(1) --maxprocesses 4 $(PYTEST_BY_FILE) $(PYTEST_ARGS)
 
 PACKAGES := chatbots evaluation webapp
 FORMATTED := $(PACKAGES) tests docker confab.py manage.py setup.py
@@ -83,14 +84,14 @@ WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots ch
 # No commit of a test waits for the disk: what is killed there is never the database itself.
 # Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.
 test: develop ## The whole suite; beside it on PostgreSQL and Redis where both URLs are set
-	@failed=0; \
+	@failed=0; others=; \
 	if [ -n "$$DATABASE_URL" ] && [ -n "$$REDIS_URL" ]; then \
 	  second=$$(mktemp); \
-	  PGOPTIONS="-c synchronous_commit=off" $(PYTEST) $(if $(filter database,$(SECOND_PASS)),$(WITHOUT_DATABASE)) >$$second 2>&1 & \
+	  PGOPTIONS="-c synchronous_commit=off" $(call PYTEST,$(SECOND_WORKERS)) $(if $(filter database,$(SECOND_PASS)),$(WITHOUT_DATABASE)) >$$second 2>&1 & \
 	  others=$$!; \
 	fi; \
 	echo "== tests on the embedded defaults (SQLite, in memory)"; \
-	DATABASE_URL= REDIS_URL= $(PYTEST) || failed=1; \
+	DATABASE_URL= REDIS_URL= $(call PYTEST,$(PYTEST_WORKERS)) || failed=1; \
 	if [ -n "$$others" ]; then \
 	  wait $$others || failed=1; \
 	  echo "== on PostgreSQL and Redis: $(SECOND_PASS)"; \
