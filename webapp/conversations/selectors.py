@@ -62,7 +62,7 @@ def conversation_for(
             participant__in=list(participant_ids),
             source=Conversation.Source.CHAT,
         )
-        .select_related("study__version", "participant", "slot__task__version__rubric", "bot")
+        .select_related("study", "participant", "slot__task__version__rubric")
         .first()
     )
     if found is not None and found.participant is not None and found.task is not None:
@@ -70,6 +70,8 @@ def conversation_for(
         found.task.participant = found.participant
         if found.study is not None and found.study.pk == found.participant.study_id:
             found.participant.study = found.study
+        if found.study is not None and found.study.version_id == found.task.version_id:
+            found.study.version = found.task.version
     return found
 
 

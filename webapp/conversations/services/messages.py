@@ -51,9 +51,12 @@ def turn_add_human(
             raise Refused(
                 "not_found", _("We cannot open this chat here."), client_id=str(client_id)
             )
-        stored = Turn.objects.filter(conversation=conversation, client_id=client_id).first()
-        if stored is not None:
-            return HumanTurn(stored, conversation.bot.bot_id, created=False)
+        turns = Turn.objects.filter(conversation=conversation)
+        client_ids = list(turns.values_list("client_id", flat=True))
+        if client_id in client_ids:
+            return HumanTurn(
+                turns.get(client_id=client_id), conversation.bot.bot_id, created=False
+            )
         version = conversation.version
         details: dict[str, Any] = {"client_id": str(client_id)}
         if (
@@ -94,7 +97,7 @@ def turn_add_human(
                 limit=version.values.chat.max_message_chars,
                 **details,
             )
-        index = Turn.objects.filter(conversation=conversation).count()
+        index = len(client_ids)
         turn = Turn.objects.create(
             conversation=conversation,
             index=index,

@@ -184,8 +184,8 @@ def _failure_keep(conversation: Conversation, reason: str) -> None:
 
 def _locked(conversation_id: UUID) -> Conversation | None:
     """Return the chat, locked for this transaction; None if its participant was erased."""
-    rows = Conversation.objects.select_for_update(of=("self",)).select_related("study", "bot")
-    return rows.filter(pk=conversation_id).first()
+    rows = Conversation.objects.select_for_update(of=("self",))
+    return rows.select_related("bot", "slot__task__version").filter(pk=conversation_id).first()
 
 
 def _is_held(conversation: Conversation, lease: UUID) -> bool:
