@@ -8,7 +8,7 @@ from math import comb
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from webapp.studies.models import Study, StudyVersion
+from webapp.studies.models import Item, Study, StudyVersion
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import asked_after
 
@@ -74,14 +74,42 @@ def work_of(study: Study, version: StudyVersion) -> Work:
             _("to choose"),
             "n_choose",
         )
-    n, n_asked = values.judging.n_items, len(asked_after(version))
-    lead = ngettext(
-        "You read and answer %(n)s question about each text. There are no right or wrong answers.",
-        "You read and answer %(n)s questions about each text. There are no right or wrong answers.",
-        n_asked,
-    )
+    n = values.judging.n_items
     amount = ngettext("%(n)s text", "%(n)s texts", n) % {"n": n}
-    return Work(lead % {"n": n_asked}, amount, _("to judge"), "n_items")
+    return Work(_judging_lead(study, version), amount, _("to judge"), "n_items")
+
+
+def _judging_lead(study: Study, version: StudyVersion) -> str:
+    least, most = _n_asked(study, version)
+    if least == most:
+        lead = ngettext(
+            "You read and answer %(n)s question about each text. There are no right or wrong answers.",
+            "You read and answer %(n)s questions about each text. There are no right or wrong answers.",
+            most,
+        )
+    else:
+        lead = ngettext(
+            "You read and answer %(least)s to %(n)s question about each text. There are no right or wrong answers.",
+            "You read and answer %(least)s to %(n)s questions about each text. There are no right or wrong answers.",
+            most,
+        )
+    return lead % {"least": least, "n": most}
+
+
+def _n_asked(study: Study, version: StudyVersion) -> tuple[int, int]:
+    """Return how many questions a text of the study is asked about at least, and at most."""
+    protocol = protocols.get(study.protocol)
+    questions = asked_after(version)
+    always = {one.key for one in questions if not one.is_check}
+    n_checks = len(questions) - len(always)  # about one of the texts alone
+    kinds = {""}
+    if protocol.leaves_out(version):
+        kinds = set(study.items.order_by().values_list("task", flat=True).distinct()) or kinds
+    numbers = [
+        len(always - protocol.not_asked(version, Item(task=kind))) + protocol.n_more_asked
+        for kind in kinds
+    ]
+    return min(numbers), max(numbers) + n_checks
 
 
 def _chat_lead(is_marked: bool, n_asked: int) -> str:

@@ -75,6 +75,20 @@ def test_the_page_has_the_known_reply_its_score_and_the_questions_that_fit(brows
     assert page.index('name="direction"') < page.index('name="relevance"')
 
 
+def test_the_first_page_says_how_many_questions_each_text_has(browser: Client) -> None:
+    check = {"key": "check", "title": "Please choose 2", "kind": "scale", "low": 1, "high": 5}
+    study = make_referenced()
+    assert "answer 4 questions about each text" in shown(browser.get("/s/a/")), (
+        "three and which is better"
+    )
+    study.items.filter(pk=study.items.earliest("pk").pk).update(task="")
+    assert "answer 3 to 4 questions about each text" in shown(browser.get("/s/a/"))
+    study_edit(study=study, after=[*QUESTIONS, {**check, "expected": [2]}])
+    assert "answer 3 to 5 questions about each text" in shown(browser.get("/s/a/"))
+    study_edit(study=study, after=QUESTIONS, asked_only_of={})
+    assert "answer 5 questions about each text" in shown(browser.get("/s/a/"))
+
+
 def test_all_of_it_is_stored_and_a_changed_score_too(browser: Client) -> None:
     make_referenced()
     address = begin(browser)

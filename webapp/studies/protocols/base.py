@@ -27,12 +27,12 @@ is no part of it: the study's values say that (`questions` before a task, `after
 - `results`: what is made of its ratings beside means and agreement: `grades` (the majority's), `reference` (what was
   said beside the known replies), `approval` (shares of what was chosen).
 - `needs_checks`: whether a study must have attention checks before it opens.
-- `asks`, `scale`, `n_asked`: the questions that a new study begins with, where those about a chat do not fit, the
-  one scale that its sheet has, and how many scales there can be.
+- `asks`, `scale`, `n_asked`, `n_more_asked`: the questions that a new study begins with, where those about a chat do
+  not fit, the one scale that its sheet has, how many scales there can be, and how many questions its sheet adds.
 - `headline`, `instructions`: what a new study calls the task on its first page, and what it tells people to do, where
   the protocol's title and the usual words do not fit.
-- `not_asked`, `more_answers` and `answers_wrong`: questions that are not asked of an item, what is answered beside
-  the rubric's questions, and rules between answers.
+- `leaves_out`, `not_asked`, `more_answers` and `answers_wrong`: whether items differ in what is asked of them, questions
+  that are not asked of an item, what is answered beside the rubric's questions, and rules between answers.
 - `example`: what a study that shows the protocol needs beside `asks`, as a study's file has it: settings that have no
   useful default, for example. Bots, texts for judging and sample items are added where it does not say them
   (`webapp/studies/examples.py`). `study_example NAME` prints it, and the contract tests import, open and export it.
@@ -247,6 +247,8 @@ class StudyProtocol(Protocol):
     """The one scale that its sheet asks on, whatever a researcher asks; None: any."""
     n_asked: int | None = None
     """How many scales its page has room for after the task; None: any number."""
+    n_more_asked: int = 0
+    """How many questions its page asks about each text beside those of the study."""
     headline: str = ""
     """What a new study calls the task on its first page; empty: the protocol's title."""
     instructions: str = ""
@@ -275,6 +277,10 @@ class StudyProtocol(Protocol):
         They may be missing; one that must be there is for `answers_wrong` to miss.
         """
         return {}
+
+    def leaves_out(self, version: StudyVersion) -> bool:
+        """Return whether some questions are not asked of some items."""
+        return False
 
     def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
         """Return the keys of the questions that are not asked of this item."""

@@ -68,6 +68,7 @@ class Reference(Annotate):
         "Your answers are saved page by page, so you can stop and come back."
     )
     needs_reference = True
+    n_more_asked = 1
     results = ("reference",)
 
     def next_task(self, draw: Draw) -> TaskPlan:
@@ -83,6 +84,9 @@ class Reference(Annotate):
         # Three people at least for each reply, as Shi et al. (2023) had.
         raters = {"raters_least": 3, "raters_wanted": 3}
         return {"referencing": {"asked_only_of": only_of}, "judging": raters}
+
+    def leaves_out(self, version: StudyVersion) -> bool:
+        return bool(version.values.referencing.asked_only_of)
 
     def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
         return version.values.referencing.not_asked(item.task)
