@@ -54,9 +54,7 @@ def turn_add_human(
         turns = Turn.objects.filter(conversation=conversation)
         client_ids = list(turns.values_list("client_id", flat=True))
         if client_id in client_ids:
-            return HumanTurn(
-                turns.get(client_id=client_id), conversation.bot.bot_id, created=False
-            )
+            return HumanTurn(turns.get(client_id=client_id), conversation.bot.bot_id, created=False)
         version = conversation.version
         details: dict[str, Any] = {"client_id": str(client_id)}
         if (
