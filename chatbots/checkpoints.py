@@ -15,16 +15,21 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chatbots.checkpoint_folders import (
+    MANIFEST,
+    WEIGHTS,
+    CheckpointError,
+    folder_written,
+    manifest_read,
+    manifest_write,
+    tensors_stored,
+)
 from chatbots.identity import canonical_json
 from chatbots.models import catalogue
 
@@ -38,17 +43,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Raised when older code could not read what is written, or newer code not what was."""
 
-MANIFEST, VOCABULARY, WEIGHTS = "manifest.json", "vocabulary.txt", "model.safetensors"
-
-DTYPES = {"float32": "F32", "float16": "F16"}
-"""Precisions of stored weights, and what safetensors calls them."""
+VOCABULARY = "vocabulary.txt"
 
 HEADS = ("ei", "bow")
 """Parts that only training needs: a model's attributes, None where it has none."""
-
-
-class CheckpointError(Exception):
-    """A checkpoint cannot be read; the message says which and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,19 +121,15 @@ def checkpoint_write(
     from safetensors.torch import save_file
 
     config = catalogue.config_write(model.config)  # type: ignore[arg-type]
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype is {dtype!r}; it must be {' or '.join(DTYPES)}")
     if len(vocabulary) != config["V"]:
         raise ValueError(
             f"the vocabulary has {len(vocabulary)} words; the model's V is {config['V']}"
         )
     dropped = tuple(h for h in HEADS if drop_heads and getattr(model, h, None) is not None)
-    folder = Path(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        beside.chmod(0o755)  # mkdtemp lets nobody else in
-        save_file(_stored(model, dtype, dropped), beside / WEIGHTS)
+    # By name, each once however many parts of the model share it.
+    kept = (one for one in model.named_parameters() if one[0].partition(".")[0] not in dropped)
+    with folder_written(Path(folder)) as beside:
+        save_file(dict(tensors_stored(kept, dtype)), beside / WEIGHTS)
         vocabulary.write(beside / VOCABULARY)
         if ei_pca is not None:
             ei_pca.write(beside)
@@ -150,15 +144,7 @@ def checkpoint_write(
             weights_sha256=_sha256(beside / WEIGHTS),
             weights_bytes=(beside / WEIGHTS).stat().st_size,
         )
-        values = {"format": FORMAT, "digest": manifest.digest, **asdict(manifest)}
-        text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False)
-        (beside / MANIFEST).write_text(text + "\n", encoding="utf-8")
-        for name in (MANIFEST, VOCABULARY, WEIGHTS):
-            (beside / name).chmod(0o644)
-            _flush(beside / name)
-        _put_in_place(beside, folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        manifest_write(beside, manifest, FORMAT)
     return manifest
 
 
@@ -260,71 +246,13 @@ def _code(source: str) -> str:
     return ast.unparse(tree)
 
 
-# Writing.
-
-
-def _stored(model: DialogueModel, dtype: str, dropped: tuple[str, ...]) -> dict[str, Tensor]:
-    """Return the parameters to store by name, each once however many parts of the model share it.
-
-    Raises:
-        ValueError: a number is not finite in `dtype`.
-    """
-    import torch
-
-    stored = {}
-    for name, parameter in model.named_parameters():
-        if name.partition(".")[0] in dropped:
-            continue
-        tensor = parameter.detach().to("cpu", getattr(torch, dtype)).contiguous()
-        if not bool(tensor.isfinite().all()):
-            raise ValueError(f"{name} has numbers that are not finite in {dtype}")
-        stored[name] = tensor
-    return stored
-
-
-def _put_in_place(beside: Path, folder: Path) -> None:
-    """Rename a finished folder to its place; a folder that is there is renamed away first."""
-    if not folder.exists():
-        beside.rename(folder)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-    folder.rename(old)
-    beside.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _flush(path: Path) -> None:
-    """Have the bytes on the disk before the folder's name says that they are."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-# Reading.
-
-
 @lru_cache(maxsize=256)
 def _manifest(path: Path, mtime_ns: int, size: int) -> Manifest:
     """Read and check a manifest.
 
     The result is cached; time of change and size are arguments so that a new file is read.
     """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is cut off or no JSON: {error}") from error
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        found = values.get("format") if isinstance(values, dict) else None
-        raise CheckpointError(
-            f"{path} has format {found!r}; this version of Confab reads format {FORMAT}"
-        )
-    digest = values.get("digest")
-    values = {key: value for key, value in values.items() if key not in ("format", "digest")}
-    known = {f.name for f in fields(Manifest)}
-    if wrong := sorted(known ^ set(values)):
-        raise CheckpointError(f"{path} has the keys of another version: {', '.join(wrong)} differ")
-    manifest = Manifest(**{**values, "dropped_heads": tuple(values["dropped_heads"])})
-    if manifest.digest != digest:
-        raise CheckpointError(f"{path} was changed: its digest is {manifest.digest}, not {digest}")
+    manifest = manifest_read(path, Manifest, FORMAT)
     if not set(manifest.dropped_heads) <= set(HEADS):
         raise CheckpointError(f"{path}: dropped_heads may hold {', '.join(HEADS)}")
     return manifest

@@ -11,16 +11,21 @@ learn are not stored: the config names it, and its digest is compared.
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
-import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chatbots.checkpoints import DTYPES, MANIFEST, WEIGHTS, CheckpointError
+from chatbots.checkpoint_folders import (
+    MANIFEST,
+    WEIGHTS,
+    CheckpointError,
+    folder_written,
+    manifest_read,
+    manifest_write,
+    tensors_stored,
+)
 from chatbots.identity import canonical_json
 from evaluation.training.config import MetricTrainingConfig, config_again
 
@@ -129,43 +134,20 @@ def checkpoint_write(
     Raises:
         ValueError: an unknown precision, or a number that is not finite in it.
     """
-    import torch
     from safetensors.torch import save
 
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype is {dtype!r}; it must be {' or '.join(DTYPES)}")
-    tensors = {}
-    for name, parameter in network.named_parameters():
-        if parameter.requires_grad:
-            tensor = parameter.detach().to("cpu", getattr(torch, dtype)).contiguous()
-            if not bool(tensor.isfinite().all()):
-                raise ValueError(f"{name} has numbers that are not finite in {dtype}")
-            tensors[name] = tensor
-    contents = {WEIGHTS: save(tensors), **files}
-    values = {
-        **asdict(manifest),
-        "dtype": dtype,
-        "files": {n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())},
-        "weights_bytes": len(contents[WEIGHTS]),
-    }
-    written = MetricManifest(**values)
-    told = {"format": FORMAT, "digest": written.digest, **values}
-    text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        beside.chmod(0o755)  # mkdtemp lets nobody else in
-        for name, content in {**contents, MANIFEST: text.encode()}.items():
+    learning = ((name, one) for name, one in network.named_parameters() if one.requires_grad)
+    contents = {WEIGHTS: save(dict(tensors_stored(learning, dtype))), **files}
+    written = replace(
+        manifest,
+        dtype=dtype,
+        files={n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())},
+        weights_bytes=len(contents[WEIGHTS]),
+    )
+    with folder_written(folder) as beside:
+        for name, content in contents.items():
             (beside / name).write_bytes(content)
-        old = None
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-            folder.rename(old)
-        beside.rename(folder)
-        if old is not None:
-            shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        manifest_write(beside, written, FORMAT)
     return written
 
 
@@ -255,20 +237,4 @@ def _place(folder: Path, name: str) -> Path:
 @lru_cache(maxsize=256)
 def _manifest(path: Path, mtime_ns: int, size: int) -> MetricManifest:
     """Read and check a manifest; time of change and size are arguments so that a new file is read."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} is cut off or no JSON: {error}") from error
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        found = values.get("format") if isinstance(values, dict) else None
-        raise CheckpointError(
-            f"{path} has format {found!r}; a metric's checkpoint of this version has {FORMAT!r}"
-        )
-    digest = values.get("digest")
-    values = {key: value for key, value in values.items() if key not in ("format", "digest")}
-    if wrong := sorted({f.name for f in fields(MetricManifest)} ^ set(values)):
-        raise CheckpointError(f"{path} has the keys of another version: {', '.join(wrong)} differ")
-    manifest = MetricManifest(**values)
-    if manifest.digest != digest:
-        raise CheckpointError(f"{path} was changed: its digest is {manifest.digest}, not {digest}")
-    return manifest
+    return manifest_read(path, MetricManifest, FORMAT)
