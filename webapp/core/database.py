@@ -3,6 +3,7 @@ database can be used at all."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
@@ -11,6 +12,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
 DATABASE_AWAY = (OperationalError, InterfaceError)
@@ -46,6 +48,17 @@ def database_write_check() -> None:
     with transaction.atomic():
         Session.objects.create(session_key=uuid4().hex, session_data="", expire_date=timezone.now())
         transaction.set_rollback(True)
+
+
+def journal_emptied(using: BaseDatabaseWrapper = connection) -> None:
+    """Empty SQLite's journal, in which what was deleted could be read for long; other databases are left alone.
+
+    While somebody else reads or writes for longer than SQLite waits it stays as it is: the next pages written cover it.
+    """
+    if using.vendor != "sqlite" or using.in_atomic_block:
+        return
+    with contextlib.suppress(OperationalError), using.cursor() as cursor:
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def database_complaint(error: Exception) -> str:

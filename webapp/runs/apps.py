@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
@@ -18,15 +19,22 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.bots.health import bot_came_back, bot_set_aside
         from webapp.runs.models import MetricResult
-        from webapp.studies.erasure import erasure_kind
+        from webapp.studies.erasure import erasure_follow, erasure_kind
 
         erasure_kind(
             "metric_results",
             _("results of metrics"),
             lambda people: MetricResult.objects.filter(conversation__participant__in=people),
         )
+        erasure_follow(_forget_errors)
         bot_set_aside.connect(_tell_set_aside)
         bot_came_back.connect(_tell_came_back)
+
+
+def _forget_errors(studies: Collection[int]) -> None:
+    from webapp.runs.services.jobs import job_errors_forget
+
+    job_errors_forget(studies)
 
 
 def _tell_set_aside(aside: BotAside, **_kwargs: Any) -> None:

@@ -8,6 +8,15 @@ from typing import Any
 
 from webapp.settings.env import DATA_DIR, env, folder_made, owner_only
 
+SQLITE_OPTIONS: dict[str, Any] = {
+    # Immediate: a transaction that will write takes its place in the queue at once,
+    # instead of failing when it finds the snapshot outdated.
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    # What is deleted is overwritten, or the file would hold the words of people who were erased.
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON;",
+}
+
 
 def databases() -> dict[str, dict[str, Any]]:
     """Return the `DATABASES` setting."""
@@ -24,13 +33,7 @@ def databases() -> dict[str, dict[str, Any]]:
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": file,
-            "OPTIONS": {
-                # Immediate: a transaction that will write takes its place in the queue at once,
-                # instead of failing when it finds the snapshot outdated.
-                "transaction_mode": "IMMEDIATE",
-                "timeout": 20,
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
-            },
+            "OPTIONS": SQLITE_OPTIONS,
         }
     }
 

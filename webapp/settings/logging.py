@@ -42,6 +42,8 @@ LOGGING: dict[str, Any] = {
         "evaluation": {"level": LOG_LEVEL},
         "django.request": {"filters": ["health"]},
         "uvicorn.error": {"level": "WARNING"},
+        # A line for each request, with the ids of people and the tokens that their addresses carry.
+        "uvicorn.access": {"level": "WARNING"},
         # The file broker has no host name, and says so each time.
         "kombu.connection": {"level": "ERROR"},
     },

@@ -17,6 +17,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
+from webapp.core.database import journal_emptied
 from webapp.studies.counting import study_count_anew
 from webapp.studies.models import Erasure, Participant
 
@@ -95,6 +96,7 @@ def erased_follow_up(study_ids: Collection[int]) -> None:
     """Count the studies' work anew, and with the transaction remove files and results that hold what is erased."""
     for act in _follow:
         transaction.on_commit(partial(act, set(study_ids)))
+    transaction.on_commit(journal_emptied)
     for study_id in study_ids:
         study_count_anew(study_id=study_id)
 

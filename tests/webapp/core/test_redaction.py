@@ -30,3 +30,7 @@ def test_a_traceback_of_any_text_is_written() -> None:
     assert "half \ufffd of a pair and xxx" in written
     assert "\x00" not in written
     assert len(written) <= LINE_MAX_CHARS + 1
+
+
+def test_no_line_is_written_of_each_request() -> None:
+    assert not logging.getLogger("uvicorn.access").isEnabledFor(logging.INFO), "addresses carry ids"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from django.test import Client
 
 from tests.builders import make_study
 from tests.webapp.studies.test_erasure import make_person
+from webapp.core.database import journal_emptied
+from webapp.dashboard.report_files import report_ask, report_newest, report_path
 from webapp.results.stored import Question, made_now
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job, State
@@ -84,6 +87,7 @@ def left_everywhere(study: Study) -> Participant:
     ):
         job_do(export_make(study=study, asked=asked))
     made_now(Question(study, "raters"), wait=lambda: None)
+    job_do(report_ask(study=study))
     client = Client()
     link = f"/s/{study.key}/?PROLIFIC_PID=pid-{MARK}&SESSION_ID={MARK}&STUDY_ID=st"
     assert client.get(link).status_code == 200
@@ -96,7 +100,7 @@ def left_everywhere(study: Study) -> Participant:
     upload.write_text(f'{{"dialogue_id": "{MARK}"}}')
     payload = {"file": str(upload), "study": study.key, "is_upload": True}
     failed = job_create(kind="import", payload=payload)
-    Job.objects.filter(pk=failed.pk).update(state=State.FAILED, error="it was stopped")
+    Job.objects.filter(pk=failed.pk).update(state=State.FAILED, error=f"line 1 is {MARK}")
     chief = get_user_model().objects.create_superuser("chief", password="x")
     LogEntry.objects.log_actions(
         chief.pk, [person], CHANGE, change_message="changed", single_object=True
@@ -107,20 +111,25 @@ def left_everywhere(study: Study) -> Participant:
 @pytest.mark.django_db
 @pytest.mark.parametrize("how", ["erased", "withdrawn"])
 def test_no_place_holds_anything_of_a_person_who_is_gone(
-    how: str, django_capture_on_commit_callbacks: Any
+    how: str, django_capture_on_commit_callbacks: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     home = {"key": "home", "title": "Where do you live?", "kind": "text"}
     study = make_study(questions=[home], withdrawal_days=30)
     with django_capture_on_commit_callbacks(execute=True):
         person = left_everywhere(study)
     marks = [MARK, str(person.pk), person.pk.hex]
     before = places(marks)
-    assert {"exports", "imports", "sessions", "studies_item"} <= before, before
-    with django_capture_on_commit_callbacks(execute=True):
+    assert {"exports", "imports", "sessions", "studies_item", "runs_job"} <= before, before
+    report = report_newest(study)
+    assert report is not None
+    with django_capture_on_commit_callbacks(execute=True) as follow:
         if how == "erased":
             participants_erase(participants=Participant.objects.filter(pk=person.pk), notes=True)
         else:
             participant_withdraw(participant=person)
+    assert journal_emptied in follow
+    assert MARK not in caplog.text, "logs know people by random ids"
     after = places(marks if how == "erased" else [MARK])
     kept_for_pay = {
         "studies_platformids",
@@ -130,5 +139,6 @@ def test_no_place_holds_anything_of_a_person_who_is_gone(
         "pay_hookevent",
     }
     assert after <= (set() if how == "erased" else kept_for_pay), after
+    assert not report_path(report).exists(), "its figures were made of their answers, too"
     if how == "erased":
         assert '"other"' in tables()["sessions"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import OperationalError, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -24,7 +24,7 @@ from webapp.core.errors import Refused
 from webapp.runs import queue
 from webapp.runs.holders import free_rows, holder_end, holder_new
 from webapp.runs.kinds.base import Kind, kind_of, kinds
-from webapp.runs.models import UNFINISHED, Job, JobBase, Shard, State
+from webapp.runs.models import UNFINISHED, HybridFit, Job, JobBase, MetricRun, Shard, State
 from webapp.runs.selectors.jobs import (
     dead_holders,
     job_is_abandoned,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 J = TypeVar("J", bound=JobBase)
+ERROR_REMOVED = "What went wrong was removed when people were erased: it might have quoted them."
 LIVING = (State.QUEUED, State.RUNNING, State.INTERRUPTED)
 """A job in one of these states runs when somebody at work on it gives a sign of life."""
 
@@ -220,6 +221,18 @@ def _job_done(job: JobBase, holder: str, result: Any, *, follow: bool) -> bool:
 def job_fail(*, job: JobBase, error: str) -> bool:
     """End a job with an error, whoever works on it. False if it was over already."""
     return _end(job, State.FAILED, error=storable(error, 2000))
+
+
+def job_errors_forget(studies: Collection[int]) -> None:
+    """Remove what failed jobs of these studies said went wrong: somebody was erased, and it may quote them."""
+    keys = list(Study.objects.filter(pk__in=studies).values_list("key", flat=True))
+    of_studies = Q(study__in=list(studies))
+    for rows in (
+        Job.objects.filter(of_studies | Q(payload__study__in=keys)),  # an import names its study
+        MetricRun.objects.filter(of_studies),
+        HybridFit.objects.filter(of_studies | Q(train_study__in=list(studies))),
+    ):
+        rows.exclude(error="").update(error=ERROR_REMOVED)
 
 
 def job_stopped(*, job: JobBase) -> bool:

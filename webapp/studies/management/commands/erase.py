@@ -24,7 +24,8 @@ from webapp.studies.selectors import study_by_key
 
 _NOT_TOUCHED = (
     "What Confab made of them in its data folder is gone, too: exports, packages, reports, results, uploads. Not touched: "
-    "files that were downloaded or written by --output, lines of logs, and backups, those of this installation being:"
+    "files that were downloaded or written by --output, lines of logs, PostgreSQL's own files until its next vacuum, and "
+    "backups, those of this installation being:"
 )
 
 
