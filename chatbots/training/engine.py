@@ -159,6 +159,10 @@ class Training(ABC, Generic[B, L]):
         """Return what else a line of the log says."""
         return {}
 
+    def rate(self) -> float:
+        """Return the learning rate of the next batch."""
+        return learning_rate(self.optimiser, self.progress.step, self.n_planned)
+
     def begin_epoch(self, epoch: int) -> None:
         """Prepare an epoch, before its first batch."""
 
@@ -233,7 +237,7 @@ class Training(ABC, Generic[B, L]):
         generator = torch.Generator(self.device)
         generator.manual_seed(derive_seed(self.seed, "draws", step))
         for group in self.adam.param_groups:
-            group["lr"] = learning_rate(optimiser, step, self.n_planned)
+            group["lr"] = self.rate()
         self.adam.zero_grad(set_to_none=True)
         with mixed_precision(optimiser.precision, self.device):
             parts = self.loss(batch, generator)
@@ -303,6 +307,7 @@ class Training(ABC, Generic[B, L]):
             self.keep_best()
         else:
             progress.worse += 1
+            progress.plateaus += 1
         self.model.train()
 
     def _log(self, metrics: MetricsLog, window: Window, bar: Any) -> None:

@@ -34,6 +34,7 @@ class Progress:
         best_loss: lowest validation loss so far, nats per token; of a learned metric, its own.
         best_step: when that was; 0: not yet.
         worse: validations since.
+        plateaus: validations that were no better than the best before them.
         n_tokens: target tokens learnt from; of a learned metric, examples.
         seconds: spent learning; validation and measuring not counted.
         waited: seconds of these spent waiting for batches.
@@ -49,6 +50,7 @@ class Progress:
     best_loss: float = float("inf")
     best_step: int = 0
     worse: int = 0
+    plateaus: int = 0
     n_tokens: int = 0
     seconds: float = 0.0
     waited: float = 0.0

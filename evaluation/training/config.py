@@ -75,6 +75,7 @@ class MetricOptimiserConfig(OptimiserConfig):
         weight_decay: of weight matrices; biases and norms have none.
         warmup_share: share of the planned batches over which the learning rate rises; instead of `warmup`.
         eps: of Adam.
+        plateau: the learning rate is multiplied by this after every validation that is no better; 1: never.
     """
 
     batch_size: Size = 16
@@ -86,6 +87,7 @@ class MetricOptimiserConfig(OptimiserConfig):
     weight_decay: Number = Field(default=0.01, ge=0)
     warmup_share: Share = 0.0
     eps: Number = Field(default=1e-6, gt=0)
+    plateau: Number = Field(default=1.0, gt=0, le=1)
 
     @field_validator("warmup_share")
     @classmethod
@@ -132,7 +134,8 @@ class MetricTrainingConfig(Values):
     @classmethod
     def _dialogues_are_named(cls, data: MetricDataConfig, info: ValidationInfo) -> MetricDataConfig:
         metric = info.data.get("metric")
-        if metric and learned_get(metric).reads_dialogues != bool(data.corpora):
+        reads = learned_get(metric).reads_dialogues if metric else None
+        if reads is not None and reads != bool(data.corpora):
             if data.corpora:
                 raise ValueError(f"no corpora: what {metric} learns from stands under options")
             raise ValueError("its corpora: at least one, {corpora: [{path: FILE}]}")

@@ -86,13 +86,13 @@ class LearnedMetric(ABC):
         name: of the metric; also of its kind in metrics.yaml.
         version: raised when equal configs would train other weights, or equal weights give other scores.
         options_type: its own keys of a config.
-        reads_dialogues: whether it learns from the corpora of a config; if not, its options say from what.
+        reads_dialogues: whether it learns from the corpora of a config; if not, its options say from what; None: either.
     """
 
     name: ClassVar[str]
     version: ClassVar[str] = "1"
     options_type: ClassVar[type[Values]]
-    reads_dialogues: ClassVar[bool] = True
+    reads_dialogues: ClassVar[bool | None] = True
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
         """Say which of its options name something that is not on this machine, and why; loads nothing."""

@@ -55,13 +55,13 @@ class PairOptions(Values):
         n_mnli: contradictions of MultiNLI beside them, in the training part.
     """
 
-    p_dull: Number = Field(0.33, ge=0, le=1)
-    n_dull: int = Field(2, ge=0)
-    max_poor: int = Field(3, ge=0)
+    p_dull: Number = Field(default=0.33, ge=0, le=1)
+    n_dull: int = Field(default=2, ge=0)
+    max_poor: int = Field(default=3, ge=0)
     poor_from: Literal["dialogue", "others"] = "dialogue"
-    p_broken: Number = Field(0.30, ge=0, le=1)
-    max_broken: int = Field(3, ge=0)
-    n_mnli: int = Field(0, ge=0)
+    p_broken: Number = Field(default=0.30, ge=0, le=1)
+    max_broken: int = Field(default=3, ge=0)
+    n_mnli: int = Field(default=0, ge=0)
 
 
 @dataclass(frozen=True, slots=True)

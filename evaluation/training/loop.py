@@ -131,8 +131,7 @@ class _MetricTraining(Training[Any, ExampleLoss]):
     ) -> None:
         self.config = config
         self.learned: LearnedMetric = learned_get(config.metric)
-        reads = self.learned.reads_dialogues
-        splits = dialogues_read(config) if reads else Splits((), (), (), "")
+        splits = dialogues_read(config) if config.data.corpora else Splits((), (), (), "")
         self.prepared: Prepared = self.learned.prepare(config, splits, str(device))
         self.n_dialogues = splits.n_dialogues
         torch.manual_seed(derive_seed(config.seed, "weights"))
@@ -191,6 +190,9 @@ class _MetricTraining(Training[Any, ExampleLoss]):
 
     def learnt(self, parts: ExampleLoss) -> tuple[float, int]:
         return float(parts.total.detach()), parts.n
+
+    def rate(self) -> float:
+        return super().rate() * self.config.optimiser.plateau**self.progress.plateaus
 
     def window(self) -> ExampleWindow:
         return ExampleWindow()

@@ -37,7 +37,12 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
     found = checkpoint_read(training)
     if not found.manifest.metrics:
         raise CheckpointError(f"{training} is not finished; train it to its end first")
-    unsaid = [one.path for one in found.config.data.corpora if not one.licence]
+    if not found.config.data.corpora:
+        raise CheckpointError(
+            f"{training} learned from files of its options, of which no licence is stated; only what is trained on "
+            "corpora can be shipped"
+        )
+    unsaid = [one.path for one in found.config.data.corpora if one.licence in ("", "not stated")]
     if unsaid:
         raise CheckpointError(
             f"the config states no licence of {unsaid[0]}; say under which its text is (data.corpora.licence)"

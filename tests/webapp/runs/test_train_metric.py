@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import yaml
 from django.core.management import CommandError, call_command
 
 from evaluation.training.checkpoint import checkpoint_read
+from evaluation.training.inference_files import pairs_read
 from evaluation.training.registry import learned_metrics
 from tests.chatbots.training.builders import corpus_write
 from tests.evaluation.training.builders import SharedWords, values
@@ -61,3 +63,23 @@ def test_a_job_trains_what_the_command_trains(tmp_path: Path) -> None:
 def test_mistakes_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"tiny\.yaml.*marginn.*did you mean margin.*seed"):
         command(tmp_path, "out", options={"marginn": 1}, seed=-1)
+
+
+def test_inference_pairs_are_written_as_a_training_would_read_them(tmp_path: Path) -> None:
+    path = corpus_write(tmp_path) / "pairs.yaml"
+    path.write_text(yaml.safe_dump(values(metric="entailment", optimiser={})))
+    output = tmp_path / "pairs"
+    told = {}
+    for form in ("tsv", "jsonl"):
+        out = StringIO()
+        where = ("--output", str(output), "--form", form, "--json")
+        call_command("make_inference_pairs", str(path), *where, stdout=out, stderr=StringIO())
+        told[form] = json.loads(out.getvalue())
+    assert told["tsv"]["pairs"] == told["jsonl"]["pairs"]
+    assert told["tsv"]["files"]["train"] == str(output / "train.tsv")
+    pairs = pairs_read(output / "train.tsv")
+    assert pairs == pairs_read(output / "train.jsonl")
+    assert Counter(one.label for one in pairs) == told["tsv"]["pairs"]["train"]
+    path.write_text(yaml.safe_dump(values()))
+    with pytest.raises(CommandError, match="trains shared_words"):
+        call_command("make_inference_pairs", str(path), "--output", str(output))
