@@ -187,7 +187,7 @@ class Entailment(LearnedMetric):
         pairs = pairs_made(config, splits)
         vectors = None
         if own.network == "lite":
-            vectors = _vectors(pairs, config.backbone.model, device, own.hypothesis_only)
+            vectors = _vectors(pairs, config.backbone.model, device)
         made = {
             name: NliPairs(part, vectors, hypothesis_only=own.hypothesis_only)
             for name, part in pairs.items()
@@ -285,15 +285,14 @@ def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[I
 
 
 def _vectors(
-    pairs: Mapping[str, Sequence[InferencePair]], model: str, device: str, hypothesis_only: bool
+    pairs: Mapping[str, Sequence[InferencePair]], model: str, device: str
 ) -> tuple[np.ndarray, dict[str, int]]:
     """Encode every text once; those of dialogues apart from heaps of words, which differ from seed to seed."""
     told: dict[str, None] = {}
     heaps: dict[str, None] = {}
     for part in pairs.values():
         for pair in part:
-            if not hypothesis_only:
-                told[pair.premise] = None
+            told[pair.premise] = None
             (heaps if pair.genre == WORD_SALAD else told)[pair.hypothesis] = None
     encoder = encoder_get(model, device)
     groups = [sorted(told), sorted(set(heaps) - set(told))]
