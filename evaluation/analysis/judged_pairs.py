@@ -20,6 +20,7 @@ class Judgements:
         titles: per question, for people; the first one is what bots are ranked by.
         controls: by name (k,) how much more the first has of something that is not the bot's merit, as
             `evaluation.analysis.style` makes them; empty where texts are not known.
+        is_collecting: whether more are still coming and people look at them meanwhile, as `Ratings.is_collecting`.
     """
 
     item: np.ndarray
@@ -29,6 +30,7 @@ class Judgements:
     answers: Mapping[str, np.ndarray]
     titles: Mapping[str, str]
     controls: Mapping[str, np.ndarray] = field(default_factory=dict)
+    is_collecting: bool = False
 
     def __post_init__(self) -> None:
         columns = {"first": self.first, "second": self.second, "rater": self.rater}

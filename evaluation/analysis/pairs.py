@@ -3,14 +3,17 @@
 Ghandeharioun et al. (2019) report both: one-turn comparisons as shares of wins, losses and ties with 90 % intervals,
 also without ambiguous items, whose two most frequent answers are as frequent as each other; interactive ratings as
 means. One rater's judgements resemble each other, so raters are resampled whole.
+
+While a study collects (`is_collecting` of what is read), people look at the numbers again and again: then the shares
+have the always-valid intervals of `evaluation.stats.sequential`, and who is preferred is what its test says of each
+question, corrected by Holm, as `evaluation.analysis.settling` says it of the same judgements.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +21,11 @@ import numpy as np
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.tables import plain, text_table
 from evaluation.printing import share, span
-from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
 from evaluation.stats.agreement import USUAL_SHARED, Agreement, pairwise_kappa, rating_table
 from evaluation.stats.bootstrap import NO_VALUE, Interval
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
-from evaluation.stats.compare import pairwise
+from evaluation.stats.sequential import ONE_JUDGEMENT, mean_always, preferences_always
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
 
@@ -41,6 +43,8 @@ class Outcome:
         wins, ties, losses: shares of judgements for a, for neither and for b, with intervals over raters.
         clear: wins without ambiguous items; losses and ties of them follow from `clear_ties`.
         ahead: share of wins less that of losses, with its interval.
+        sign: who is preferred beyond chance: 1 for a, -1 for b, 0 for nobody. While the study collects that is what
+            the always-valid test says, corrected by Holm; afterwards, on which side of 0 the interval lies.
         n_ambiguous: of the items, those whose two most frequent answers are as frequent as each other.
     """
 
@@ -54,14 +58,10 @@ class Outcome:
     ties: Interval
     losses: Interval
     ahead: Interval
+    sign: int
     n_ambiguous: int
     clear: Interval
     clear_ties: Interval
-
-    @property
-    def sign(self) -> int:
-        """Who is preferred beyond chance: 1 for a, -1 for b, 0 where the interval holds 0 or there is none."""
-        return _sign(self.ahead.low, self.ahead.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ class PairResults:
         outcomes: of every two bots on every question.
         strengths: by what bots are ranked by, Bradley and Terry's model with ties.
         held: the same between bots of equal controls; None where no control differs.
+        is_collecting: whether intervals of outcomes hold at all looks together; those of the rest hold at one.
     """
 
     n: int
@@ -91,6 +92,7 @@ class PairResults:
     strengths: BradleyTerry
     held: BradleyTerry | None
     level: float = LEVEL
+    is_collecting: bool = False
 
     def of(self, question: str, a: str, b: str) -> Outcome | None:
         """Return the outcome of two bots, `a` before `b` in the alphabet."""
@@ -140,9 +142,10 @@ def judge_pairs(
         for key, values in judged.answers.items():
             given = here & np.isfinite(values)
             scores = (values * turned)[given]
-            outcomes.append(
-                _outcome(key, a, b, scores, judged.item[given], raters[given], level, seed)
-            )
+            read = (scores, judged.item[given], raters[given])
+            outcomes.append(_outcome(key, a, b, *read, level, seed, judged.is_collecting))
+    if judged.is_collecting:
+        outcomes = _at_any_look(outcomes, judged, level)
     leading = judged.answers[judged.leading]
     controls = {name: values for name, values in judged.controls.items() if np.any(values)}
 
@@ -168,7 +171,31 @@ def judge_pairs(
         strengths=strengths({}),
         held=strengths(controls) if controls else None,
         level=level,
+        is_collecting=judged.is_collecting,
     )
+
+
+def _at_any_look(outcomes: Sequence[Outcome], judged: Judgements, level: float) -> list[Outcome]:
+    """Return the outcomes with what the always-valid test says of each question."""
+    found = {
+        (key, one.pair.a, one.pair.b): one.pair
+        for key, values in judged.answers.items()
+        for one in preferences_always(
+            values,
+            judged.first.tolist(),
+            judged.second.tolist(),
+            judged.rater.tolist(),
+            judged.item.tolist(),
+            level=level,
+        )
+    }
+    told = []
+    for one in outcomes:
+        pair = found[one.question, one.a, one.b]
+        ahead = Interval(pair.difference, pair.low, pair.high, one.n, pair.reason)
+        sign = int(np.sign(pair.difference or 0)) if pair.ordered else 0
+        told.append(replace(one, ahead=ahead, sign=sign))
+    return told
 
 
 def _outcome(
@@ -180,11 +207,18 @@ def _outcome(
     raters: np.ndarray,
     level: float,
     seed: int,
+    is_collecting: bool,
 ) -> Outcome:
     is_ambiguous = _ambiguous(scores, items)
     kinds = np.stack([scores == 1, scores == 0, scores == -1, scores], axis=1).astype(float)
-    wins, ties, losses, ahead = _shares(kinds, raters, level, seed)
-    clear, clear_ties, *_rest = _shares(kinds[~is_ambiguous], raters[~is_ambiguous], level, seed)
+
+    def shares(among: np.ndarray) -> list[Interval]:
+        if is_collecting:
+            return _shares_always(kinds[among], raters[among], items[among], level)
+        return _shares(kinds[among], raters[among], level, seed)
+
+    wins, ties, losses, ahead = shares(np.ones(len(scores), dtype=bool))
+    clear, clear_ties, *_rest = shares(~is_ambiguous)
     return Outcome(
         question=key,
         a=a,
@@ -196,6 +230,7 @@ def _outcome(
         ties=ties,
         losses=losses,
         ahead=ahead,
+        sign=sign_of(ahead.low, ahead.high),
         n_ambiguous=len(set(items[is_ambiguous].astype(str).tolist())),
         clear=clear,
         clear_ties=clear_ties,
@@ -243,6 +278,21 @@ def _shares(kinds: np.ndarray, raters: np.ndarray, level: float, seed: int) -> l
     ]
 
 
+def _shares_always(
+    kinds: np.ndarray, raters: np.ndarray, items: np.ndarray, level: float
+) -> list[Interval]:
+    """Return the means of the columns, shares and a difference of two, with intervals that hold at all looks together."""
+    if len(kinds) < 2:
+        why = ONE_JUDGEMENT if len(kinds) else NO_VALUE
+        means = kinds.mean(axis=0).tolist() if len(kinds) else [None] * kinds.shape[1]
+        return [Interval(mean, None, None, len(kinds), why) for mean in means]
+    things = items.tolist()
+    return [
+        mean_always(column, raters.tolist(), things, low=low, high=1, level=level)
+        for column, low in zip(kinds.T, (0, 0, 0, -1), strict=True)
+    ]
+
+
 def _kappa(
     key: str,
     values: np.ndarray,
@@ -253,10 +303,10 @@ def _kappa(
     seed: int,
 ) -> Kappa:
     given = np.isfinite(values)
-    return _kappa_of(key, values[given], items[given], raters[given], shared, level, seed)
+    return kappa_of(key, values[given], items[given], raters[given], shared, level, seed)
 
 
-def _kappa_of(
+def kappa_of(
     key: str,
     values: np.ndarray,
     items: Sequence[Any] | np.ndarray,
@@ -282,173 +332,8 @@ def _kappa_of(
     return Kappa(key, about, len(found.kappas))
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Two bots on one question, by single turns and by whole chats.
-
-    Attributes:
-        question, asked: the question of the comparisons and that of the chats.
-        one_turn: share of comparisons won less that of lost ones.
-        difference, low, high: mean rating of a less that of b, with its interval over participants.
-    """
-
-    question: str
-    asked: str
-    a: str
-    b: str
-    one_turn: Interval
-    difference: float | None
-    low: float | None
-    high: float | None
-    reason: Reason | None = None
-
-    @property
-    def signs(self) -> tuple[int, int]:
-        """Who is better beyond chance by either: 1 for a, -1 for b, 0 for nobody."""
-        return _sign(self.one_turn.low, self.one_turn.high), _sign(self.low, self.high)
-
-    @property
-    def same_direction(self) -> bool | None:
-        """Whether both lean to the same bot, however little; None where one leans to none."""
-        if not self.one_turn.mean or not self.difference:
-            return None
-        return (self.one_turn.mean > 0) == (self.difference > 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ProtocolsCompared:
-    """One-turn against interactive evaluation of the same bots.
-
-    Attributes:
-        rows: every two bots that both have, on every question that both ask.
-        one_turn: kappas of single comparisons.
-        interactive: kappas of what each person's ratings of two bots say of these two.
-    """
-
-    rows: tuple[Beside, ...]
-    one_turn: tuple[Kappa, ...]
-    interactive: tuple[Kappa, ...]
-    level: float = LEVEL
-
-    @property
-    def bots(self) -> tuple[str, ...]:
-        """Those that both protocols have."""
-        return tuple(sorted({name for row in self.rows for name in (row.a, row.b)}))
-
-    def count(self, question: str | None = None) -> dict[str, int]:
-        """Return how many pairs are told apart by both (`same` or `contrary`), by one alone, or by neither."""
-        found = dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0)
-        for row in self.rows:
-            if question is not None and row.question != question:
-                continue
-            one, other = row.signs
-            if one and other:
-                found["same" if one == other else "contrary"] += 1
-            else:
-                found["one_turn" if one else "interactive" if other else "neither"] += 1
-        return found
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined is null, with a reason."""
-        return {**plain(self), "bots": list(self.bots), "counts": self.count()}
-
-    def summary(self) -> str:
-        """Return a table for a terminal."""
-        rows = [
-            [
-                *(row.question, row.a, row.b),
-                share(row.one_turn.mean),
-                span(row.one_turn.low, row.one_turn.high, shares=True),
-                "–" if row.difference is None else f"{row.difference:.2f}",
-                span(row.low, row.high),
-            ]
-            for row in self.rows
-        ]
-        headers = [
-            "question",
-            "a",
-            "b",
-            "one turn",
-            f"{self.level:.0%}",
-            "interactive",
-            f"{self.level:.0%}",
-        ]
-        return text_table("One-turn and interactive evaluation: a less b", headers, rows)
-
-
-def compare_protocols(
-    judged: Judgements,
-    ratings: Ratings,
-    same: Mapping[str, str],
-    *,
-    results: PairResults | None = None,
-    level: float = LEVEL,
-    seed: int = 0,
-    shared: int = USUAL_SHARED,
-) -> ProtocolsCompared:
-    """Set comparisons of single replies beside ratings of chats with the same bots.
-
-    Args:
-        shared: as `judge_pairs`; of chats, where what is shared is two bots that both rated, it is 2, for nobody
-            meets many.
-        same: the chats' question by the comparisons' one.
-        results: of the judgements, where they are computed already.
-        level: of all intervals.
-    """
-    results = results or judge_pairs(judged, level=level, seed=seed, shared=shared)
-    rows, kappas = [], []
-    for question, asked in same.items():
-        values = ratings.values(asked)
-        found = pairwise(
-            values, ratings.bot.tolist(), ratings.rater.tolist(), level=level, seed=seed
-        )
-        by_pair = {(pair.a, pair.b): pair for pair in found}
-        for outcome in results.outcomes:
-            pair = by_pair.get((outcome.a, outcome.b))
-            if outcome.question != question or pair is None:
-                continue
-            rows.append(
-                Beside(
-                    question=question,
-                    asked=asked,
-                    a=outcome.a,
-                    b=outcome.b,
-                    one_turn=outcome.ahead,
-                    difference=pair.difference,
-                    low=pair.low,
-                    high=pair.high,
-                    reason=pair.reason,
-                )
-            )
-        kappas.append(_interactive_kappa(question, values, ratings, level, seed))
-    return ProtocolsCompared(
-        tuple(rows),
-        tuple(kappa for kappa in results.kappas if kappa.question in same),
-        tuple(kappas),
-        level,
-    )
-
-
-def _interactive_kappa(
-    question: str, values: np.ndarray, ratings: Ratings, level: float, seed: int
-) -> Kappa:
-    """Return the kappa of what each person's ratings say of every two bots that they rated: better, same, worse."""
-    means: dict[str, dict[str, list[float]]] = {}
-    for rater, bot, value in zip(ratings.rater, ratings.bot, values, strict=True):
-        if rater is not None and np.isfinite(value):
-            means.setdefault(rater, {}).setdefault(bot, []).append(float(value))
-    items, raters, scores = [], [], []
-    for rater, by_bot in means.items():
-        for a, b in combinations(sorted(by_bot), 2):
-            items.append(f"{a}\0{b}")
-            raters.append(rater)
-            scores.append(float(np.sign(np.mean(by_bot[a]) - np.mean(by_bot[b]))))
-    return _kappa_of(
-        question, np.array(scores), items, np.array(raters, dtype=object), 2, level, seed
-    )
-
-
-def _sign(low: float | None, high: float | None) -> int:
+def sign_of(low: float | None, high: float | None) -> int:
+    """Return on which side of 0 an interval lies: 1 above, -1 below, 0 where it holds 0 or there is none."""
     if low is None or high is None or low <= 0 <= high:
         return 0
     return 1 if low > 0 else -1

@@ -17,6 +17,7 @@ from webapp.ratings.bots import NO_MODEL
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import ratings_counted, with_person
 from webapp.studies.models import Item, Outcome, Study
+from webapp.studies.places import is_collecting
 from webapp.studies.protocols.base import protocols
 
 SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
@@ -99,6 +100,7 @@ def study_judgements(
         answers=given_to,
         titles=titles,
         controls=style_controls([one for one, _two in texts], [two for _one, two in texts]),
+        is_collecting=is_collecting(study),
     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation.analysis.pairs import PairResults, ProtocolsCompared, compare_protocols, judge_pairs
+from evaluation.analysis.one_turn import ProtocolsCompared, compare_protocols
+from evaluation.analysis.pairs import PairResults, judge_pairs
 from webapp.ratings.pairs import SAME_QUESTION, studies_beside, study_judgements
 from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import Study

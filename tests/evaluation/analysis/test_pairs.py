@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from evaluation.analysis.judged_pairs import Judgements
-from evaluation.analysis.pairs import compare_protocols, judge_pairs
+from evaluation.analysis.one_turn import compare_protocols
+from evaluation.analysis.pairs import judge_pairs
+from evaluation.analysis.settling import settling_pairs
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.agreement import cohen_kappa
 
@@ -191,3 +194,41 @@ def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
     assert judge_pairs(Judgements(**columns)).held is None
     with pytest.raises(ValueError, match="length has 3 values"):
         Judgements(**columns, controls={"length": length[:3]})
+
+
+def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_room() -> None:
+    collecting = replace(drawn(), is_collecting=True)
+    found, settled = judge_pairs(collecting), settling_pairs(collecting)
+    [one], [live] = found.outcomes, settled.found
+    assert found.is_collecting
+    assert (one.ahead.mean, one.ahead.low, one.ahead.high) == pytest.approx(
+        (live.pair.difference, live.pair.low, live.pair.high)
+    )
+    [fixed] = judge_pairs(drawn()).outcomes
+    for name in ("wins", "ties", "losses", "ahead"):
+        part, before = getattr(one, name), getattr(fixed, name)
+        assert part.mean == pytest.approx(before.mean)
+        assert part.high - part.low > before.high - before.low
+    # Three people who agree settle nothing at any look, whatever the bootstrap of so few says.
+    few = replace(drawn(n_raters=3, n_items=2, p_win=0.8), is_collecting=True)
+    assert (
+        judge_pairs(replace(few, is_collecting=False)).outcomes[0].sign,
+        judge_pairs(few).outcomes[0].sign,
+    ) == (1, 0)
+    [alone] = judge_pairs(
+        replace(judgements([("i", "a", "b", "r", 1)]), is_collecting=True)
+    ).outcomes
+    assert (alone.ahead.low, alone.wins.low) == (None, None)
+    assert alone.ahead.reason.code == "one_judgement"
+
+
+def test_chats_beside_are_compared_at_any_look_too_while_they_are_collected() -> None:
+    rated = chats({"a": 5, "b": 3})
+    [fixed] = compare_protocols(drawn(), rated, {"quality": "quality"}).rows
+    [now] = compare_protocols(
+        drawn(), replace(rated, is_collecting=True), {"quality": "quality"}
+    ).rows
+    assert now.difference == pytest.approx(fixed.difference)
+    assert now.low < fixed.low
+    assert now.high > fixed.high
+    assert now.one_turn == fixed.one_turn

@@ -118,7 +118,7 @@ def davidson(rows: pd.DataFrame, controls: list[str]) -> tuple[np.ndarray, np.nd
 
 @pytest.mark.django_db
 def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
-    study = judged()
+    study = study_edit(study=judged(), state=Study.State.ENDED)
     rows = rows_of(study)
     found = study_pairs(study).results
     assert found is not None

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from evaluation.analysis.pairs import Beside, Kappa, Outcome, PairResults, ProtocolsCompared
+from evaluation.analysis.one_turn import Beside, ProtocolsCompared
+from evaluation.analysis.pairs import Kappa, Outcome, PairResults
 from evaluation.printing import figure, percent, share, span
 from evaluation.stats.bradley_terry import BradleyTerry
 from webapp.dashboard import counts
@@ -39,6 +40,13 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
             pairs=counts.pairs(found.n_items),
         )
     )
+    if found.is_collecting:
+        section.lead.append(
+            _(
+                "While the study collects, who is preferred is what the live room says: an always-valid test, "
+                "corrected by Holm, p < {alpha}, and intervals that allow for looking at any time."
+            ).format(alpha=share(1 - found.level))
+        )
     section.points += [
         _outcome_sentence(one, bots) for one in found.outcomes if one.question == leading
     ]
@@ -172,9 +180,11 @@ def _outcomes_table(found: PairResults, titles: Titles, bots: Bots) -> NamedTabl
         "outcomes",
         _("Wins, ties and losses"),
         Table(headers, rows),
-        method=_("Shares of judgements; {level} intervals over resampled raters.").format(
-            level=level
-        ),
+        method=(
+            _("Shares of judgements; {level} intervals that allow for looking at any time.")
+            if found.is_collecting
+            else _("Shares of judgements; {level} intervals over resampled raters.")
+        ).format(level=level),
     )
 
 
@@ -228,6 +238,8 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
         "raters as units. A range of ranks holds every place that comparisons of two bots, corrected by Holm, "
         "leave open."
     ).format(level=level)
+    if found.is_collecting:
+        method = f"{method} {_one_look()}"
     return NamedTable(
         "strengths",
         _("Strength of the bots by {name}").format(name=title.lower()),
@@ -235,6 +247,11 @@ def _strengths_table(found: PairResults, title: str, bots: Bots) -> NamedTable:
         method=method,
         note=_held_note(held, level) if held else "",
     )
+
+
+def _one_look() -> str:
+    """Say of intervals beside always-valid ones that they are none."""
+    return _("The intervals hold for one look, when the study has all its ratings.")
 
 
 def _rank_cell(best: int, worst: int) -> Cell:
@@ -312,7 +329,8 @@ def _beside_table(found: ProtocolsCompared, titles: Titles, bots: Bots) -> Named
         Table(headers, rows),
         method=_(
             "One turn: share of comparisons that A wins less that of those that B wins. Chats: mean rating of A less "
-            "that of B. {level} intervals over raters, not corrected for the number of pairs."
+            "that of B. {level} intervals, not corrected for the number of pairs: over raters, or of a study that "
+            "still collects such that allow for looking at any time."
         ).format(level=level),
     )
 
