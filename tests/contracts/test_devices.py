@@ -29,7 +29,11 @@ from evaluation.metrics.run import compute_all
 from evaluation.metrics.shared import Shared
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.devices import ELSEWHERE, FakeDevice
-from tests.evaluation.training.checkpoints import pone_checkpoint, rade_checkpoint
+from tests.evaluation.training.checkpoints import (
+    entailment_checkpoint,
+    pone_checkpoint,
+    rade_checkpoint,
+)
 from tests.evaluation.training.grade_builders import checkpoint_made as grade_made
 from tests.tiny_models import save_classifier, save_model
 
@@ -60,6 +64,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
             "pmi_spread": 1.0,
         },
         "rade": {"checkpoint": str(rade_checkpoint(folder / "rade"))},
+        "entailment": {"checkpoint": str(entailment_checkpoint(folder / "entailment"))},
         "reply_pmi": model,
         "judge": model,
         "bart_score": {"model": str(save_model(folder / "bart", "bart", width=16, n_layers=1))},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -32,9 +33,30 @@ def rade_checkpoint(folder: Path) -> Path:
     return _written(folder, config, network, {"width": 384}, {INPUTS: network.dumped()})
 
 
-def _config(metric: str, options: dict[str, Any]) -> MetricTrainingConfig:
-    values: dict[str, Any] = {"name": "random", "metric": metric, "options": options}
-    if learned_get(metric).reads_dialogues:
+def entailment_checkpoint(folder: Path, *, model: str = "", **options: Any) -> Path:
+    """Write a checkpoint of DialogEntailment on MiniLM, or on another encoder."""
+    from evaluation.training.metrics.entailment import Entailment
+
+    config = _config("entailment", options, {"model": model, "learns": "frozen"} if model else {})
+    torch.manual_seed(1)
+    prepared: Any = SimpleNamespace(facts={"width": 384})
+    network = Entailment().network(config, prepared)
+    for parameter in network.parameters():
+        if parameter.requires_grad:
+            torch.nn.init.normal_(parameter, std=0.5)
+    return _written(folder, config, network, {"width": 384, "licences": ["MIT"]})
+
+
+def _config(
+    metric: str, options: dict[str, Any], backbone: dict[str, Any] | None = None
+) -> MetricTrainingConfig:
+    values: dict[str, Any] = {
+        "name": "random",
+        "metric": metric,
+        "options": options,
+        "backbone": backbone or {},
+    }
+    if learned_get(metric).reads_dialogues is not False:
         values["data"] = {"corpora": [{"path": "everyday", "licence": "MIT"}]}
     return MetricTrainingConfig.model_validate(values)
 

@@ -1,0 +1,177 @@
+"""DialogEntailment: does what was said before entail the reply? By a checkpoint trained here.
+
+Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL. The networks
+are `evaluation/models/entailment*.py`, their training `evaluation/training/metrics/entailment.py`. The premise is what was
+said before, the reply the hypothesis; an utterance that is missing is absent, not empty, so a reply without it has no value.
+The likeliest class is a column, too: as in the paper, entailment means coherent, neutral off-topic or dull, contradiction
+broken. A single number is the probability of entailment, or that less the probability of contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from evaluation.columns import per_turn
+from evaluation.items import ReplyInContext
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.shared import Shared
+from evaluation.metrics.trained import TrainedMetric, TrainedOptions
+
+CLASSES = ("contradiction", "neutral", "entailment")
+"""From worst to best; the column of the likeliest class has their places."""
+TOO_SHORT = "there is no utterance so far back"
+ROWS = 64
+
+
+class EntailmentMetricOptions(TrainedOptions):
+    """What an entry of `metrics.yaml` may say of it."""
+
+    utterance: int = Field(
+        0,
+        le=0,
+        description="the premise: 0 for what was said before as a whole, -1 for the last utterance alone, -2 for the one before it",
+    )
+    window: int = Field(
+        5, ge=0, description="how many utterances that whole is of, the newest; 0: all"
+    )
+    value: Literal["entailment", "difference"] = Field(
+        "entailment",
+        description="the number that stands for a reply: the probability of entailment, or that less the probability of "
+        "contradiction",
+    )
+
+
+@register_metric
+class Entailment(TrainedMetric):
+    """Probabilities of entailment, neutral and contradiction, the likeliest of them, and one number; on request."""
+
+    kind = "entailment"
+    usual_title = "Entailment"
+    options_type = EntailmentMetricOptions
+    needs_context = True
+    needs = ("a checkpoint of `train_metric`",)
+    languages = ("en",)
+
+    def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
+        super().__init__(name, title, **options)
+        chosen: EntailmentMetricOptions | None = self.options
+        self.utterance = chosen.utterance if chosen else 0
+        self.value = chosen.value if chosen else "entailment"
+        self.window = -self.utterance or (chosen.window if chosen else 5) or None
+        difference = self.value == "difference"
+        self.columns = (
+            *per_turn(
+                f"{self.name}_bot",
+                f"{self.title}, bot",
+                unit="difference of probabilities" if difference else "probability",
+                range=(-1 if difference else 0, 1),
+                direction="higher",
+                description="Probability that what was said before entails the bot's turn"
+                + (", less the probability that it contradicts it. " if difference else ". ")
+                + "Undefined for a turn that opens the conversation.",
+            ),
+            *(
+                column
+                for name, told in (
+                    ("entailment", "it fits"),
+                    ("neutral", "it is off-topic or dull"),
+                    ("contradiction", "it is broken"),
+                )
+                for column in per_turn(
+                    f"{self.name}_{name}_bot",
+                    f"{self.title}: {name}",
+                    unit="probability",
+                    range=(0, 1),
+                    direction="higher" if name == "entailment" else "lower",
+                    description=f"Probability of the class {name} for the bot's turn: {told}.",
+                )
+            ),
+            *per_turn(
+                f"{self.name}_class_bot",
+                f"{self.title}: likeliest class",
+                unit="class",
+                range=(0, 2),
+                direction="higher",
+                description="The likeliest class of the bot's turn: 0 contradiction, 1 neutral, 2 entailment.",
+            ),
+        )
+        if chosen is not None and super().unavailable_reason() is None:
+            licences = self.checkpoint.manifest.facts.get("licences") or ["not stated"]
+            self.licence = f"of the training text: {', '.join(licences)}"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {
+            **super().params,
+            "utterance": self.utterance,
+            "window": self.window,
+            "value": self.value,
+        }
+
+    def lacking(self, reply: ReplyInContext) -> str | None:
+        reason = super().lacking(reply)
+        if reason is None and len(reply.context) < -self.utterance:
+            return TOO_SHORT
+        return reason
+
+    def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
+        from evaluation.training.inference_pairs import LABELS
+
+        chances = self._probabilities(
+            [self._premise(reply) for reply in replies],
+            [reply.response for reply in replies],
+            shared,
+        )
+        by_name = {name: chances[:, LABELS.index(name)] for name in CLASSES}
+        value = by_name["entailment"]
+        if self.value == "difference":
+            value = value - by_name["contradiction"]
+        likeliest = np.stack([by_name[name] for name in CLASSES], axis=1).argmax(axis=1)
+        return {
+            f"{self.name}_bot": value,
+            **{f"{self.name}_{name}_bot": values for name, values in by_name.items()},
+            f"{self.name}_class_bot": likeliest.astype(float),
+        }
+
+    def _premise(self, reply: ReplyInContext) -> str:
+        return reply.context[self.utterance] if self.utterance else " ".join(reply.context)
+
+    def _probabilities(
+        self, premises: Sequence[str], hypotheses: Sequence[str], shared: Shared
+    ) -> np.ndarray:
+        """Return (N, 3) probabilities in the order of `LABELS`."""
+        import torch
+
+        network = self.restored(shared.device)
+        config = self.checkpoint.config
+        if config.own.hypothesis_only:
+            premises = [""] * len(hypotheses)
+        if config.own.network == "lite":
+            from chatbots.encoders.sentence import encoder_get
+
+            encoder = encoder_get(config.backbone.model, self.where(shared.device))
+            texts = list(dict.fromkeys(text for text in (*premises, *hypotheses) if text))
+            place = {text: k for k, text in enumerate(texts)}
+            vectors = shared.encode(texts, encoder)
+            said = vectors[[place[text] for text in hypotheses]]
+            if config.own.hypothesis_only:
+                before = np.zeros_like(said)
+            else:
+                before = vectors[[place[text] for text in premises]]
+            with torch.inference_mode():
+                found = network.probabilities(torch.from_numpy(before), torch.from_numpy(said))
+            return found.double().cpu().numpy()
+        order = sorted(range(len(premises)), key=lambda k: len(premises[k]) + len(hypotheses[k]))
+        made = np.zeros((len(premises), 3))
+        for start in range(0, len(order), ROWS):
+            part = order[start : start + ROWS]
+            with torch.inference_mode():
+                found = network.probabilities(
+                    [premises[k] for k in part], [hypotheses[k] for k in part]
+                )
+            made[part] = found.double().cpu()
+        return made
