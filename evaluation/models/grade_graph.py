@@ -106,6 +106,10 @@ class Graph:
             for node, row in zip(part, hops, strict=True):
                 self._hops[node] = np.minimum(row, 255).astype(np.uint8)
 
+    def knows(self, word: str) -> bool:
+        """Tell whether a word is in the graph."""
+        return word.replace("-", "_") in self.row
+
     def out_of(self, word: str) -> list[str]:
         """Return the neighbours that a word's edges lead to."""
         node = self.row.get(word.replace("-", "_"))

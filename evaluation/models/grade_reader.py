@@ -46,10 +46,13 @@ class Lexicon:
         return np.zeros(self.width, dtype=np.float32) if found is None else found
 
     def near(self, word: str) -> np.ndarray:
-        """Return the mean vectors of its neighbours, (K, d)."""
-        if word not in self._near:
-            self._near[word] = self.graph.neighbourhood(word, self.counts, self.vector, self.width)
-        return self._near[word]
+        """Return the mean vectors of its neighbours, (K, d); remembered for the words of the graph, which are limited."""
+        found = self._near.get(word)
+        if found is None:
+            found = self.graph.neighbourhood(word, self.counts, self.vector, self.width)
+            if self.graph.knows(word):
+                self._near[word] = found
+        return found
 
 
 class Table:

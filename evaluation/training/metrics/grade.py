@@ -374,7 +374,9 @@ class StaticVectors(dict[str, "np.ndarray | None"]):
         if word not in self:
             found = word_vectors().lookup(word)
             norm = 0.0 if found is None else float(np.linalg.norm(found))
-            self[word] = None if found is None or not norm else found / norm
+            if found is None or not norm:
+                return None  # not remembered: there is no end of words without a vector
+            self[word] = found / norm
         return self[word]
 
 

@@ -1,0 +1,167 @@
+"""Scoring single replies by GRADE-lite and RADE-lite: in batches against one by one, and 10,000 pairs.
+
+One by one means: the metric is asked for one reply after the other, as somebody does who scores replies as they come in;
+network, graph and encoder stay loaded. "Nothing kept" is the same where GRADE also forgets which hops and neighbours it
+has found: each pair then searches the graph for itself. In batches means one call for all, from nothing kept. Rates are
+per second of one core's time, the best of the rounds, so that what else a machine does changes little.
+
+How often a text comes again decides most of the gain, so it is told for 1, 4 and 9 replies to each context (judged sets
+have 2 to 9). The last line for GRADE: 10,000 different pairs, their minutes, and the memory at the half, at the end and
+at its highest.
+
+    python -m tests.benchmarks.bench_learned [--pairs 540] [--single 60] [--rounds 3] [--many 10000]
+
+RADE's network is one of random scores: what its weights are changes no time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import psutil
+import torch
+
+from evaluation.items import ReplyInContext
+from evaluation.metrics.grade import Grade
+from evaluation.metrics.rade import Rade
+from evaluation.metrics.registry import metric_get
+from evaluation.metrics.replies import ReplyMetric, item_scores
+from evaluation.metrics.shared import Shared
+from evaluation.training.config import config_check
+from evaluation.training.loop import train
+from tests.benchmarks.bench_replies import replies
+
+PER_CONTEXT = (1, 4, 9)
+
+
+def forgotten(metric: ReplyMetric) -> None:
+    """Make GRADE forget hops and neighbours; other metrics keep nothing."""
+    if isinstance(metric, Grade) and metric._reader is not None:
+        metric._reader.graph._hops.clear()
+        metric._reader.lexicon._near.clear()
+
+
+def alone(metric: ReplyMetric, some: Sequence[ReplyInContext], *, keep: bool) -> None:
+    """Score replies one by one."""
+    for reply in some:
+        if not keep:
+            forgotten(metric)
+        item_scores(metric, [reply], Shared())
+
+
+def together(metric: ReplyMetric, some: Sequence[ReplyInContext]) -> None:
+    """Score replies in one call."""
+    forgotten(metric)
+    item_scores(metric, some, Shared())
+
+
+def best_rates(rounds: int, ways: Sequence[tuple[int, Callable[[], None]]]) -> list[float]:
+    """Return how many replies in a second of processor time each way does at its best."""
+    found = [0.0] * len(ways)
+    for _ in range(rounds):
+        for k, (n, way) in enumerate(ways):
+            begun = time.process_time()
+            way()
+            found[k] = max(found[k], n / (time.process_time() - begun))
+    return found
+
+
+def compared(metric: ReplyMetric, n: int, n_single: int, rounds: int) -> None:
+    """Print the rates of a metric for each number of replies to a context."""
+    item_scores(metric, replies(8, seed=9), Shared())
+    for per_context in PER_CONTEXT:
+        some = replies(n, per_context=per_context)
+        if metric.needs_reference:
+            some = [one._replace(reference=some[k - 1].response) for k, one in enumerate(some)]
+        few = some[:: max(1, n // n_single)]
+        ways: list[tuple[int, Callable[[], None]]] = [
+            (len(some), lambda some=some: together(metric, some)),
+            (len(few), lambda few=few: alone(metric, few, keep=True)),
+        ]
+        if isinstance(metric, Grade):
+            ways.append((len(few), lambda few=few: alone(metric, few, keep=False)))
+        batched, single, *cold = best_rates(rounds, ways)
+        texts = len({text for one in some for text in (*one.context, one.response)})
+        told = f"{metric.name}, {per_context} replies to a context ({texts / n:.2f} texts a pair): "
+        told += f"{batched:.0f} replies/s in batches, {single:.1f} one by one ({batched / single:.1f} times)"
+        for rate in cold:
+            told += f", {rate:.1f} with nothing kept ({batched / rate:.1f} times)"
+        print(told, flush=True)
+
+
+def many(metric: ReplyMetric, n: int) -> None:
+    """Print how long so many different pairs take, and how much memory they do."""
+    process = psutil.Process()
+    rng = np.random.default_rng(1)
+    some = [
+        one._replace(response=f"{one.response} {rng.integers(10**6)}") for one in replies(n, seed=2)
+    ]
+    begun, held = time.perf_counter(), []
+    for part in (some[: n // 2], some[n // 2 :]):
+        item_scores(metric, part, Shared())
+        held.append(process.memory_info().rss / 1e6)
+    minutes = (time.perf_counter() - begun) / 60
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(
+        f"{metric.name}: {n:,} pairs in {minutes:.1f} minutes; {held[0]:,.0f} MB after half of them, "
+        f"{held[1]:,.0f} MB after all, {peak:,.0f} MB at most",
+        flush=True,
+    )
+
+
+def rade_lite(folder: Path) -> ReplyMetric:
+    """Return RADE-lite after a few steps on random scores."""
+    rng = np.random.default_rng(0)
+    rows = (
+        {
+            "context": one.context,
+            "output": one.response,
+            "reference": other.response,
+            "s_output": float(rng.uniform(1, 5)),
+            "s_reference": float(rng.uniform(1, 5)),
+        }
+        for one, other in zip(replies(80), replies(80, seed=3), strict=True)
+    )
+    (folder / "rated.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    config = config_check(
+        {
+            "name": "bench-rade",
+            "metric": "rade",
+            "options": {"rated": ["rated.jsonl"], "chosen_by": "error"},
+            "optimiser": {"batch_size": 64, "epochs": 2},
+        },
+        folder,
+    )
+    return Rade(name="rade_lite", checkpoint=str(train(config, folder / "run").checkpoint))
+
+
+def main() -> int:
+    """Measure them; 0."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=540)
+    parser.add_argument("--single", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--many", type=int, default=10_000)
+    options = parser.parse_args()
+    grade = metric_get("grade_lite")
+    assert isinstance(grade, ReplyMetric)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # waiting threads would count as processor time
+    with tempfile.TemporaryDirectory() as folder:
+        for metric in (grade, rade_lite(Path(folder))):
+            compared(metric, options.pairs, options.single, options.rounds)
+    torch.set_num_threads(threads)
+    if options.many:
+        many(grade, options.many)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
