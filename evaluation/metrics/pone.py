@@ -24,6 +24,8 @@ from evaluation.metrics.shared import Shared
 from evaluation.metrics.trained import TrainedMetric
 from evaluation.metrics.with_pmi import WithPmi
 
+ROWS = 256
+
 
 class _Pone(TrainedMetric):
     """What both metrics share: scores of the checkpoint's network."""
@@ -44,21 +46,44 @@ class _Pone(TrainedMetric):
         """Return (N,) scores before the sigmoid."""
         import torch
 
-        found = self.checkpoint
-        window, device = int(found.config.own.window), self.where(shared.device)
+        own = self.checkpoint.config.own
         network = self.restored(shared.device)
-        encoder = encoder_get(found.config.backbone.model, device)
-        asked = [reply.context[-window:] for reply in replies]
+        asked = [reply.context[-int(own.window) :] for reply in replies]
+        recurrent = own.sentences == "recurrent"
+        if recurrent:
+            asked = [(" ".join(said),) for said in asked]
         texts = list(
             dict.fromkeys(t for r, q in zip(replies, asked, strict=True) for t in (*q, r.response))
         )
-        vectors = shared.encode(texts, encoder)
+        if recurrent:
+            vectors = _read(network, texts)
+        else:
+            encoder = encoder_get(self.checkpoint.config.backbone.model, self.where(shared.device))
+            vectors = shared.encode(texts, encoder)
         place = {text: k for k, text in enumerate(texts)}
         query = np.stack([vectors[[place[text] for text in said]].mean(axis=0) for said in asked])
         response = vectors[[place[reply.response] for reply in replies]]
         with torch.inference_mode():
             scores = network(torch.from_numpy(query), torch.from_numpy(response))
         return scores.double().cpu().numpy()
+
+
+def _read(network: Any, texts: Sequence[str]) -> np.ndarray:
+    """Return (T, d) vectors of texts by the network's recurrent encoder, those of like length together."""
+    import torch
+
+    from evaluation.models.pone_words import WordTexts
+
+    words = WordTexts(texts)
+    order = np.argsort(words.lengths(), kind="stable")
+    rows = []
+    with torch.inference_mode():
+        for start in range(0, len(order), ROWS):
+            rows.append(network.vectors(words[order[start : start + ROWS]]).cpu().numpy())
+    found = np.concatenate(rows)
+    vectors = np.empty_like(found)
+    vectors[order] = found
+    return vectors
 
 
 @register_metric

@@ -17,7 +17,7 @@ def tokens(texts: Sequence[str], shared: Shared) -> list[tuple[str, ...]]:
     `nltk.word_tokenize` splits sentences first, with data that must be downloaded; the tokenizer beneath it
     needs none. They differ only in a full stop before another sentence of the same text.
     """
-    return shared.once("word tokens", texts, _tokenised)
+    return shared.once("word tokens", texts, tokenised)
 
 
 def lower_tokens(texts: Sequence[str], shared: Shared) -> list[tuple[str, ...]]:
@@ -35,7 +35,8 @@ def tokens_of(shared: Shared) -> Callable[[str], tuple[str, ...]]:
     return lambda text: tokens([text], shared)[0]
 
 
-def _tokenised(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def tokenised(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the word tokens of each text, case kept; nothing is remembered."""
     from nltk.tokenize import NLTKWordTokenizer
 
     tokenise = NLTKWordTokenizer().tokenize

@@ -1,4 +1,5 @@
-"""Training of PONE; BERT-RUBER by `negatives: random` and `positives: none`.
+"""Training of PONE; BERT-RUBER by `negatives: random` and `positives: none`, RUBER's scorer by `sentences: recurrent` and
+`loss: hinge` as well.
 
 A pair is an utterance of a dialogue and the one after it. Sentence vectors come from a frozen encoder, once for each
 distinct text, and are kept in the cache folder. The full PONE is two configs (fact sheet, section 5): the first learns
@@ -23,7 +24,14 @@ from chatbots.encoders.sentence import encoder_get
 from chatbots.identity import Identity, canonical_json, derive_seed
 from chatbots.outside import Many, Number, Size, Values
 from chatbots.registry import UnknownName, bot_get, bot_load
-from evaluation.models.pone import HIDDEN, PoneScorer, labelled_loss, scorer_loss
+from evaluation.models.pone import (
+    HIDDEN,
+    PoneScorer,
+    RecurrentSentences,
+    labelled_loss,
+    scorer_loss,
+)
+from evaluation.models.pone_words import WordBatch, WordTexts
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig
 from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
@@ -44,6 +52,9 @@ class PoneOptions(Values):
 
     Attributes:
         window: utterances of a query; the vectors of several are averaged.
+        sentences: "frozen": vectors of the encoder; "recurrent": last states of a GRU that learns, over frozen vectors of
+            words (2), the utterances of a query one after the other.
+        sentence_width: of the recurrent ones.
         most_pairs: learn from so many pairs, the first of the dialogues as they are drawn; 0: all.
         most_held_out: the same of validation and of test.
         negatives: "weighted" by similarity, "bm25" or "random" (3).
@@ -60,6 +71,8 @@ class PoneOptions(Values):
     """
 
     window: Size = 1
+    sentences: Literal["frozen", "recurrent"] = "frozen"
+    sentence_width: Size = 256
     most_pairs: int = Field(0, ge=0)
     most_held_out: int = Field(0, ge=0)
     negatives: Literal["weighted", "bm25", "random"] = "weighted"
@@ -81,7 +94,7 @@ class PoneOptions(Values):
 
 @dataclass(frozen=True)
 class PoneBatch:
-    """Vectors of a batch, (B, d) each.
+    """Vectors of a batch, (B, d) each, or the words of its texts.
 
     Attributes:
         query, response, negative: of true pairs, and a wrong response for each.
@@ -89,11 +102,11 @@ class PoneBatch:
         labels: (A,) what the filter says of them, 1 or 0.
     """
 
-    query: Tensor
-    response: Tensor
-    negative: Tensor
-    augmented_query: Tensor
-    augmented: Tensor
+    query: Tensor | WordBatch
+    response: Tensor | WordBatch
+    negative: Tensor | WordBatch
+    augmented_query: Tensor | WordBatch
+    augmented: Tensor | WordBatch
     labels: Tensor
 
 
@@ -106,15 +119,27 @@ class PoneNetwork(nn.Module):
 
     def __init__(self, width: int, options: PoneOptions) -> None:
         super().__init__()
+        self.sentences = None
+        if options.sentences == "recurrent":
+            self.sentences = RecurrentSentences(width, options.sentence_width)
+            width = options.sentence_width
         self.scorer = PoneScorer(width, options.hidden, options.dropout, options.init)
         self.options = options
         self.level = nn.Parameter(torch.zeros(()))
         self.spread = nn.Parameter(torch.ones(()))
 
-    def forward(self, query: Tensor, response: Tensor) -> Tensor:
+    def forward(self, query: Tensor | WordBatch, response: Tensor | WordBatch) -> Tensor:
         """Return (B,) scores before the sigmoid."""
+        return self.scorer(self.vectors(query), self.vectors(response))
+
+    def vectors(self, said: Tensor | WordBatch) -> Tensor:
+        """Return (B, d) vectors of texts: as they are, or by the recurrent encoder."""
         device = self.level.device
-        return self.scorer(query.to(device), response.to(device))
+        if isinstance(said, WordBatch):
+            assert self.sentences is not None, "words need the recurrent encoder"
+            found: Tensor = self.sentences(said.words.to(device), said.lengths)
+            return found
+        return said.to(device)
 
     def loss(self, batch: PoneBatch) -> ExampleLoss:
         """Return the mean loss of true pairs, wrong pairs and labelled augmented ones, and how many are right."""
@@ -137,14 +162,14 @@ class PonePairs(Examples):
     """Pairs of one part of the data; vectors are of distinct texts, examples are their numbers.
 
     Args:
-        vectors: (T, d), of texts and of queries.
+        vectors: (T, d), of texts and of queries; or their words.
         query, response: (N,) which of them; `n_true` true pairs, then those augmented ones that always fit.
         more: (A,) queries and responses of augmented pairs that are filtered.
     """
 
     def __init__(
         self,
-        vectors: np.ndarray,
+        vectors: np.ndarray | WordTexts,
         texts: Sequence[str],
         query: np.ndarray,
         response: np.ndarray,
@@ -177,6 +202,7 @@ class PonePairs(Examples):
             return self.response[random_negatives(self.numbers, rng)]
         if self._words is not None:
             return self.response[self._words.draw(rng)]
+        assert isinstance(self.vectors, np.ndarray), "recurrent sentences are refused beside these"
         vectors = self.vectors[self.response]
         drawn = weighted_negatives(
             vectors, self.numbers, rng, temperature=options.temperature, pool=options.pool
@@ -204,17 +230,18 @@ class PonePairs(Examples):
             yield self._batch(rows, self.response[drawn], np.zeros(0, dtype=int))
 
     def _batch(self, rows: np.ndarray, negative: np.ndarray, more: np.ndarray) -> PoneBatch:
-        def vectors(which: np.ndarray) -> Tensor:
-            return torch.from_numpy(self.vectors[which])
-
         return PoneBatch(
-            vectors(self.query[rows]),
-            vectors(self.response[rows]),
-            vectors(negative[rows]),
-            vectors(self.augmented_query[more]),
-            vectors(self.augmented[more]),
+            self._of(self.query[rows]),
+            self._of(self.response[rows]),
+            self._of(negative[rows]),
+            self._of(self.augmented_query[more]),
+            self._of(self.augmented[more]),
             torch.from_numpy(self.labels.positive[more].astype(np.float32)),
         )
+
+    def _of(self, which: np.ndarray) -> Tensor | WordBatch:
+        found = self.vectors[which]
+        return torch.from_numpy(found) if isinstance(found, np.ndarray) else found
 
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:
         """Relabel the augmented pairs in epochs 0, 5, 10, … by what the network has learnt."""
@@ -224,8 +251,10 @@ class PonePairs(Examples):
             with torch.no_grad():
                 for at in range(0, len(self.augmented), 4096):
                     part = slice(at, at + 4096)
-                    query = torch.from_numpy(self.vectors[self.augmented_query[part]])
-                    said = torch.from_numpy(self.vectors[self.augmented[part]])
+                    query, said = (
+                        self._of(self.augmented_query[part]),
+                        self._of(self.augmented[part]),
+                    )
                     found.append(network(query, said).sigmoid().cpu().numpy())
             keep = self.options.filter == "change"
             self.labels = relabelled(
@@ -263,6 +292,16 @@ class Pone(LearnedMetric):
                 reason = str(error)
             if reason:
                 found["bot"] = reason
+        if options.sentences == "recurrent":
+            if options.negatives == "weighted":
+                found["negatives"] = (
+                    "weighted negatives compare vectors of a frozen encoder, and recurrent sentences learn theirs; "
+                    "say negatives: random or bm25"
+                )
+            if options.sentence_width % 2:
+                found["sentence_width"] = (
+                    f"{options.sentence_width} is odd; both directions share it, so it must be even"
+                )
         if options.filter != "none" and options.positives == "none":
             found["filter"] = (
                 "there are no augmented responses to filter; say positives: eda or bot"
@@ -281,23 +320,9 @@ class Pone(LearnedMetric):
                 raise CorpusError(f"the {name} part leaves fewer than two different responses")
         added = _augmented(pairs["train"], options, config.seed)
         queries = [query for part in (*pairs.values(), added) for query, _ in part]
-        texts = list(
-            dict.fromkeys(
-                [said for part in (*pairs.values(), added) for _, said in part]
-                + [text for query in queries for text in query]
-            )
-        )
-        vectors = _vectors(texts, config.backbone.model, device)
+        said = list(dict.fromkeys(said for part in (*pairs.values(), added) for _, said in part))
+        vectors, texts, query_place = _inputs(queries, said, config, device)
         place = {text: k for k, text in enumerate(texts)}
-        if options.window > 1:
-            distinct = list(dict.fromkeys(queries))
-            means = np.stack(
-                [vectors[[place[t] for t in query]].mean(axis=0) for query in distinct]
-            )
-            vectors = np.concatenate([vectors, means.astype(np.float32)])
-            query_place = {query: len(texts) + k for k, query in enumerate(distinct)}
-        else:
-            query_place = {query: place[query[0]] for query in queries}
 
         def numbers(part: Sequence[tuple[tuple[str, ...], str]]) -> tuple[np.ndarray, np.ndarray]:
             return (
@@ -322,7 +347,7 @@ class Pone(LearnedMetric):
             facts={
                 "pairs": {name: len(part) for name, part in pairs.items()},
                 "augmented": len(added),
-                "width": int(vectors.shape[1]),
+                "width": int(vectors.width if isinstance(vectors, WordTexts) else vectors.shape[1]),
                 "licences": sorted({c.licence or "not stated" for c in config.data.corpora}),
             },
         )
@@ -387,6 +412,34 @@ def _augmented(
         bot_load(bot.name)
         more = generated(bot, [query for query, _ in pairs], options.copies, seed=seed)
     return [(query, text) for (query, _), texts in zip(pairs, more, strict=True) for text in texts]
+
+
+def _inputs(
+    queries: Sequence[tuple[str, ...]],
+    said: Sequence[str],
+    config: MetricTrainingConfig,
+    device: str,
+) -> tuple[np.ndarray | WordTexts, list[str], dict[tuple[str, ...], int]]:
+    """Return what the network reads of texts and queries, the texts in that order, and where each query stands."""
+    options: PoneOptions = config.own
+    distinct = list(dict.fromkeys(queries))
+    if options.sentences == "recurrent":
+        joined = [" ".join(query) for query in distinct]
+        texts = list(dict.fromkeys([*said, *joined]))
+        place = {text: k for k, text in enumerate(texts)}
+        return (
+            WordTexts(texts),
+            texts,
+            {query: place[text] for query, text in zip(distinct, joined, strict=True)},
+        )
+    texts = list(dict.fromkeys([*said, *(text for query in distinct for text in query)]))
+    place = {text: k for k, text in enumerate(texts)}
+    vectors = _vectors(texts, config.backbone.model, device)
+    if options.window == 1:
+        return vectors, texts, {query: place[query[0]] for query in distinct}
+    means = np.stack([vectors[[place[t] for t in query]].mean(axis=0) for query in distinct])
+    both = np.concatenate([vectors, means.astype(np.float32)])
+    return both, texts, {query: len(texts) + k for k, query in enumerate(distinct)}
 
 
 def _vectors(texts: Sequence[str], model: str, device: str) -> np.ndarray:

@@ -34,14 +34,14 @@ def folder(tmp_path_factory):
     return place
 
 
-def config(folder, name="pone-tiny", epochs=4, start="", **options):
+def config(folder, name="pone-tiny", epochs=4, start="", lr=0.005, **options):
     return config_check(
         {
             "name": name,
             "metric": "pone",
             "data": {"corpora": [{"path": "small.jsonl", "licence": "MIT"}]},
             "options": {**OPTIONS, **options},
-            "optimiser": {"batch_size": 32, "lr": 0.005, "epochs": epochs, "schedule": "constant"},
+            "optimiser": {"batch_size": 32, "lr": lr, "epochs": epochs, "schedule": "constant"},
             "start": start,
         },
         folder,
@@ -110,6 +110,29 @@ def test_negatives_are_random_in_every_third_epoch_and_never_the_response(folder
         assert (drawn != examples.response).all()
         alike.append(float(np.einsum("nd,nd->n", unit[drawn], unit[examples.response]).mean()))
     assert min(alike[:2]) > alike[2] + 0.1
+
+
+def test_ruber_learns_its_sentences_and_scores_replies_whatever_stands_beside_them(folder):
+    options = {"sentences": "recurrent", "sentence_width": 16, "loss": "hinge", "window": 2}
+    chosen = config(folder, "ruber-tiny", 10, lr=0.03, negatives="random", **options)
+    begun = PoneTraining().network(
+        chosen, PoneTraining().prepare(chosen, dialogues_read(chosen), "cpu")
+    )
+    assert begun.scorer.bilinear.shape == (16, 16)
+    place = folder / "metrics" / "ruber-tiny"
+    metric = Pone("mine", checkpoint=str(train(chosen, place).checkpoint))
+    log = [json.loads(line) for line in (place / "log.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in log if line["kind"] == "train"]
+    assert losses[-1] < losses[0] - 0.02
+    together = metric.scored(REPLIES, Shared())["mine_bot"]
+    alone = [metric.scored([reply], Shared())["mine_bot"][0] for reply in REPLIES]
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    assert together[0] != together[1]  # the older utterance is read too
+    assert metric.scored([ReplyInContext(("?",), "zxqv!")], Shared())["mine_bot"][0] > 0
+    with pytest.raises(ValuesError, match="say negatives: random or bm25"):
+        config(folder, **options)
+    with pytest.raises(ValuesError, match="15 is odd"):
+        config(folder, negatives="bm25", **{**options, "sentence_width": 15})
 
 
 def test_options_that_cannot_be_are_told(folder):
