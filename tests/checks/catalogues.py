@@ -24,6 +24,7 @@ from babel.messages.extract import extract
 from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po, write_po
 from django.conf import settings
+from django.utils import translation
 from django.utils.translation.template import templatize
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,7 +113,17 @@ def extracted() -> Catalog:
                 found.add(message, locations=[(name, line)], auto_comments=comments)
     for text in first_texts():
         found.add(text, locations=[("webapp/studies/default_texts.py", 1)])
+    for text in kinds_deleted():
+        found.add(text, locations=[("webapp/studies/erasure.py", 1)])
     return found
+
+
+def kinds_deleted() -> list[str]:
+    """Return what the page for withdrawing names of what will be deleted; each app says it of its own tables."""
+    from webapp.studies.erasure import erasure_kinds
+
+    with translation.override(None):
+        return [str(kind.title) for kind in erasure_kinds().values() if not kind.for_pay]
 
 
 def first_texts() -> list[str]:

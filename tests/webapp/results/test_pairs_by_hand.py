@@ -1,4 +1,7 @@
-"""A small stored study of pairs, computed again from its rows: Davidson's model by scipy, kappas by scikit-learn, shares by pandas."""
+"""Small stored studies of pairs, dialogues, replies beside a known one and choices, computed again from their rows.
+
+Davidson's model by scipy, choices without ties by statsmodels, kappas by scikit-learn, shares by pandas.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,19 @@ import pandas as pd
 import pytest
 from scipy import optimize, stats
 from sklearn.metrics import cohen_kappa_score
+from statsmodels.api import GLM, families
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
-from tests.builders import make_participant, make_study
+from tests.builders import make_items, make_participant, make_study
+from webapp.bots.models import BotVersion
+from webapp.conversations.models import Conversation, Turn
+from webapp.ratings.judging import judgements_of
 from webapp.ratings.models import Rating
 from webapp.ratings.services import rating_add
+from webapp.results.item_results import study_items
 from webapp.results.pairs import study_pairs
+from webapp.results.study_data import study_data
 from webapp.studies.items import item_add
 from webapp.studies.models import Study
 from webapp.studies.services import task_open
@@ -185,3 +195,185 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
     kappa = next(one for one in found.kappas if one.question == "quality")
     assert kappa.n_pairs == len(kappas) == 28
     assert kappa.found.value == pytest.approx(np.median(kappas))
+
+
+def compared() -> Study:
+    """Make a study of nine stored conversations of three bots, pairs of which ten people choose from."""
+    rng = np.random.default_rng(5)
+    study = make_study(
+        "d", protocol="dialogues", bots=[], state="draft", n_dialogues=6, raters_each_pair=5
+    )
+    for name in BOTS:
+        bot = BotVersion.objects.create(key=name, bot_id=name, title="", kind="", version="")
+        for number in range(3):
+            chat = Conversation.objects.create(
+                source="import",
+                state="completed",
+                study=study,
+                bot=bot,
+                external_id=f"{name}{number}",
+            )
+            said = [("human", "hello"), ("bot", reply(name, rng))]
+            Turn.objects.bulk_create(
+                Turn(conversation=chat, index=n, speaker=who, text=text)
+                for n, (who, text) in enumerate(said)
+            )
+    study = study_edit(study=study, state=Study.State.COLLECTING)
+    for _person in range(10):
+        leans = rng.normal(0, 0.5)
+        for one in judgements_of(task := task_open(participant=make_participant(study))):
+            first, second = (slot.conversation.bot.bot_id for slot in one.slots)
+            ahead = 1.5 * (Z[first] - Z[second]) + leans + rng.logistic()
+            answers = {"preference": 1 if ahead > 0 else -1}
+            rating_add(task=task, target=one.target, answers=answers, comment="It asks me things")
+    return study
+
+
+@pytest.mark.django_db
+def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None:
+    found = study_pairs(study := compared()).results
+    assert found is not None
+    rows = pd.DataFrame(
+        {
+            "pair": "~".join(sorted(str(slot.conversation_id) for slot in two)),
+            "rater": str(rating.participant_id),
+            "first": two[0].conversation.bot.bot_id,
+            "second": two[1].conversation.bot.bot_id,
+            "said": rating.answers["preference"],
+        }
+        for rating in Rating.objects.filter(participant__study=study).order_by("pk")
+        for two in [(rating.first, rating.second)]
+    )
+    rows = rows[rows["first"] != rows["second"]]
+    assert (found.n, found.n_items, found.n_raters) == (len(rows), rows["pair"].nunique(), 10)
+    assert len(rows) == 40, "nobody reads a conversation twice: nine make four pairs"
+
+    sides = [
+        (rows[side].to_numpy()[:, None] == BOTS[1:]).astype(float) for side in ("first", "second")
+    ]
+    fit = GLM((rows["said"] > 0).astype(float), sides[0] - sides[1], families.Binomial()).fit(
+        cov_type="cluster",
+        cov_kwds={"groups": pd.factorize(rows["rater"])[0], "use_correction": False},
+    )
+    at = np.concatenate([[0.0], fit.params])
+    covariance = np.zeros((3, 3))
+    covariance[1:, 1:] = np.asarray(fit.cov_params()) * 10 / 9
+    t = stats.t.ppf(0.5 + LEVEL / 2, 10 - 1)
+    for i, j in combinations(range(3), 2):
+        pair = next(
+            one for one in found.strengths.comparisons if (one.a, one.b) == (BOTS[i], BOTS[j])
+        )
+        half = t * np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
+        assert pair.difference == pytest.approx(at[i] - at[j], abs=1e-4)
+        assert (pair.low, pair.high) == pytest.approx(
+            (at[i] - at[j] - half, at[i] - at[j] + half), abs=1e-3
+        )
+        mine = rows[rows[["first", "second"]].isin([BOTS[i], BOTS[j]]).all(axis=1)]
+        won = mine["said"] * np.where(mine["first"] == BOTS[i], 1, -1)
+        outcome = found.of("preference", BOTS[i], BOTS[j])
+        assert outcome is not None
+        assert outcome.wins.mean == pytest.approx((won == 1).mean())
+        assert outcome.ties.mean == 0
+
+    rows["score"] = rows["said"] * np.where(rows["first"] < rows["second"], 1, -1)
+    table = rows.pivot(index="pair", columns="rater", values="score")
+    kappas = []
+    for one, two in combinations(table.columns, 2):
+        both = table[[one, two]].dropna()
+        if len(both) >= study.values.judging.kappa_items:
+            kappas.append(cohen_kappa_score(both[one], both[two]))
+    [kappa] = found.kappas
+    assert kappa.n_pairs == len(kappas)
+
+
+@pytest.mark.django_db
+def test_what_was_said_beside_known_replies_is_what_pandas_says() -> None:
+    rng = np.random.default_rng(8)
+    keys, only = ("relevance", "fluency", "feeling"), {"feeling": ["empathetic"]}
+    after = [{"key": k, "title": f"{k}?", "kind": "scale", "low": 1, "high": 5} for k in keys]
+    study = make_study(
+        "r", protocol="reference", bots=[], state="draft", n_items=6, after=after,
+        asked_only_of=only, raters_least=1, raters_most=50, raters_wanted=50,
+    )  # fmt: skip
+    make_items(study, 6, reference="Known.", reference_score=3, task="chitchat")
+    for number, item in enumerate(study.items.order_by("key")):
+        item.responses = [{"model": BOTS[number % 2], "text": f"reply {number}"}]
+        item.task = ("empathetic", "chitchat")[number % 3 == 0]
+        item.save()
+    study_edit(study=study, state=Study.State.COLLECTING)
+    rows = []
+    for person in range(7):
+        leans = rng.normal(0, 0.5)
+        task = task_open(participant=make_participant(study))
+        for slot in task.slots.select_related("item").order_by("item__key"):
+            bot = slot.item.responses[0]["model"]
+            asked = [key for key in keys if key not in only or slot.item.task in only[key]]
+            scores = {
+                k: int(np.clip(round(3 + Z[bot] + 2 * Z["listing"] * leans + rng.normal()), 1, 5))
+                for k in asked
+            }
+            left = 3 + int(rng.integers(0, 4) == 0)
+            said = int(rng.integers(-1, 2))
+            answers = {**scores, "direction": said}
+            rating_add(
+                task=task,
+                target=slot.item,
+                answers={**answers, "reference_score": left} if left != 3 else answers,
+            )
+            rows.append((person, bot, np.mean(list(scores.values())), said, left))
+    table = pd.DataFrame(rows, columns=["rater", "bot", "overall", "said", "left"])
+    beside = study_items(study_data(study)).beside
+    assert beside is not None
+    assert beside.n_ratings == len(table) == 42
+    above = table["overall"] - table["left"]
+    same = table["said"] == 0
+    kept = (same & (above.abs() <= 0.5)) | (~same & (above * table["said"] > 0))
+    against = (same & (above.abs() > 1)) | (~same & (above * table["said"] < 0))
+    assert (beside.n_kept_rule, beside.n_contradicting) == (kept.sum(), against.sum())
+    assert beside.n_revised == (table["left"] != 3).sum()
+    assert beside.revised_by == pytest.approx(1)
+    best = table.groupby("bot")["overall"].mean().sort_values(ascending=False)
+    assert [one.bot for one in beside.bots] == list(best.index)
+    for one in beside.bots:
+        mine = table[table["bot"] == one.bot]
+        assert one.n_ratings == len(mine)
+        assert one.overall.mean == pytest.approx(mine["overall"].mean())
+        assert one.above.mean == pytest.approx((mine["overall"] - mine["left"]).mean())
+        shares = [(mine["said"] == said).mean() for said in (-1, 0, 1)]
+        assert [part.mean for part in one.directions] == pytest.approx(shares)
+        by_rater = mine.groupby("rater")["overall"].agg(["sum", "count"]).to_numpy()
+        drawn = by_rater[rng.integers(0, 7, (4000, 7))].sum(axis=1)
+        ends = np.quantile(drawn[:, 0] / drawn[:, 1], [0.05, 0.95])
+        assert (one.overall.low, one.overall.high) == pytest.approx(ends, abs=0.05)
+
+
+@pytest.mark.django_db
+def test_what_people_chose_is_what_statsmodels_says() -> None:
+    rng = np.random.default_rng(3)
+    study = make_study("c", protocol="choose", bots=[])
+    options = [dimension.key for dimension in study.rubric.dimensions.all()]
+    rows = []
+    for _person in range(15):
+        task = task_open(participant=make_participant(study))
+        liked = set(rng.choice(options, 4, replace=False, p=np.array([6, 5, 4, 3, 2, 1]) / 21))
+        [judgement] = judgements_of(task)
+        answers = {key: int(key in liked) for key in options}
+        rating_add(task=task, target=judgement.target, answers=answers)
+        rows.append(list(answers.values()))
+    table = np.array(rows, dtype=float)
+    approval = study_items(study_data(study)).approval
+    assert approval is not None
+    assert approval.n_people == 15
+    drawn = table[rng.integers(0, 15, (4000, 15))].mean(axis=1)
+    weights = np.exp(drawn) / np.exp(drawn).sum(axis=1, keepdims=True)
+    ends = np.quantile(weights, [0.025, 0.975], axis=0)
+    shares = table.mean(axis=0)
+    for n, one in enumerate(approval.options):
+        count = int(table[:, n].sum())
+        assert (one.option, one.n, one.approval) == (options[n], count, pytest.approx(shares[n]))
+        wilson = proportion_confint(count, 15, alpha=0.05, method="wilson")
+        assert (one.low, one.high) == pytest.approx(wilson)
+        assert one.weight == pytest.approx(np.exp(shares[n]) / np.exp(shares).sum())
+        assert (one.weight_low, one.weight_high) == pytest.approx(ends[:, n], abs=0.012), (
+            "a person more or less"
+        )
