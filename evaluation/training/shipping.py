@@ -17,6 +17,8 @@ from evaluation.training.checkpoint import (
 MAX_BYTES = 16_000_000
 """Weights and files together; a repository is no place for more."""
 CARD = "CARD.md"
+DOCS = {"grade": "docs/grade.md", "entailment": "docs/entailment.md", "": "docs/pone_rade.md"}
+"""Where figures of agreement with people stand, by metric; the last for all others."""
 APART = ("graph.tsv.gz",)
 """Files of ConceptNet, whose licence asks that what is made of them is shared alike."""
 
@@ -89,7 +91,7 @@ def card(checkpoint: Checkpoint, command: str) -> str:
             "",
             *(f"- {name}: {value:.4g}" for name, value in figures.items()),
             "",
-            "Agreement with people: `docs/grade.md`.",
+            f"Agreement with people: `{DOCS.get(manifest.metric, DOCS[''])}`.",
             "",
             "## Again",
             "",

@@ -31,7 +31,10 @@ GRADE_CELL = 150
 TOLERANCE = 0.0005 + 1e-9
 """Half a digit of the published tables, which print three."""
 EXACT = {"bleu_4": "BLEU-4", "rouge_l": "ROUGE-L", "meteor": "METEOR"}
-METRICS = ("bleu_4", "rouge_l", "meteor", "rouge", "semantic_similarity", "word_coherence")
+METRICS = (
+    "bleu_4", "rouge_l", "meteor", "rouge", "semantic_similarity", "semantic_distance", "word_coherence",
+    "entailment_lite",
+)  # fmt: skip
 GRADE_METRICS = (*METRICS, "embedding_match", "bert_score")
 SLOW_METRICS = ("reply_pmi",)
 OTHER_SETS = ("dailydialog_gupta", "dailydialog_zhao", "persona_zhao", "holistic_context")

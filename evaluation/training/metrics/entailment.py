@@ -36,7 +36,7 @@ from evaluation.training.data import Splits
 from evaluation.training.inference_files import mnli_contradictions, pairs_read
 from evaluation.training.inference_pairs import (
     LABELS,
-    WORD_SALAD,
+    TRUE,
     InferencePair,
     PairOptions,
     dull_sentences,
@@ -287,15 +287,15 @@ def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[I
 def _vectors(
     pairs: Mapping[str, Sequence[InferencePair]], model: str, device: str
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Encode every text once; those of dialogues apart from heaps of words, which differ from seed to seed."""
+    """Encode every text once; premises and replies apart from what is drawn, which differs from seed to seed."""
     told: dict[str, None] = {}
-    heaps: dict[str, None] = {}
+    drawn: dict[str, None] = {}
     for part in pairs.values():
         for pair in part:
             told[pair.premise] = None
-            (heaps if pair.genre == WORD_SALAD else told)[pair.hypothesis] = None
+            (told if pair.genre == TRUE else drawn)[pair.hypothesis] = None
     encoder = encoder_get(model, device)
-    groups = [sorted(told), sorted(set(heaps) - set(told))]
+    groups = [sorted(told), sorted(set(drawn) - set(told))]
     rows = [embeddings_cached(group, encoder) for group in groups if group]
     place = {text: k for k, text in enumerate(text for group in groups for text in group)}
     return np.concatenate(rows).astype(np.float32), place

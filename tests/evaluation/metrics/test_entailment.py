@@ -13,6 +13,7 @@ from chatbots.outside import ValuesError
 from evaluation.entailment_classes import HumanClasses, class_of, class_report, human_classes
 from evaluation.items import JudgedItem, ReplyInContext
 from evaluation.metrics.entailment import TOO_SHORT, Entailment
+from evaluation.metrics.registry import metric_get
 from evaluation.metrics.shared import Shared
 from evaluation.training.inference_pairs import LABELS
 from tests.evaluation.training.checkpoints import entailment_checkpoint
@@ -144,3 +145,21 @@ def test_predicted_classes_beside_peoples():
     assert found.to_json()["tests"]["entailment - contradiction"] is None
     nothing = class_report(np.full(2, np.nan), HumanClasses(np.zeros(2), np.zeros(2)))
     assert nothing.to_json()["accuracy"] is None
+
+
+def test_what_comes_with_confab_is_small_and_of_permissive_text():
+    metric = metric_get("entailment_lite")
+    assert metric.unavailable_reason() is None
+    assert metric.licence == "of the training text: CDLA-Sharing-1.0"
+    manifest = metric.checkpoint.manifest
+    assert manifest.weights_bytes < 20_000
+    assert manifest.metrics["test_accuracy"] > manifest.metrics["test_majority"] + 0.1
+    context = ("What do you do at weekends?", "I love to watch football.")
+    replies = [
+        "Football is fun! Which team do you like?",
+        "I have no idea.",
+        "which team soup the needs at",
+    ]
+    found = metric.scored([ReplyInContext(context, one) for one in replies], Shared())
+    assert found["entailment_lite_class_bot"][1:].tolist() == [1, 0]
+    assert found["entailment_lite_bot"].argmax() == 0
