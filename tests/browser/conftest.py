@@ -22,6 +22,14 @@ ARGUMENTS = [
 ]
 
 
+def accessible(page: Any) -> None:
+    """Check the page by axe-core's rules: names, roles, order of headings, contrast and what else a program can tell."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     """Start one Chromium for all browser tests and end it after the last of them.

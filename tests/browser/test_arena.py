@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import accessible
 from tests.browser.test_participant import no_sideways_scroll, say, study
 from tests.conftest import ConfabServer
 
@@ -70,6 +71,8 @@ def test_two_chatbots_answer_and_one_is_chosen(
     page.keyboard.press("Tab")
     choices(page).get_by_role("radio", name="Both are bad").check()
     no_sideways_scroll(page)
+    if width < 700:
+        accessible(page)
     page.get_by_role("button", name="Save and finish").click()
     page.wait_for_url("**/done/")
     expect(page.get_by_role("heading", name="The chatbots you compared")).to_be_visible()

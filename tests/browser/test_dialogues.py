@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import accessible
 from tests.browser.test_participant import no_sideways_scroll
 from tests.conftest import ConfabServer
 
@@ -70,6 +71,7 @@ def test_on_a_phone_both_are_opened_before_the_next_pair(
     expect(page.get_by_role("alert")).to_have_text("Open conversation B first.")
     expect(page.get_by_role("alert")).to_be_in_viewport()
     expect(b).to_be_focused()
+    accessible(page)
     page.keyboard.press("ArrowRight")
     expect(page.locator("#talk-B")).to_be_visible()
     expect(page.locator("#talk-A")).to_be_hidden()

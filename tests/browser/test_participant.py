@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import FrameLocator, Page, WebSocketRoute, expect
 
+from tests.browser.conftest import accessible
 from tests.conftest import ConfabServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -83,6 +84,8 @@ def test_the_whole_way(
     button = page.get_by_role("button", name="Continue").bounding_box()
     assert button["y"] + button["height"] <= height, "nobody agrees past hidden text"
     no_sideways_scroll(page)
+    if width < 700:
+        accessible(page)
     begin(page, server, key)
 
     # The reply streams: busy, growing, and sending is closed.
@@ -129,6 +132,8 @@ def test_the_whole_way(
     page.reload()
     expect(up).to_have_attribute("aria-pressed", "true")
 
+    if width < 700:
+        accessible(page)
     rate = page.locator("#rate")
     expect(rate).to_have_attribute("aria-disabled", "true")
     page.locator("#text").press_sequentially("And agaik")
@@ -150,6 +155,8 @@ def test_the_whole_way(
     expect(page.locator("#summary")).to_be_focused()
     expect(page.locator("#summary")).to_contain_text("4 answers are missing.")
     expect(page.locator("#quality-5")).to_be_checked()
+    if width < 700:
+        accessible(page)
     for question in ("fluency", "diversity", "contingency", "empathy"):
         choose(page, question, 4)
     page.get_by_label("Anything else?").fill("Thanks")
@@ -158,6 +165,8 @@ def test_the_whole_way(
     expect(page.locator("#code")).to_have_text(re.compile(r"^[A-Z0-9]{3}-[A-Z0-9]{3}$"))
     code = page.locator("#code").inner_text()
     no_sideways_scroll(page)
+    if width < 700:
+        accessible(page)
     page.reload()
     expect(page.locator("#code")).to_have_text(code)
 

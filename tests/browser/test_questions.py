@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import accessible
 from tests.browser.test_participant import no_sideways_scroll, study
 from tests.builders import QUIZ, TRAINING_PAIR
 from tests.conftest import ConfabServer
@@ -84,6 +85,8 @@ def test_questions_are_answered_by_keyboard_on_a_phone(
     group = page.get_by_role("group", name="Which of these languages")
     expect(group).to_have_accessible_description("Please answer this question.")
     no_sideways_scroll(page)
+    if script:
+        accessible(page)
     page.get_by_role("radio", name="30+").press("Space")
     page.get_by_role("checkbox", name="Danish").press("Space")
     for box in (page.get_by_role("radio", name="30+"), page.get_by_role("checkbox", name="Danish")):
@@ -121,6 +124,7 @@ def test_a_practice_pair_is_missed_explained_and_passed_by_keyboard_on_a_phone(
     expect(why).to_contain_text("The first asks about the loss")
     expect(page.locator("#summary")).to_be_focused()
     no_sideways_scroll(page)
+    accessible(page)
     choose("a", "same", "a", "a")
     page.wait_for_url("**/judge/")
     expect(page.get_by_role("heading", name="Which reply is better?")).to_be_focused()

@@ -60,7 +60,7 @@ BY_PREFIX = {
 }
 
 # No licence in the metadata, but a licence file beside it, which must open with this line.
-BY_FILE = {"skeletoken": "MIT License"}
+BY_FILE = {"skeletoken": "MIT License", "axe-playwright-python": "MIT License"}
 
 
 @dataclass(frozen=True)
