@@ -72,7 +72,7 @@ def told_correlations(
     names = sorted(set(sources)) if len(set(sources)) > 1 else []
     lines = []
     for column, values in scores.items():
-        if column.endswith("_class_bot") or "echo" in column:
+        if column.endswith(("_class_bot", "_entailment_bot", "_echo_bot")):
             continue
         told = []
         for name in ("", *names):
