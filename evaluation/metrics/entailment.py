@@ -79,7 +79,7 @@ class Entailment(TrainedMetric):
                 for name, told in (
                     ("entailment", "it fits"),
                     ("neutral", "it is off-topic or dull"),
-                    ("contradiction", "it is broken"),
+                    ("contradiction", "it makes no sense here"),
                 )
                 for column in per_turn(
                     f"{self.name}_{name}_bot",
