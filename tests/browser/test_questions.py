@@ -20,8 +20,10 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.study_file import FileItem
 from webapp.studies.versions import study_edit
 study = Study.objects.get(key={key!r})
-sample = items_sample(protocols.get("pairwise"))
-items_bring(study, [FileItem.model_validate(one) for one in sample])
+address = "https://example.org/" + "longer-than-a-line" * 5
+for one in items_sample(protocols.get("pairwise")):
+    one |= {{"persona": [address], "context": [address]}}
+    items_bring(study, [FileItem.model_validate(one)])
 study_edit(study=study, state="collecting")
 """
 
@@ -131,3 +133,4 @@ def test_a_practice_pair_is_missed_explained_and_passed_by_keyboard_on_a_phone(
     expect(page.get_by_role("group", name="Which is better overall?")).to_be_visible()
     choices = page.get_by_role("radio", name="Reply A is better")
     expect(choices).to_have_count(4)
+    no_sideways_scroll(page)
