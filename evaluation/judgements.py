@@ -300,6 +300,12 @@ def _judged(
         for column, values in made.items()
         if not wanted or column in wanted
     }
+    if reads:
+        for k in np.flatnonzero(told & judged):
+            if len(replies[k]) > 1:
+                for column, value in metric.together(replies[k]).items():
+                    if column in scores:
+                        scores[column][k] = value
     lacking = [
         metric.lacking(metric.seen(several[0])) if isinstance(metric, ReplyMetric) else None
         for several in replies

@@ -81,6 +81,10 @@ class RougeL(_Overlap):
         found = [rouge_l(r.response.split(" "), _reference(r).split(" ")) for r in replies]
         return {"rouge_l": np.array(found)}
 
+    def together(self, replies: Sequence[ReplyInContext]) -> dict[str, float]:
+        references = [_reference(reply).split(" ") for reply in replies]
+        return {"rouge_l": rouge_l(replies[0].response.split(" "), *references)}
+
 
 @register_metric
 class Rouge(_Overlap):
@@ -133,12 +137,16 @@ def sentence_bleu(response: Sequence[str], reference: Sequence[str]) -> list[flo
     return found
 
 
-def rouge_l(response: Sequence[str], reference: Sequence[str]) -> float:
-    """Return (1 + β²) P R / (R + β² P) with β = 1.2 of the longest common subsequence; 0 without a common token."""
-    common = _longest_common(response, reference)
-    if common == 0:
+def rouge_l(response: Sequence[str], *references: Sequence[str]) -> float:
+    """Return (1 + β²) P R / (R + β² P) with β = 1.2 of the longest common subsequence; 0 without a common token.
+
+    P and R are each the best over the references, which need not be of one and the same, as COCO-caption has it.
+    """
+    common = [_longest_common(response, reference) for reference in references]
+    if not any(common):
         return 0.0
-    precision, recall = common / len(response), common / len(reference)
+    precision = max(common) / len(response)
+    recall = max(n / len(reference) for n, reference in zip(common, references, strict=True))
     return (1 + _BETA**2) * precision * recall / (recall + _BETA**2 * precision)
 
 

@@ -9,12 +9,14 @@ entry says how one is made.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from chatbots.corpora.reader import corpus_read
+from chatbots.corpora.reader import EVERYDAY, CorpusError, corpus_files, corpus_read
 from chatbots.registry import UnknownName, bot_get, bot_load
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
@@ -89,7 +91,7 @@ class Rade(TrainedMetric):
         if chosen.references == "generated":
             made: Any = {"bot": self._bot().identity.as_dict() if self._bot() else chosen.bot}
         else:
-            made = {"corpus": chosen.corpus, "index": chosen.index}
+            made = {"corpus": self._corpus_digest(), "index": chosen.index}
         return {**super().params, "references": made}
 
     def unavailable_reason(self) -> str | None:
@@ -145,8 +147,6 @@ class Rade(TrainedMetric):
         return complete
 
     def _maker(self, device: str) -> Any:
-        from pathlib import Path
-
         from evaluation.models.pseudo_references import GeneratedReferences, RetrievedReferences
 
         chosen = self.options
@@ -155,3 +155,19 @@ class Rade(TrainedMetric):
             return GeneratedReferences(bot_load(chosen.bot, device))
         corpus = corpus_read() if chosen.corpus == "everyday" else corpus_read(Path(chosen.corpus))
         return RetrievedReferences(corpus.dialogues, chosen.index)
+
+    def _corpus_digest(self) -> str | None:
+        """Return what the corpus of retrieved references is known by; None where it cannot be read."""
+        assert self.options is not None, "asked although it is unavailable"
+        place = EVERYDAY if self.options.corpus == "everyday" else Path(self.options.corpus)
+        try:
+            seen = [(file, file.stat()) for file in corpus_files(place)]
+            return _digest(place, tuple((f, one.st_mtime_ns, one.st_size) for f, one in seen))
+        except (CorpusError, OSError):
+            return None
+
+
+@lru_cache(maxsize=16)
+def _digest(place: Path, seen: tuple[tuple[Path, int, int], ...]) -> str:
+    """Return the digest of a corpus; its files, their times and sizes are arguments so that a changed one is read again."""
+    return corpus_read(place).digest

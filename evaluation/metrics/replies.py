@@ -57,6 +57,10 @@ class ReplyMetric(MetricDefaults):
         """
         raise NotImplementedError
 
+    def together(self, replies: Sequence[ReplyInContext]) -> Mapping[str, float]:
+        """Score one reply with several references, by column, where that is neither the best nor the mean of their scores."""
+        return {}
+
     @property
     def turn_columns(self) -> list[str]:
         """Names of its turn-level columns; the first is its main one."""

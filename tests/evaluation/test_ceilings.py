@@ -75,6 +75,16 @@ def test_several_references_give_the_best_score_or_the_mean():
     assert found.scores["rouge_1"].tolist() == pytest.approx([np.mean(row) for row in shares])
 
 
+def test_rouge_l_takes_precision_and_recall_each_of_the_reference_that_is_best_for_it():
+    row = {
+        "id": "1", "context": ["said"], "response": "a b c d", "reference": "a b c x y z",
+        "references": ["a b c x y z", "a b"], "ratings": [{"overall": 3}], "scale": [1, 5],
+    }  # fmt: skip
+    one = judgements_of([JudgedItem.model_validate_json(json.dumps(row))])
+    found = judge(one, ["rouge_l"])["rouge_l"].scores["rouge_l"]
+    assert found.tolist() == pytest.approx([2.44 * 0.75 / (1 + 1.44 * 0.75)])
+
+
 def test_the_ceiling_stands_beside_the_metric():
     told = {"rouge_1": judge(items(), ["rouge_1"])["rouge_1"].to_json()}
     assert 0.5 < told["rouge_1"]["ceiling"]["r"] <= 1

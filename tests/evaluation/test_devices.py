@@ -14,7 +14,7 @@ ELSEWHERE = "cuda:1"
 TALK = [
     Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")
 ]
-OWN_MODEL = {"reply_pmi", "bert_score", "grade_lite"}
+OWN_MODEL = {"reply_pmi", "bert_score", "grade_lite", "pone_lite"}
 """Metrics that read no shared vectors; `tests/contracts/test_devices.py` looks at where they compute."""
 
 

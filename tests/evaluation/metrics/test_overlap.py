@@ -52,6 +52,18 @@ def test_rouge_l_weighs_recall():
     assert rouge_l(["dog"], REFERENCE.split()) == 0
 
 
+def test_rouge_l_takes_the_best_precision_and_the_best_recall_of_different_references():
+    response = ["a", "b", "c", "d"]
+    long, short = (
+        ["a", "b", "c", "x", "y", "z"],
+        ["a", "b"],
+    )  # P = 3/4, R = 3/6; and P = 2/4, R = 2/2
+    wanted = (1 + 1.44) * 0.75 * 1 / (1 + 1.44 * 0.75)
+    assert rouge_l(response, long, short) == pytest.approx(wanted)
+    assert wanted > max(rouge_l(response, long), rouge_l(response, short))
+    assert rouge_l(["dog"], long, short) == 0
+
+
 def test_rouge_by_its_package():
     reply = ReplyInContext((), "The cat, sat.", REFERENCE)
     found = metric_get("rouge").scored([reply, reply._replace(reference=None)], Shared())

@@ -10,7 +10,9 @@ from chatbots.corpora.reader import EVERYDAY, corpus_read
 from chatbots.outside import ValuesError
 from evaluation.items import ReplyInContext
 from evaluation.metrics.pone import Pone, PonePmi
+from evaluation.metrics.registry import metric_get
 from evaluation.metrics.shared import Shared
+from evaluation.metrics.trained import SHIPPED
 from evaluation.training.config import config_check
 from evaluation.training.data import dialogues_read
 from evaluation.training.loop import train
@@ -167,3 +169,16 @@ def test_checkpoints_are_metrics(trained, tmp_path_factory):
     pmi = both._pmi.scored(REPLIES, shared)["reply_pmi_bot"][:3]
     wanted = ((logit - level) / spread + (pmi - 0.1) / 2) / 2
     np.testing.assert_allclose(both.scored(REPLIES, shared)["pone_pmi_bot"][:3], wanted, atol=1e-4)
+
+
+def test_what_comes_with_confab_is_small_and_scores():
+    metric = metric_get("pone_lite")
+    assert metric.unavailable_reason() is None
+    assert metric.licence == "of the training text: CDLA-Sharing-1.0"
+    folder = metric.checkpoint.folder
+    assert folder.is_relative_to(SHIPPED)
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 2_000_000
+    assert ".202 ± .011" in (folder / "CARD.md").read_text()
+    found = metric.scored(REPLIES, Shared())["pone_lite_bot"]
+    assert found[0] > found[2]
+    assert np.isnan(found[3])

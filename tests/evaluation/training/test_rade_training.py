@@ -82,7 +82,7 @@ def test_the_lite_network_learns_and_is_measured(folder, lite):
     assert lite.best["test_pearson"] > 0.3
 
 
-def test_its_checkpoint_is_a_metric_that_needs_a_reference(lite):
+def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
     metric = Rade("mine", checkpoint=str(lite.checkpoint))
     assert metric.licence == "of the training data: not stated"
     few, many = "Yes.", "Yes, we went there in the summer and we liked it very much, all of us."
@@ -103,6 +103,14 @@ def test_its_checkpoint_is_a_metric_that_needs_a_reference(lite):
     assert other["made_bot"][1] == pytest.approx(
         found["mine_bot"][1]
     )  # a person's reference comes first
+    retrieved = {"checkpoint": str(lite.checkpoint), "references": "retrieved"}
+    lines = (folder / "rated.jsonl").read_text().splitlines()[:2]
+    told = [json.dumps({"turns": json.loads(line)["context"]}) + "\n" for line in lines]
+    identities = []
+    for place, text in (("a", told[0]), ("b", told[0]), ("a", "".join(told))):
+        (folder / f"{place}.jsonl").write_text(text)
+        identities.append(Rade("own", corpus=str(folder / f"{place}.jsonl"), **retrieved).identity)
+    assert identities[0] == identities[1] != identities[2]  # by what it holds, not where it lies
     said = Rade("said", checkpoint=str(lite.checkpoint), references="generated", bot="parrot")
     assert np.isfinite(said.scored(replies[2:3], Shared())["said_bot"]).all()
     with pytest.raises(ValuesError, match="bot must be named"):

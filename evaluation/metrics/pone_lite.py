@@ -1,0 +1,12 @@
+"""PONE-lite: PONE's scorer with weighted negatives on MiniLM, trained on Topical-Chat, as it comes with Confab
+(`evaluation/shipped/pone-lite`).
+
+Never shown as PONE: another encoder, another text. `docs/pone_rade.md` has its figures.
+"""
+
+from __future__ import annotations
+
+from evaluation.metrics.pone import Pone
+from evaluation.metrics.registry import metrics
+
+metrics.add(Pone(name="pone_lite", title="PONE-lite", checkpoint="pone-lite"))
