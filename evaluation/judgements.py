@@ -300,7 +300,7 @@ def _judged(
         for column, values in made.items()
         if not wanted or column in wanted
     }
-    if reads:
+    if isinstance(metric, ReplyMetric) and reads:
         for k in np.flatnonzero(told & judged):
             if len(replies[k]) > 1:
                 for column, value in metric.together(replies[k]).items():

@@ -38,7 +38,8 @@ class _Pone(TrainedMetric):
         if self.options is None or super().unavailable_reason():
             return
         found = self.checkpoint
-        self.window = int(found.config.own.window)
+        # Of the manifest as it is: reading the config would load the network's code, and torch.
+        self.window = int(found.manifest.config["options"].get("window", 1))
         licences = found.manifest.facts.get("licences") or ["not stated"]
         self.licence = f"of the training text: {', '.join(licences)}"
 
