@@ -128,6 +128,7 @@ validate: develop ## On real rated data: fit the hybrid metric, compare turn-lev
 	$(PYTHON) -m tests.validation.validate --size $(VALIDATE)
 	$(PYTHON) -m tests.validation.replies --size $(VALIDATE)
 	$(PYTHON) -m tests.validation.entailment --size $(VALIDATE)
+	$(PYTHON) -m tests.validation.folds --size $(VALIDATE)
 
 clean: ## Remove caches and collected files; .venv and var/ stay
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis staticfiles test-results
