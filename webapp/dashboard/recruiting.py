@@ -33,6 +33,13 @@ def participant_link(request: HttpRequest, study: Study) -> str:
     return request.build_absolute_uri(f"{settings.CONFAB_PATH_PREFIX}/s/{study.key}/")
 
 
+def link_to_send(request: HttpRequest, study: Study) -> str:
+    """Return what a researcher copies and sends: with the placeholders of the platform that people come from."""
+    address, platform = participant_link(request, study), study.values.recruitment.platform
+    is_filled_in = platform in ("prolific", "panel")
+    return address_for(study, platform, address).address if is_filled_in else address
+
+
 def walk_link(request: HttpRequest, study: Study) -> str:
     """Return a link by which a researcher goes through the study as its participants do; it counts nowhere.
 
@@ -107,7 +114,11 @@ def webhook_link(study: Study, address: str) -> RecruitingLink:
 
 
 def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
-    """Return the participants' links: for people who come by themselves, by Prolific, by Mechanical Turk."""
+    """Return the participants' links: that of the platform that the study names, or those of all where it names none."""
+    platform = study.values.recruitment.platform
+    if platform != "link":
+        own = [address_for(study, platform, address)]
+        return [*own, webhook_link(study, address)] if platform == "prolific" else own
     missing = _(
         "The study has none of Prolific's completion codes: people would be shown one of Confab's, which "
         "Prolific does not know."
@@ -120,11 +131,6 @@ def recruiting_links(study: Study, address: str) -> list[RecruitingLink]:
             recruiting_link(address),
             _("Paste it whole as the study's URL: Prolific fills in the placeholders."),
             "" if has_code else missing,
-        ),
-        *(
-            [webhook_link(study, address)]
-            if study.values.recruitment.platform == "prolific"
-            else []
         ),
         RecruitingLink(
             _("Mechanical Turk, in its frame"),

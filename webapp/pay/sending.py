@@ -82,6 +82,13 @@ def decision_retry(*, study: Study, pk: int) -> None:
         raise Refused("not_failed", _("This decision waits for nobody to try it again."))
 
 
+def decisions_retry(*, study: Study) -> int:
+    """Let all decisions that could not be sent be sent again. Returns how many."""
+    return Decision.objects.filter(
+        participant__study=study, state__in=(State.FAILED, State.UNSURE)
+    ).update(state=State.DECIDED, error="")
+
+
 def to_send(study: Study) -> QuerySet[Decision]:
     """Return the decisions about Prolific's people that are to be sent, those of killed processes too."""
     killed = Q(state=State.SENDING, tried_at__lt=timezone.now() - CLAIM_HELD_FOR)

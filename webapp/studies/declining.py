@@ -37,5 +37,8 @@ def task_decline(*, participant: Participant, version: StudyVersion) -> Task:
             submission=submission,
             ended_at=timezone.now(),
         )
+        # The row's own time of making is a moment later than any that is read before.
+        task.ended_at = task.created_at
+        task.save(update_fields=["ended_at"])
         told_keep(task=task)
         return task

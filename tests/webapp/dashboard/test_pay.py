@@ -320,6 +320,12 @@ def test_sending_comparing_and_trying_again(
         html = listed(payer, paid, show="failed")
         assert "Could not be sent" in html
         assert "cannot be changed" in html
+        assert "Try 1 again" in html
+        assert "Pay them on the platform" not in html
+        decide(payer, paid, action="retry_all")
+        assert Decision.objects.get().error == ""
+        job_do(Job.objects.first())
+        assert "Could not be sent" in listed(payer, paid, show="failed")
         person = reverse("dashboard:study_pay_person", args=[paid.key, key.participant])
         html = payer.get(person, {"visit": key.submission}).content.decode()
         assert 'value="retry"' in html

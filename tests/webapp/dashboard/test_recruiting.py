@@ -6,7 +6,7 @@ from html import unescape
 
 from django.test import Client
 
-from tests.builders import make_study
+from tests.builders import BY_PROLIFIC, make_study
 from webapp.studies.versions import study_edit
 
 PROLIFIC = (
@@ -27,3 +27,13 @@ def test_the_overview_offers_the_links_ready_to_copy(staff: Client) -> None:
     study = study_edit(study=study, code_rated="C1")
     page = unescape(staff.get("/dashboard/studies/s/").content.decode())
     assert "none of Prolific's completion codes" not in page
+
+
+def test_the_overview_offers_only_the_link_of_the_platform_that_the_study_names(
+    staff: Client,
+) -> None:
+    make_study("s", **BY_PROLIFIC)
+    page = unescape(staff.get("/dashboard/studies/s/").content.decode())
+    assert f'data-copy="{PROLIFIC}"' in page
+    assert "<ExternalQuestion" not in page
+    assert 'data-copy="http://testserver/s/s/"' not in page, "who comes by it cannot be paid"

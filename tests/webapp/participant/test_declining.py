@@ -32,6 +32,7 @@ def test_no_is_an_answer_with_a_code_of_its_own_in_any_browser(
 ) -> None:
     response = decline(browser)
     task = Task.objects.get()
+    assert task.ended_at == task.created_at
     assert response.url == f"/task/{task.public_id}/done/"
     for client, path in (
         (browser, response.url),

@@ -90,6 +90,7 @@ def test_every_outcome_is_told_at_once_and_by_prolifics_code_alone(
         assert 'name="consent"' not in page
         assert "another chatbot" not in page
         assert "Return your place" not in page
+        assert "to someone else" not in page, "they may be paid for it"
 
 
 @pytest.mark.parametrize("query", [PROLIFIC, MTURK])

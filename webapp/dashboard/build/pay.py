@@ -155,7 +155,7 @@ def _pay_words(plan: Plan, outcome: Outcome) -> str:
     if outcome == Outcome.RATED:
         return __("paid in full")
     if outcome == Outcome.BOT_FAILED:
-        return __("paid in full") if recruitment.pays_in_full else __("you decide")
+        return __("paid in full") if recruitment.pays_in_full else __("paid; you say how much")
     if outcome == Outcome.SCREENED_OUT and recruitment.pay_screened_out:
         paid = amount(recruitment.pay_screened_out, recruitment.currency)
         return __("%(amount)s for their time") % {"amount": paid}

@@ -19,7 +19,7 @@ from webapp.dashboard.live.bots import SLOW_S
 from webapp.dashboard.live.people import OPENED, now_rounded
 from webapp.dashboard.live.room import Room, room_of
 from webapp.dashboard.plots.live import hours_drawing, order_drawings
-from webapp.dashboard.recruiting import participant_link
+from webapp.dashboard.recruiting import link_to_send
 from webapp.dashboard.reports import NAMES_MODEL
 from webapp.dashboard.views.build.opening import ALLOWED, state_change
 from webapp.dashboard.views.study import study_of, study_page, synthetic_asked
@@ -109,7 +109,7 @@ def _context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "things": room.things,
         "now": now,
         "synthetic": synthetic_asked(request),
-        "participant_link": participant_link(request, study),
+        "participant_link": link_to_send(request, study),
         "most": max((stage.n for stage in room.people.stages), default=0),
         "hours": hours_drawing(room.pace.hours),
         "orders": [

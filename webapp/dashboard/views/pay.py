@@ -143,6 +143,7 @@ def decide(request: HttpRequest, key: str) -> HttpResponse:
         "undo": _undo,
         "sent": _sent,
         "retry": _retry,
+        "retry_all": _retry_all,
         "send": _send,
         "compare": _compare,
     }
@@ -247,6 +248,15 @@ def _retry(request: HttpRequest, study: Study) -> HttpResponse:
     if sending.can_send():
         sending.sending_start(study=study, by=request.user)  # type: ignore[arg-type]
     return _back(request, study)
+
+
+def _retry_all(request: HttpRequest, study: Study) -> HttpResponse:
+    if not sending.can_send():
+        raise Refused("no_token", _("Confab has no token for Prolific."))
+    if not sending.decisions_retry(study=study):
+        messages.info(request, _("Nothing was left to try again."))
+        return _back(request, study)
+    return _send(request, study)
 
 
 def _send(request: HttpRequest, study: Study) -> HttpResponse:

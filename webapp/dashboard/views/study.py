@@ -18,7 +18,7 @@ from webapp.dashboard.access import staff_only
 from webapp.dashboard.build.fields import title_of_value
 from webapp.dashboard.context import page
 from webapp.dashboard.leaving_out import people_of, without_asked
-from webapp.dashboard.recruiting import participant_link, recruiting_links
+from webapp.dashboard.recruiting import link_to_send, participant_link, recruiting_links
 from webapp.dashboard.spending import study_spent
 from webapp.dashboard.tabs import page_title, tab_links
 from webapp.studies.models import Study
@@ -111,7 +111,7 @@ def study_page(
         "below": below,
         "state_title": state,
         "state_pill": pill,
-        "participant_link": participant_link(request, study),
+        "participant_link": link_to_send(request, study),
         "synthetic": synthetic_asked(request),
         "without": ",".join(without_asked(request)),
         "suffix": suffix,
