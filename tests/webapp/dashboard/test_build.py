@@ -591,10 +591,15 @@ def test_conversations_come_from_a_file_and_what_is_none_is_told(staff: Client) 
     turns = '[{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yes?"}]'
     good = f'{{"dialogue_id": "1", "bot": "b", "turns": {turns}}}'
     file = SimpleUploadedFile("some.jsonl", f"{good}\n{{}}".encode())
-    page = staff.post(where, {"file": file}, follow=True).content.decode()
+    page = staff.post(where, {"file": file, "language": "Klingon!"}, follow=True).content.decode()
+    assert "a code of ISO 639 such as en, de or pt-br is needed" in page
+    file.seek(0)
+    page = staff.post(where, {"file": file, "language": "DE"}, follow=True).content.decode()
+    assert 'name="language"' in page
     assert "1 conversation is new." in page
     assert "Line 2 was left out" in page
-    assert Study.objects.get(key="read").conversations.get().turns.count() == 2
+    conversation = Study.objects.get(key="read").conversations.get()
+    assert (conversation.turns.count(), conversation.language) == (2, "de")
     wrong = SimpleUploadedFile("some.pdf", b"x")
     assert "no .jsonl" in staff.post(where, {"file": wrong}, follow=True).content.decode()
 

@@ -60,7 +60,7 @@ COLUMNS = {
     "promises_pay_on_failure organisation contact consent_points consent_text instructions_text "
     "content_notice content_notice_ticked typing_notice withdrawal_days ids_kept_days texts_kept_days",
     "conversations": "dialogue_id bot source turns ratings conversation bot_version state n_exchanges seed "
-    "is_synthetic participant created_at ended_at flags",
+    "is_synthetic participant created_at ended_at flags language",
     "ratings": "rating conversation bot bot_version rater n_exchanges study is_synthetic quality fluency "
     "diversity contingency empathy comment submitted_at "
     "target turn item first second first_bot second_bot task version",

@@ -8,11 +8,13 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from webapp.core.errors import Refused
 from webapp.dashboard.build.fields import section_fields
 from webapp.dashboard.build.items import item_sources
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB
 from webapp.studies.models import Study
 from webapp.studies.selectors import conversations_given
+from webapp.transfer.services import language_checked
 
 _ENDINGS = (".jsonl", ".jsonl.gz", ".csv")
 WAITED_FOR_MB = 5
@@ -31,6 +33,15 @@ class ConversationFileForm(forms.Form):
         ),
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz,.csv", "class": "input"}),
     )
+    language = forms.CharField(
+        label=gettext_lazy("Language"),
+        required=False,
+        max_length=20,
+        help_text=gettext_lazy(
+            "Its code, such as en or de. Left empty, each conversation's words tell it."
+        ),
+        widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -47,6 +58,13 @@ class ConversationFileForm(forms.Form):
             words = _("The file has more than %(most)d MB. Bring it in on the page Imports.")
             raise forms.ValidationError(words % {"most": most})
         return file
+
+    def clean_language(self) -> str:
+        """Refuse what is no code of a language."""
+        try:
+            return language_checked(self.cleaned_data["language"])
+        except Refused as refused:
+            raise forms.ValidationError(refused.message) from None
 
 
 def conversation_count(study: Study) -> int:

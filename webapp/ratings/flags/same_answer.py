@@ -95,7 +95,7 @@ class _Given:
     n_reversed: int = 0
 
     def add(
-        self, answers: Mapping[str, Any], questions: Mapping[str, Dimension], *, is_flipped: bool
+        self, answers: Mapping[str, Any], questions: Mapping[str, _Question], *, is_flipped: bool
     ) -> None:
         """Take in a rating."""
         numbers = {
@@ -105,24 +105,38 @@ class _Given:
         }
         if not numbers:
             return
-        if any(questions[key].scale == PAIR for key in numbers):
+        if any(questions[key].is_of_pairs for key in numbers):
             # Whoever finds one of the two better says so of most questions: only the next pair is another chance.
             self.points, self.n = 2, self.n + 1
             self.seen |= {-value if is_flipped else value for value in numbers.values()}
             return
         for key, value in numbers.items():
-            low, high = questions[key].scale
-            self.points = min(self.points, max(2, round(high - low) + 1))
-            self.n_reversed += questions[key].reversed
+            question = questions[key]
+            self.points = min(self.points, question.points)
+            self.n_reversed += question.is_reversed
             self.seen.add(value)
         self.n += len(numbers)
 
 
-def _questions(work: Work) -> dict[int, dict[str, Dimension]]:
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of a question for each of its answers, which are many."""
+
+    points: int
+    is_of_pairs: bool
+    is_reversed: bool
+
+
+def _questions(work: Work) -> dict[int, dict[str, _Question]]:
     """Return by rubric the questions that were answered, but for boxes to tick."""
-    found: dict[int, dict[str, Dimension]] = {}
+    found: dict[int, dict[str, _Question]] = {}
     answered = Rating.objects.filter(task__participant__study=work.study).values("rubric")
     for dimension in Dimension.objects.filter(rubric__in=answered).select_related("rubric"):
-        if dimension.scale != TICK:
-            found.setdefault(dimension.rubric_id, {})[dimension.key] = dimension
+        low, high = scale = dimension.scale
+        if scale != TICK:
+            found.setdefault(dimension.rubric_id, {})[dimension.key] = _Question(
+                points=max(2, round(high - low) + 1),
+                is_of_pairs=scale == PAIR,
+                is_reversed=dimension.reversed,
+            )
     return found

@@ -49,6 +49,11 @@ _COLUMNS = (
         "json",
         "Names of the flags of the participant’s work, a list; none of them decides anything.",
     ),
+    ExportColumn(
+        "language",
+        "text",
+        "Code of the language, as an import said it; empty where it is told by the words.",
+    ),
 )
 
 
@@ -90,6 +95,7 @@ class Conversations:
                 row.created_at,
                 row.ended_at,
                 _flags(row),
+                row.language,
             ]
 
 

@@ -28,6 +28,7 @@ from webapp.ratings.models import Rating
 from webapp.studies.checking import quiz_digest
 from webapp.studies.models import (
     Outcome,
+    QuestionAnswers,
     QuizAttempt,
     Slot,
     Study,
@@ -136,7 +137,7 @@ def _marks(study: Study, rows: Sequence[Row]) -> Stored:
 def _checks(
     study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersion]
 ) -> Iterator[Stored]:
-    """Store the checks; those among questions are there with the other answers."""
+    """Store the checks; those among questions are there with the other answers, of those before tasks but for the time."""
     newest = versions[max(versions)]
     by_kind = itertools.groupby(rows, lambda row: row["kind"])
     for kind, found in by_kind:
@@ -150,11 +151,24 @@ def _checks(
             while batch := list(itertools.islice(attempts, BATCH)):
                 with transaction.atomic():
                     yield _quizzes(study, batch, versions)
+        elif kind == "before":
+            while some := list(itertools.islice(found, BATCH)):
+                _answered_at(study, some)
         elif kind in ("item", "gold", "chat"):
             store = _in_chats if kind == "chat" else _of_items
             while some := list(itertools.islice(found, BATCH)):
                 with transaction.atomic():
                     yield store(study, some, newest)
+
+
+def _answered_at(study: Study, rows: Sequence[Row]) -> None:
+    """Say when the questions before the tasks were answered, which their checks tell."""
+    people = _people(study, [row["rater"] for row in rows])
+    at = {people[row["rater"]]: time_of(row["submitted_at"]) for row in rows}
+    answers = list(QuestionAnswers.objects.filter(participant__in=people.values()))
+    for one in answers:
+        one.created_at = at[one.participant_id] or one.created_at
+    QuestionAnswers.objects.bulk_update(answers, ["created_at"], batch_size=200)
 
 
 def _quizzes(

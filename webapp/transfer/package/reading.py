@@ -14,6 +14,7 @@ from django.utils import timezone
 from evaluation.formats.base import Skipped
 from evaluation.package import Package, PackageError, package_open
 from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.rubrics import asked_after
@@ -38,6 +39,7 @@ from webapp.transfer.package.study_reading import (
     study_make,
 )
 from webapp.transfer.report import ImportReport, Progress
+from webapp.transfer.services import language_checked
 
 BATCH = 500
 _BESIDE = ("direction", "reference_score", "kept_both")
@@ -214,7 +216,15 @@ def _conversation(row: Mapping[str, str]) -> ReadConversation:
         is_synthetic=row["is_synthetic"] == "true",
         created_at=_time(row["created_at"]),
         ended_at=_time(row["ended_at"]),
+        language=_language(row.get("language", "")),  # packages of earlier releases have none
     )
+
+
+def _language(code: str) -> str:
+    try:
+        return language_checked(code)
+    except Refused as refused:
+        raise ValueError(refused.message) from None
 
 
 def _turn(row: Mapping[str, str]) -> ReadTurn:

@@ -59,6 +59,7 @@ class ReadConversation:
     is_synthetic: bool
     created_at: datetime | None
     ended_at: datetime | None
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,7 @@ def conversations_store(
                 n_exchanges=one.n_exchanges,
                 is_synthetic=one.is_synthetic,
                 ended_at=one.ended_at,
+                language=one.language,
             )
             for one in new
         ]

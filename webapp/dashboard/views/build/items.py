@@ -116,14 +116,16 @@ def _conversations(request: HttpRequest, study: Study) -> None:
         return
     form = ConversationFileForm(request.POST, request.FILES)
     if not form.is_valid():
-        messages.error(request, " ".join(map(str, form.errors["file"])))
+        messages.error(request, " ".join(str(one) for told in form.errors.values() for one in told))
         return
     upload = form.cleaned_data["file"]
     with tempfile.TemporaryDirectory(prefix="confab-conversations-") as folder:
         path = Path(folder) / f"upload{''.join(Path(upload.name.lower()).suffixes[-2:])}"
         _write(upload, path)
         try:
-            report = import_conversations(path, study_key=study.key)
+            report = import_conversations(
+                path, study_key=study.key, language=form.cleaned_data["language"]
+            )
         except (Refused, OSError, ValueError, EOFError) as error:
             messages.error(request, _("The file could not be read: %(why)s") % {"why": error})
             return
