@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from webapp.core.plain_yaml import MOST_BYTES, NotPlain, plain_read, plain_text
@@ -19,6 +19,7 @@ VALUES = some.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(some.dictionaries(TEXTS, VALUES, min_size=1, max_size=3))
 def test_what_is_written_is_read_back_the_same(values: dict[str, Any]) -> None:
     assert plain_read(plain_text(values)) == values
