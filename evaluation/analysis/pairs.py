@@ -66,11 +66,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Kappa:
-    """Cohen's kappa of a question: the median over pairs of raters."""
+    """Cohen's kappa of a question: the median over pairs of raters.
+
+    Attributes:
+        n_pairs: of raters; shared: items that a pair must have in common to count.
+    """
 
     question: str
     found: Agreement
     n_pairs: int
+    shared: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +322,7 @@ def kappa_of(
 ) -> Kappa:
     n_items = len(set(np.asarray(items, dtype=object).astype(str).tolist()))
     if not len(values):
-        return Kappa(key, Agreement(None, None, None, 0, 0, reason=NO_VALUE), 0)
+        return Kappa(key, Agreement(None, None, None, 0, 0, reason=NO_VALUE), 0, shared)
     found = pairwise_kappa(
         rating_table(values, list(items), raters.tolist()),
         min_items=shared,
@@ -329,7 +334,7 @@ def kappa_of(
     about = Agreement(
         found.median, found.low, found.high, n_items, len(values), reason=found.reason
     )
-    return Kappa(key, about, len(found.kappas))
+    return Kappa(key, about, len(found.kappas), shared)
 
 
 def sign_of(low: float | None, high: float | None) -> int:

@@ -29,6 +29,7 @@ from webapp.ratings.selectors import title_as_given
 from webapp.results.study_data import StudyFrame
 from webapp.runs.models import HybridFit, MetricVersion
 from webapp.studies.models import Dimension
+from webapp.studies.places import is_collecting
 from webapp.studies.selectors import judges_items
 
 _PACKAGES = ("numpy", "scipy", "pandas", "django", "torch", "transformers")
@@ -69,10 +70,15 @@ def pair_methods_section(frame: StudyFrame, sources: Sources) -> Section:
     section = Section("methods", _("Data and methods"))
     told = _(
         "Study {key} (protocol {protocol}, version {version}) has {ratings} of pairs of bots by {people}, on "
-        "{dimensions}. Intervals of shares are percentile intervals of resamples of whole raters. Strengths are those "
+        "{dimensions}. Intervals of shares are {intervals}. Strengths are those "
         "of a Bradley–Terry model with ties (Davidson, 1970), with raters as units and comparisons of two bots "
-        "corrected by Holm (1979). Agreement is the median of Cohen’s κ over pairs of raters with two shared items."
+        "corrected by Holm (1979). Agreement is the median of Cohen’s κ over pairs of raters with {shared} shared items "
+        "or more."
     ).format(
+        intervals=_("always-valid, over raters and items, as the study still collects")
+        if is_collecting(frame.study)
+        else _("percentile intervals of resamples of whole raters"),
+        shared=frame.study.values.judging.kappa_items,
         key=frame.study.key,
         protocol=frame.study.protocol,
         version=frame.study.version.number,

@@ -60,14 +60,13 @@ def pairs_section(found: PairResults, titles: Titles, bots: Bots) -> Section:
     else:
         why = said(found.strengths.reason)
         section.missing.append(_("Strengths of the bots: {why}.").format(why=why))
-    section.tables.append(
-        _kappas_table(
-            "pair-kappas",
-            _("Do people agree on single pairs?"),
-            [(titles[one.question], _("Single replies"), one) for one in found.kappas],
-            found.level,
-        )
+    kappas = _kappas_table(
+        "pair-kappas",
+        _("Do people agree on single pairs?"),
+        [(titles[one.question], _("Single replies"), one) for one in found.kappas],
+        found.level,
     )
+    section.tables.append(_noted(kappas, _one_look()) if found.is_collecting else kappas)
     return section
 
 
@@ -282,6 +281,7 @@ def _kappas_table(
     headers = [Header(_("Question")), Header(_("Way of asking"))]
     titles = ("κ", percent(level), _("Items"), _("Answers"), _("Pairs of raters"))
     headers += [Header(one, numeric=True) for one in titles]
+    shared = sorted({one.shared for _question, _way, one in found})
     rows = [
         [
             Cell(question),
@@ -297,8 +297,8 @@ def _kappas_table(
         title,
         Table(headers, rows),
         method=_(
-            "Median of Cohen’s κ over pairs of raters with two shared items; intervals over items."
-        ),
+            "Median of Cohen’s κ over pairs of raters with {n} shared items or more; intervals over items."
+        ).format(n=_(" or ").join(map(str, shared))),
     )
 
 
