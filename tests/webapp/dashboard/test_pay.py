@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from webapp.dashboard import pay_list
 from webapp.dashboard.needs import pay_waits
 from webapp.pay.models import Decision
 from webapp.pay.mturk import mturk_file, results_filled
-from webapp.pay.services import visit_reject, visits_approve
+from webapp.pay.services import visit_bonus, visit_reject, visits_approve
 from webapp.pay.visits import VisitKey
 from webapp.runs.engine import job_do
 from webapp.runs.models import Job
@@ -281,6 +282,9 @@ def test_the_table_has_everybody_and_runs_no_formula(
     assert ",withdrawn," in second
     assert ",CWITH666," in second
     assert "1+1" not in "".join(written(private=False))
+    visit_bonus(study=paid, key=key, amount=Decimal("0.5"), reason="thanks")
+    [row] = [one for one in csv.DictReader(written(private=True)) if one["outcome"] == "rated"]
+    assert (row["bonus"], row["bonus_state"]) == ("0.5", "decided")
 
 
 def test_the_table_is_offered_to_those_who_pay(payer: Client, paid: Study, visit: Make) -> None:

@@ -42,6 +42,11 @@ _COLUMNS = (
     ExportColumn(
         "fault", "text", "What broke: bot (a chatbot did not answer) or server (a page of ours)."
     ),
+    ExportColumn(
+        "bonus_state",
+        "text",
+        "Of each bonus: decided (not sent), sending, sent, failed or unsure (perhaps sent), separated by semicolons.",
+    ),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -97,6 +102,7 @@ class Pay:
                     verdict.created_at if verdict else None,
                     " ".join(one.error for one in visit.decisions if one.error),
                     visit.fault,
+                    "; ".join(one.state for one in visit.bonuses),
                 ]
                 if options.include_private:
                     row += [visit.platform, visit.external_id, visit.key.submission]
