@@ -7,6 +7,7 @@ waits for a person, and so does one that was set aside twice within a day.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ LONGEST_TRY_AFTER = timedelta(hours=1)
 """The first trial comes after a minute, each further one after twice as long, and at last every hour."""
 AGAIN_WITHIN = timedelta(days=1)
 """A bot that was set aside so long ago, or less, and is set aside again waits for a person."""
+
+REASON_REMOVED = "What it said was removed when people were erased: it might have quoted them."
 
 bot_set_aside = Signal()
 """Sent with `aside`, in the transaction that sets a bot aside."""
@@ -102,6 +105,13 @@ def bot_try_claim(*, bot_id: str) -> bool:
     pause = min(FIRST_TRY_AFTER * 2 ** min(n_tries + 1, 10), LONGEST_TRY_AFTER)
     changed = due.filter(n_tries=n_tries).update(try_at=now + pause, n_tries=F("n_tries") + 1)
     return bool(changed)
+
+
+def bot_reasons_forget(bot_ids: Collection[str]) -> None:
+    """Remove what these bots said when they failed: somebody who talked to them was erased, and it may quote them."""
+    for rows in (BotHealth.objects, BotAside.objects):
+        found = rows.filter(bot_id__in=bot_ids).exclude(reason="")
+        found.update(reason=REASON_REMOVED)
 
 
 def _locked(bot_id: str) -> BotHealth:

@@ -17,9 +17,10 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
+from webapp.bots.health import bot_reasons_forget
 from webapp.core.database import journal_emptied
 from webapp.studies.counting import study_count_anew
-from webapp.studies.models import Erasure, Participant
+from webapp.studies.models import Erasure, Participant, StudyVersion
 
 Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
 
@@ -97,6 +98,8 @@ def erased_follow_up(study_ids: Collection[int]) -> None:
     for act in _follow:
         transaction.on_commit(partial(act, set(study_ids)))
     transaction.on_commit(journal_emptied)
+    versions = StudyVersion.objects.filter(study__in=study_ids)
+    bot_reasons_forget({bot_id for version in versions for bot_id in version.values.bots})
     for study_id in study_ids:
         study_count_anew(study_id=study_id)
 

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
@@ -20,6 +21,7 @@ from django.test import Client
 
 from tests.builders import make_study
 from tests.webapp.studies.test_erasure import make_person
+from webapp.bots.health import bot_failed
 from webapp.core.database import journal_emptied
 from webapp.dashboard.report_files import report_ask, report_newest, report_path
 from webapp.results.stored import Question, made_now
@@ -101,6 +103,8 @@ def left_everywhere(study: Study) -> Participant:
     payload = {"file": str(upload), "study": study.key, "is_upload": True}
     failed = job_create(kind="import", payload=payload)
     Job.objects.filter(pk=failed.pk).update(state=State.FAILED, error=f"line 1 is {MARK}")
+    for _ in range(3):
+        bot_failed(bot_id=study.bots[0], reason=f"cannot answer {MARK!r}", chat=uuid4().hex)
     chief = get_user_model().objects.create_superuser("chief", password="x")
     LogEntry.objects.log_actions(
         chief.pk, [person], CHANGE, change_message="changed", single_object=True
@@ -120,7 +124,14 @@ def test_no_place_holds_anything_of_a_person_who_is_gone(
         person = left_everywhere(study)
     marks = [MARK, str(person.pk), person.pk.hex]
     before = places(marks)
-    assert {"exports", "imports", "sessions", "studies_item", "runs_job"} <= before, before
+    assert {
+        "exports",
+        "imports",
+        "sessions",
+        "studies_item",
+        "runs_job",
+        "bots_bothealth",
+    } <= before, before
     report = report_newest(study)
     assert report is not None
     with django_capture_on_commit_callbacks(execute=True) as follow:
