@@ -185,7 +185,7 @@ class BenchmarkForm(forms.Form):
         label=_("or a file of judged replies"),
         required=False,
         widget=forms.FileInput(attrs={"accept": ".jsonl,.gz", "class": "input"}),
-        help_text=_("One JSON object per line, as `export --what judged` writes them."),
+        help_text=_("One JSON object per line, as the command “export --what judged” writes them."),
     )
     metrics = forms.MultipleChoiceField(
         label=_("Metrics"),
