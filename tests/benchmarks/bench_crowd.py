@@ -176,6 +176,7 @@ def confab(env: dict[str, str], n_web: int) -> Iterator[tuple[str, dict[str, psu
                 "--no-access-log",
             ),
             *("--ws-ping-interval", "20", "--timeout-keep-alive", "130"),
+            *("--timeout-graceful-shutdown", "10"),
         ],
         "bot host": [python, "manage.py", "bot_host"],
     }
