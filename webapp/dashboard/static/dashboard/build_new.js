@@ -2,8 +2,7 @@
 const name = document.querySelector("#id_name");
 const key = document.querySelector("#id_key");
 let own = key.value !== "";
-key.addEventListener("input", () => { own = key.value !== ""; });
-name.addEventListener("input", () => {
+const follow = () => {
   if (own) return;
   key.value = name.value
     .normalize("NFKD")
@@ -12,4 +11,8 @@ name.addEventListener("input", () => {
     .replace(/[^a-z0-9]+/g, "-")
     .replace(/^-+|-+$/g, "")
     .slice(0, 54);
-});
+};
+key.addEventListener("input", () => { own = key.value !== ""; });
+name.addEventListener("input", follow);
+// What was typed before this script came counts, too.
+follow();
