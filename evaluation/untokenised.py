@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from evaluation.items import ReplyInContext
+
 _APOSTROPHE = re.compile(
     r"(?<=\w)(?: ['’]|['’] | ['’] |['’])(?=(?:m|s|re|ve|ll|d|t)\b)", re.IGNORECASE
 )
@@ -29,3 +31,13 @@ def untokenised(text: str) -> str:
     text = _APOSTROPHE.sub("'", text)
     text = _DOTS.sub(lambda found: found.group().replace(" ", ""), text)
     return _BEFORE_MARK.sub("", text)
+
+
+def reply_untokenised(reply: ReplyInContext) -> ReplyInContext:
+    """Put the texts of a reply, its context and its reference together again."""
+    context, response, reference = reply
+    return ReplyInContext(
+        tuple(map(untokenised, context)),
+        untokenised(response),
+        None if reference is None else untokenised(reference),
+    )

@@ -97,6 +97,9 @@ class Measured:
     reasons: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
+CHOSEN_LICENCE = "that of the model that is chosen"
+
+
 class MetricDefaults:
     """What most metrics share; derive from it, set the class attributes and write `measure`."""
 
@@ -106,6 +109,8 @@ class MetricDefaults:
     columns: tuple[Column, ...] = ()
     default: bool = True
     """Whether it is computed where nobody names the metrics; False: only on request."""
+    ingredient: bool = False
+    """Whether its columns are there for fits that take many together: matrices of single columns leave them out."""
     languages: tuple[str, ...] | None = None
     """Codes (ISO 639-1) of the languages its numbers hold for; (): any; None: those of what it is given."""
     needs: tuple[str, ...] = ()
@@ -113,10 +118,14 @@ class MetricDefaults:
     licence: str = ""
     """Of the weights and data that it reads; empty: it reads none, or none that is known before it is chosen."""
 
+    has_network: bool = False
+    """Whether a network computes it, which may be elsewhere than on the CPU."""
+
     @property
     def device(self) -> str:
-        """Where its model computes; the CPU where it has none of its own."""
-        return str(getattr(getattr(self, "options", None), "device", "") or "cpu")
+        """Where it computes; empty: where the run does (`CONFAB_DEVICE`)."""
+        own = str(getattr(getattr(self, "options", None), "device", ""))
+        return own or ("" if self.has_network else "cpu")
 
     @property
     def params(self) -> dict[str, Any]:

@@ -123,6 +123,7 @@ class BertScoreOptions(Values):
 class BertScore(ReplyMetric, ConfiguredMetric):
     """BERTScore of a reply and one reference; by MiniLM where no encoder is chosen, and named so; on request."""
 
+    has_network = True
     kind = "bert_score"
     usual_title = "BERTScore"
     options_type = BertScoreOptions

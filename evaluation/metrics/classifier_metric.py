@@ -10,7 +10,7 @@ from pydantic import Field
 
 from chatbots.outside import Values
 from evaluation.columns import Column
-from evaluation.metrics.base import ConfiguredMetric
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.local_models import Classifier, LocalClassifier
 from evaluation.metrics.shared import Shared
 
@@ -35,6 +35,8 @@ class ClassifierMetric(ConfiguredMetric):
         classifier: instead of options: anything that gives texts, or pairs of them, a probability.
     """
 
+    has_network = True
+    licence = CHOSEN_LICENCE
     options_type = ClassifierOptions
     options: ClassifierOptions | None
     usual_label: ClassVar[str]

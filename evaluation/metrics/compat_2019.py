@@ -190,6 +190,8 @@ def _columns() -> tuple[Column, ...]:
 class Compat2019(MetricDefaults):
     """The quantities of the 2019 code as it computes them; on request."""
 
+    has_network = True
+    licence = "Apache-2.0 (MiniLM, and the emotion head on it)"
     name = "compat_2019"
     languages = ("en",)
     title = "As the 2019 code"

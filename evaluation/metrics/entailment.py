@@ -19,7 +19,7 @@ from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import TrainedMetric, TrainedOptions
+from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
 
 CLASSES = ("contradiction", "neutral", "entailment")
 """From worst to best; the column of the likeliest class has their places."""
@@ -53,7 +53,7 @@ class Entailment(TrainedMetric):
     usual_title = "Entailment"
     options_type = EntailmentMetricOptions
     needs_context = True
-    needs = ("a checkpoint of `train_metric`",)
+    needs = (CHECKPOINT_NEEDED,)
     languages = ("en",)
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:

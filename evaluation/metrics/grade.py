@@ -9,7 +9,7 @@ without any keyword is scored by its text, with the context's keywords alone in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,13 @@ from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import TrainedMetric
+from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric
 from evaluation.metrics.with_pmi import WithPmi
 
 ROWS = 256
+
+NO_KEYWORD = "scored by its text alone: the reply has no keyword"
+UNKNOWN = "scored with keywords that the graph does not know, taken as far from all others"
 
 
 class _Grade(TrainedMetric):
@@ -53,8 +56,8 @@ class _Grade(TrainedMetric):
 
     def logits(
         self, replies: Sequence[ReplyInContext], shared: Shared
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N,) scores before the sigmoid, and (N,) keywords of each reply."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return three (N,): scores before the sigmoid, keywords of each reply, keywords that the graph does not know."""
         import torch
 
         from evaluation.models.grade_keywords import tokens_of
@@ -81,7 +84,7 @@ class _Grade(TrainedMetric):
                 )
                 vectors = dict(zip(texts, shared.encode(texts, encoder), strict=True))
             order = sorted(range(len(pairs)), key=lambda k: sum(map(len, pairs[k][0])))
-            scores, counts = np.zeros(len(pairs)), np.zeros(len(pairs))
+            scores, counts, unknown = np.zeros((3, len(pairs)))
             for start in range(0, len(pairs), ROWS):
                 part = order[start : start + ROWS]
                 few = [pairs[k] for k in part]
@@ -89,7 +92,8 @@ class _Grade(TrainedMetric):
                     found = network.logits(reader.batch(few, text_of(few, vectors)))
                 scores[part] = found.double().cpu()
                 counts[part] = [reader.n_reply_keywords(pair) for pair in few]
-        return scores, counts
+                unknown[part] = [reader.n_unknown_keywords(pair) for pair in few]
+        return scores, counts, unknown
 
 
 @register_metric
@@ -97,8 +101,9 @@ class Grade(_Grade):
     """GRADE by a checkpoint; on request."""
 
     kind = "grade"
+    version = "2"  # counts unknown keywords
     usual_title = "GRADE"
-    needs = ("a checkpoint of `train_metric`",)
+    needs = (CHECKPOINT_NEEDED,)
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
@@ -118,14 +123,35 @@ class Grade(_Grade):
                 unit="keywords",
                 range=(0, None),
                 direction="neither",
-                description="How many keywords of the bot's turn stand in the graph; with 0 the graph knows the "
-                "context alone.",
+                description="How many keywords of the bot's turn are nodes beside those of the context; with 0 there "
+                "are the context's alone.",
+            ),
+            *per_turn(
+                f"{self.name}_unknown_bot",
+                f"Unknown keywords ({self.title})",
+                unit="keywords",
+                range=(0, None),
+                direction="neither",
+                description="How many keywords of the bot's turn and its context the graph does not know; each counts "
+                "as far from all others.",
             ),
         )
 
+    def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
+        nothing = np.array([])
+        found = {
+            NO_KEYWORD: int((scores.get(f"{self.name}_keywords_bot", nothing) == 0).sum()),
+            UNKNOWN: int((scores.get(f"{self.name}_unknown_bot", nothing) > 0).sum()),
+        }
+        return {what: n for what, n in found.items() if n}
+
     def score(self, replies: Sequence[ReplyInContext], shared: Shared) -> dict[str, np.ndarray]:
-        logits, counts = self.logits(replies, shared)
-        return {f"{self.name}_bot": 1 / (1 + np.exp(-logits)), f"{self.name}_keywords_bot": counts}
+        logits, counts, unknown = self.logits(replies, shared)
+        return {
+            f"{self.name}_bot": 1 / (1 + np.exp(-logits)),
+            f"{self.name}_keywords_bot": counts,
+            f"{self.name}_unknown_bot": unknown,
+        }
 
 
 @register_metric

@@ -22,7 +22,7 @@ from chatbots import Conversation
 from chatbots.outside import Values
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
-from evaluation.metrics.base import ConfiguredMetric
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.continuations import Continuations
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
@@ -104,6 +104,8 @@ class JudgeOptions(Values):
 class Judge(ReplyMetric, ConfiguredMetric):
     """A column for each question of the rubric; on request, by a model that must be named."""
 
+    has_network = True
+    licence = CHOSEN_LICENCE
     kind = "judge"
     usual_title = "Language model as judge"
     options_type = JudgeOptions
@@ -121,7 +123,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
         self._run: weakref.ref[Shared] | None = None
         self._capped: set[ReplyInContext] = set()
         self._unread: dict[ReplyInContext, str] = {}
-        self._trouble = ""
+        self.trouble = ""
         self._model = Continuations(asked.model, asked.device) if asked and asked.model else None
         low, high = (asked.low, asked.high) if asked else (1, 5)
         self.columns = tuple(
@@ -136,6 +138,14 @@ class Judge(ReplyMetric, ConfiguredMetric):
                 description=f"A language model's answer about the bot's turn to “{question}”.",
             )
         )
+
+    def fresh(self, max_requests: int | None = None) -> Judge:
+        """Return the same judge with no request counted, and with this cap in place of its own where one is given."""
+        assert self.options is not None, "asked although it is unavailable"
+        options = self.options.model_dump()
+        if max_requests is not None:
+            options["max_requests"] = max_requests
+        return Judge(self.name, self.title, **options)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -188,7 +198,7 @@ class Judge(ReplyMetric, ConfiguredMetric):
             points = chances @ np.arange(self.options.low, self.options.high + 1)
             found[: len(asked)] = points.reshape(len(asked), len(keys))
             unread = np.isnan(found[: len(asked)]).all(axis=1)
-            why = self._trouble or NO_NUMBER
+            why = self.trouble or NO_NUMBER
             self._unread.update(
                 {reply: why for reply, one in zip(asked, unread, strict=True) if one}
             )
@@ -240,11 +250,11 @@ class Judge(ReplyMetric, ConfiguredMetric):
             Conversation.from_texts([prompt], id=f"judge-{k}") for k, prompt in enumerate(prompts)
         ]
         found = np.full((len(prompts), len(answers)), np.nan)
-        self._trouble = ""
+        self.trouble = ""
         for k, (context, said) in enumerate(zip(asked, reply(bot, asked), strict=True)):
             likely = bot.likely_take(context)
             if said.error:
-                self._trouble = self._trouble or f"the judge did not answer: {said.error}"
+                self.trouble = self.trouble or f"the judge did not answer: {said.error}"
                 continue
             chances = _weighted(likely, answers)
             found[k] = _written(said.text or "", answers) if chances is None else chances

@@ -17,7 +17,7 @@ from pydantic import Field
 from chatbots.outside import Values
 from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
-from evaluation.metrics.base import ConfiguredMetric
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.local_models import LocalModel, most_tokens
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
@@ -38,6 +38,8 @@ class LearnedOptions(Values):
 class _Learned(ReplyMetric, ConfiguredMetric):
     """A metric by a transformers model that must be named."""
 
+    has_network = True
+    licence = CHOSEN_LICENCE
     options_type = LearnedOptions
     options: LearnedOptions | None
     default = False

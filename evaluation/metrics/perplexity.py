@@ -15,7 +15,7 @@ from pydantic import Field
 
 from chatbots.outside import Values
 from evaluation.columns import Column, per_turn
-from evaluation.metrics.base import ConfiguredMetric, Measured
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.local_models import LocalLanguageModel, ReplyModel
 from evaluation.metrics.registry import register_metric
@@ -41,6 +41,8 @@ class Perplexity(ConfiguredMetric):
         replies: instead of options: anything that gives replies a likelihood.
     """
 
+    has_network = True
+    licence = CHOSEN_LICENCE
     kind = "perplexity"
     usual_title = "Perplexity"
     options_type = PerplexityOptions

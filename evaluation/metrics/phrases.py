@@ -107,6 +107,11 @@ def phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{choices})(?!\w)")
 
 
+def straightened(text: str) -> str:
+    """Return the text in lower case with straight apostrophes, as the patterns of phrases read it."""
+    return text.lower().translate(_CURLY)
+
+
 _FOUND = {
     **{name: phrase_pattern(phrases) for name, phrases in PHRASES.items()},
     "you": phrase_pattern(["you"]),
@@ -115,7 +120,7 @@ _FOUND = {
 
 def has_phrase(kind: str, text: str) -> bool:
     """Tell whether the text has a phrase of that kind, a key of `PHRASES` or `you`."""
-    return _FOUND[kind].search(text.lower().translate(_CURLY)) is not None
+    return _FOUND[kind].search(straightened(text)) is not None
 
 
 _WHAT = {
@@ -149,7 +154,7 @@ class Phrases(MetricDefaults):
     )
 
     def measure(self, layout: Layout, shared: Shared) -> Measured:
-        texts = [text.lower().translate(_CURLY) for text in layout.texts_at(layout.bot)]
+        texts = [straightened(text) for text in layout.texts_at(layout.bot)]
         return Measured(
             {
                 f"{kind}_bot": layout.spread(

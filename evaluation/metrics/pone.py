@@ -21,7 +21,7 @@ from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import TrainedMetric
+from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric
 from evaluation.metrics.with_pmi import WithPmi
 
 ROWS = 256
@@ -93,7 +93,7 @@ class Pone(_Pone):
 
     kind = "pone"
     usual_title = "PONE"
-    needs = ("a checkpoint of `train_metric`",)
+    needs = (CHECKPOINT_NEEDED,)
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)

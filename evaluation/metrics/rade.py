@@ -22,7 +22,7 @@ from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import TrainedMetric, TrainedOptions
+from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
 
 _ROWS = 64
 
@@ -56,7 +56,7 @@ class Rade(TrainedMetric):
     usual_title = "RADE"
     options_type = RadeMetricOptions
     options: RadeMetricOptions | None
-    needs = ("a checkpoint of `train_metric`", "a reference")
+    needs = (CHECKPOINT_NEEDED, "a reference")
     languages = ("en",)
     needs_context = True
     over_references = "mean"

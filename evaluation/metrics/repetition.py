@@ -159,6 +159,8 @@ class Repetition(MetricDefaults):
 class SelfSimilarity(MetricDefaults):
     """Self-repetition -B by meaning."""
 
+    has_network = True
+    licence = "Apache-2.0 (MiniLM)"
     name = "self_similarity"
     languages = ("en",)
     title = "Self-repetition by meaning"

@@ -61,6 +61,10 @@ class ReplyMetric(MetricDefaults):
         """Score one reply with several references, by column, where that is neither the best nor the mean of their scores."""
         return {}
 
+    def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
+        """Return what to know of some of the scored replies, and of how many: they are scored, but on less than others."""
+        return {}
+
     @property
     def turn_columns(self) -> list[str]:
         """Names of its turn-level columns; the first is its main one."""

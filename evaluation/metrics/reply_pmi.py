@@ -49,6 +49,7 @@ class ReplyPmiOptions(Values):
 class ReplyPmi(ReplyMetric, ConfiguredMetric):
     """Mean pointwise mutual information of a reply and its context; by SmolLM2-135M where nothing else is chosen."""
 
+    has_network = True
     kind = "reply_pmi"
     usual_title = "Pointwise mutual information"
     options_type = ReplyPmiOptions

@@ -66,6 +66,7 @@ class SemanticDistanceOptions(Values):
 class SemanticDistance(ReplyMetric, ConfiguredMetric):
     """Distance of a reply from the last utterance, the last two, the last but one and the history; and how much it echoes."""
 
+    has_network = True
     kind = "semantic_distance"
     usual_title = "Semantic distance"
     options_type = SemanticDistanceOptions

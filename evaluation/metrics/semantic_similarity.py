@@ -14,7 +14,13 @@ from pydantic import Field
 
 from chatbots.outside import Values
 from evaluation.columns import Column, per_turn
-from evaluation.metrics.base import ConfiguredMetric, Measured, MetricDefaults, missing
+from evaluation.metrics.base import (
+    CHOSEN_LICENCE,
+    ConfiguredMetric,
+    Measured,
+    MetricDefaults,
+    missing,
+)
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.shared import BLANK, Shared, blank
@@ -81,6 +87,8 @@ class SimilarityFamily(MetricDefaults):
 class SemanticSimilarity(SimilarityFamily):
     """Semantic similarity by the default sentence encoder."""
 
+    has_network = True
+    licence = "Apache-2.0 (MiniLM)"
     name = "semantic_similarity"
     languages = ("en",)
     title = "Semantic similarity"
@@ -122,6 +130,8 @@ class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
         encoder: instead of options: any sentence encoder.
     """
 
+    has_network = True
+    licence = CHOSEN_LICENCE
     kind = "infersent"
     usual_title = "InferSent"
     languages = ("en",)

@@ -215,6 +215,8 @@ def default_emotions() -> EmotionEncoder:
 class Sentiment(SentimentFamily):
     """The sentiment family by the emotion encoder that is shipped."""
 
+    has_network = True
+    licence = "Apache-2.0 (MiniLM, and the emotion head on it)"
     name = "sentiment"
     languages = ("en",)
     title = "Sentiment"

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from chatbots.outside import Values
-from evaluation.metrics.base import ConfiguredMetric
+from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.feelings import EncoderFeelings
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.sentiment import SentimentFamily, sentiment_columns
@@ -25,6 +25,8 @@ class DeepMojiOptions(Values):
 class DeepMojiSentiment(SentimentFamily, ConfiguredMetric):
     """Sentiment by DeepMoji's 64 emoji and the paper's weights; on request."""
 
+    has_network = True
+    licence = CHOSEN_LICENCE
     kind = "deepmoji"
     usual_title = "DeepMoji"
     languages = ("en",)

@@ -28,6 +28,7 @@ FOLDER = "metrics"
 """Below the data folder: one folder per training."""
 
 
+CHECKPOINT_NEEDED = "a checkpoint of `train_metric`"
 SHIPPED = Path(__file__).parent.parent / "shipped"
 """The checkpoints that come with Confab."""
 
@@ -55,6 +56,8 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         trained: the learned metric whose checkpoints it reads, where its own name is another.
     """
 
+    has_network = True
+    licence = "that of the text that its checkpoint is trained on"
     trained: ClassVar[str] = ""
     options_type: ClassVar[type[Values]] = TrainedOptions
     options: Any
@@ -62,6 +65,8 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
+        if self.options is not None and self.options.checkpoint in shipped_names():
+            self.needs = tuple(one for one in self.needs if one != CHECKPOINT_NEEDED)
         self._networks: dict[str, Any] = {}
         self._lock = threading.RLock()
 

@@ -20,7 +20,7 @@ from evaluation.columns import per_turn
 from evaluation.items import ReplyInContext
 from evaluation.metrics.reply_pmi import ReplyPmi
 from evaluation.metrics.shared import Shared
-from evaluation.metrics.trained import TrainedMetric, TrainedOptions
+from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
 
 PMI_LEVEL, PMI_SPREAD = 0.52, 0.55
 """Of SmolLM2-135M, over 40 true and 40 random pairs of Topical-Chat's held-out dialogues; another model needs its own."""
@@ -50,7 +50,7 @@ class WithPmi(TrainedMetric):
 
     options_type = PmiOptions
     options: PmiOptions | None
-    needs = ("a checkpoint of `train_metric`", "a causal language model")
+    needs = (CHECKPOINT_NEEDED, "a causal language model")
     network: str
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:

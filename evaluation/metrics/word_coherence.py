@@ -93,6 +93,7 @@ class WordCoherence(WordCoherenceFamily):
     name = "word_coherence"
     languages = ("en",)
     title = "Word coherence"
+    licence = "Apache-2.0 (MiniLM, of which the vectors are made)"
     prefix = "word_coherence"
     columns = coherence_columns(prefix)
 

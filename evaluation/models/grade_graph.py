@@ -88,6 +88,10 @@ class Graph:
                 found[k] = self._hops[here][self._column[there]]
         return found
 
+    def reaches(self, word: str) -> bool:
+        """Tell whether the graph has paths from the word to others; one without is far from all of them."""
+        return self._known(word) is not None
+
     def _known(self, word: str) -> int | None:
         node = self.row.get(word.replace("-", "_"))
         return node if node in self._column else None

@@ -118,6 +118,11 @@ class Reader:
         """Count the keywords of the reply that find a place."""
         return len(self.placed(pair)[1])
 
+    def n_unknown_keywords(self, pair: Pair) -> int:
+        """Count the keywords of context and reply that find a place and that the graph has no paths for."""
+        said, answered = self.placed(pair)
+        return sum(not self.graph.reaches(word) for word in (*said, *answered))
+
     def batch(self, pairs: Sequence[Pair], text: np.ndarray | tuple[list[str], list[str]]) -> Pairs:
         """Return pairs as the network reads them.
 

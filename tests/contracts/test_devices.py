@@ -101,6 +101,8 @@ def test_a_metric_computes_there(
             metric.score([REPLY], Shared(ELSEWHERE))
     assert not elsewhere.forgotten
     assert elsewhere.used or name not in files
+    assert metric.has_network == bool(elsewhere.used), "lists say so"
+    assert metric.device in (["", ELSEWHERE] if elsewhere.used else ["cpu"])
 
 
 def test_a_metric_says_otherwise_for_itself(files: dict[str, Any], tmp_path: Path) -> None:

@@ -1,0 +1,319 @@
+"""How participants react: what they write back, -U, in a few numbers that tell bots apart.
+
+Counts enter as logarithms or shares, so that one very long message does not decide a mean. Sentiment is that of
+`sentiment.py`; words of content those of `content_words.py`. The lists of phrases are our own, in English.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evaluation.columns import Column, per_turn
+from evaluation.metrics.base import Measured, MetricDefaults, missing
+from evaluation.metrics.content_words import content_words
+from evaluation.metrics.feelings import EncoderFeelings
+from evaluation.metrics.layout import Layout
+from evaluation.metrics.phrases import phrase_pattern, straightened
+from evaluation.metrics.registry import register_metric
+from evaluation.metrics.sentiment import FEW_ANSWERS, default_emotions
+from evaluation.metrics.shared import BLANK, Shared
+from evaluation.metrics.words import n_words
+
+SHORT = 3
+"""Words that an answer called short has at most."""
+
+REACTIONS: dict[str, tuple[str, ...]] = {
+    "appreciation": (
+        "thank you",
+        "thanks",
+        "great",
+        "awesome",
+        "amazing",
+        "cool",
+        "nice",
+        "wonderful",
+        "fantastic",
+        "lovely",
+        "excellent",
+        "perfect",
+        "interesting",
+        "love it",
+        "love that",
+        "like that",
+        "good idea",
+        "good point",
+        "good to know",
+        "glad to hear",
+        "sounds good",
+        "sounds fun",
+    ),
+    "negation": (
+        "no",
+        "nope",
+        "nah",
+        "not",
+        "never",
+        "nothing",
+        "cannot",
+        "can't",
+        "don't",
+        "doesn't",
+        "didn't",
+        "isn't",
+        "aren't",
+        "wasn't",
+        "weren't",
+        "won't",
+        "wouldn't",
+        "couldn't",
+        "shouldn't",
+        "haven't",
+        "hasn't",
+        "dont",
+        "doesnt",
+        "didnt",
+        "cant",
+        "isnt",
+    ),
+    "confusion": (
+        "what do you mean",
+        "what does that mean",
+        "what are you talking about",
+        "what are you saying",
+        "i don't understand",
+        "i dont understand",
+        "i do not understand",
+        "doesn't make sense",
+        "does not make sense",
+        "makes no sense",
+        "make any sense",
+        "confused",
+        "confusing",
+        "huh",
+        "pardon",
+        "come again",
+        "say that again",
+        "you already said",
+        "you just said",
+        "you said that",
+        "already told you",
+        "just told you",
+        "i just said",
+        "i asked",
+        "i meant",
+        "not what i",
+        "that's not",
+        "answer my question",
+        "answer the question",
+        "repeating yourself",
+        "stop repeating",
+        "off topic",
+        "change the subject",
+        "never mind",
+        "nevermind",
+    ),
+}
+"""What is looked for, lower case with straight apostrophes, by the name of its column."""
+
+_FOUND = {kind: phrase_pattern(phrases) for kind, phrases in REACTIONS.items()}
+_SHARES = {
+    "question_mark": ("asks with a question mark", lambda text: "?" in text),
+    "short": (
+        f"has at most {SHORT} words, separated by white space",
+        lambda text: n_words(text) <= SHORT,
+    ),
+    "exclamation": ("has an exclamation mark", lambda text: "!" in text),
+    "appreciation": ("has a word or phrase of appreciation", None),
+    "negation": ("has a word of negation", None),
+    "confusion": ("shows confusion or tries to repair the talk", None),
+}
+_TITLES = {
+    "question_mark": "Question marks",
+    "short": "Short answers",
+    "exclamation": "Exclamation marks",
+    "appreciation": "Appreciation",
+    "negation": "Negation",
+    "confusion": "Confusion and repair",
+}
+
+
+def sentiment_slope(scores: np.ndarray) -> float:
+    """Compute the least-squares slope of the scores over their places 0, 1, …; NaN with fewer than two of them.
+
+    Args:
+        scores: (n,) in order, NaN where undefined; such a score keeps its place and is passed over.
+    """
+    at = np.flatnonzero(~np.isnan(scores))
+    if len(at) < 2:
+        return float("nan")
+    place = at - at.mean()
+    return float(place @ scores[at] / (place @ place))
+
+
+def last_score(scores: np.ndarray) -> float:
+    """Return the last defined score, NaN where there is none."""
+    defined = scores[~np.isnan(scores)]
+    return float(defined[-1]) if len(defined) else float("nan")
+
+
+def mean_similarity(vectors: np.ndarray) -> float:
+    """Compute the mean cosine of all pairs of n vectors of length 1, (n, D); NaN with fewer than two of them.
+
+    |Σ v|² is n plus twice the sum of the cosines of the pairs.
+    """
+    n = len(vectors)
+    if n < 2:
+        return float("nan")
+    total = vectors.astype(float).sum(axis=0)
+    return float(np.clip((total @ total - n) / (n * (n - 1)), -1.0, 1.0))
+
+
+def taken_up(answer: str, before: str) -> float:
+    """Return the share of an answer's different content words that the turn before has, NaN where it has none."""
+    said = set(content_words(answer))
+    return len(said & set(content_words(before))) / len(said) if said else float("nan")
+
+
+def _share(kind: str) -> tuple[Column, Column]:
+    what, _ = _SHARES[kind]
+    return per_turn(
+        f"reaction_{kind}_user",
+        f"{_TITLES[kind]}, participant",
+        unit="1",
+        range=(0, 1),
+        direction="neither",
+        description=f"1 if a participant's answer to the bot {what}; else 0. In self-play: the next utterance.",
+    )
+
+
+@register_metric
+class Reactions(MetricDefaults):
+    """What participants write back."""
+
+    name = "reactions"
+    has_network = True
+    licence = "Apache-2.0 (MiniLM, and the emotion head on it)"
+    languages = ("en",)
+    title = "Reactions of the participant"
+    columns = (
+        *per_turn(
+            "reaction_log_words_user",
+            "Words, participant, logarithm",
+            unit="log words",
+            range=(0, None),
+            direction="higher",
+            description="log(1 + words) of a participant's answer to the bot, natural logarithm.",
+        ),
+        *(column for kind in _SHARES for column in _share(kind)),
+        *per_turn(
+            "reaction_sentiment_user",
+            "Sentiment of the answers",
+            unit="1",
+            range=(-1, 1),
+            direction="higher",
+            description="Sentiment of a participant's answer to the bot, the number of `sentiment_user`.",
+        ),
+        Column(
+            "reaction_sentiment_slope_user",
+            "conversation",
+            "Sentiment slope, participant",
+            "1 per answer",
+            (-2, 2),
+            "higher",
+            "Least-squares slope of the sentiment of the participant's answers over their order. Needs two answers.",
+        ),
+        Column(
+            "reaction_sentiment_last_user",
+            "conversation",
+            "Sentiment of the last answer",
+            "1",
+            (-1, 1),
+            "higher",
+            "Sentiment of the participant's last answer to the bot that is not blank.",
+        ),
+        Column(
+            "reaction_self_similarity_user",
+            "conversation",
+            "Self-similarity, participant",
+            "cosine",
+            (-1, 1),
+            "neither",
+            "Mean cosine of the sentence vectors of all pairs of the participant's answers that are not blank. Needs "
+            "two answers.",
+        ),
+        *per_turn(
+            "reaction_overlap_user",
+            "Words taken up, participant",
+            unit="1",
+            range=(0, 1),
+            direction="neither",
+            description="Share of the different content words of a participant's answer that the bot's turn before "
+            "it has; of a run of several turns the last is taken. Undefined for an answer without a content word.",
+        ),
+    )
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"feelings": EncoderFeelings(default_emotions).identity.as_dict()}
+
+    def unavailable_reason(self) -> str | None:
+        return EncoderFeelings(default_emotions).unavailable_reason()
+
+    def measure(self, layout: Layout, shared: Shared) -> Measured:
+        texts = layout.texts_at(layout.user)
+        plain = [straightened(text) for text in texts]
+        turns = {
+            "reaction_log_words_user": layout.spread(
+                layout.user, np.log1p([n_words(text) for text in texts])
+            )
+        }
+        for kind, (_, holds) in _SHARES.items():
+            found = (
+                [holds(text) for text in texts]
+                if holds is not None
+                else [_FOUND[kind].search(text) is not None for text in plain]
+            )
+            turns[f"reaction_{kind}_user"] = layout.spread(layout.user, found)
+
+        felt, _ = EncoderFeelings(default_emotions).read(texts, shared)
+        sentiment = layout.spread(layout.user, felt)
+        turns["reaction_sentiment_user"] = sentiment
+        vectors = shared.encode(texts)
+        place = np.full(len(layout.texts), -1)
+        place[layout.user] = np.arange(len(texts))
+        parts = layout.by_conversation(layout.user)
+        told = [part[~np.isnan(sentiment[part])] for part in parts]
+
+        before, after = layout.answers.T
+        overlap = [
+            taken_up(layout.texts[answer], layout.texts[turn])
+            for turn, answer in zip(before, after, strict=True)
+        ]
+        turns["reaction_overlap_user"] = layout.spread(after, overlap)
+        whole = {
+            "reaction_sentiment_slope_user": (
+                np.array([sentiment_slope(sentiment[part]) for part in parts], dtype=float),
+                FEW_ANSWERS,
+            ),
+            "reaction_sentiment_last_user": (
+                np.array([last_score(sentiment[part]) for part in parts], dtype=float),
+                "no answer to the bot that is not blank",
+            ),
+            "reaction_self_similarity_user": (
+                np.array([mean_similarity(vectors[place[part]]) for part in told], dtype=float),
+                FEW_ANSWERS,
+            ),
+        }
+        return Measured(
+            turns=turns,
+            conversations={name: values for name, (values, _) in whole.items()},
+            reasons={
+                "reaction_sentiment_user": missing(felt, BLANK),
+                "reaction_overlap_user": missing(
+                    np.array(overlap, dtype=float), "an answer has no content word"
+                ),
+                **{name: missing(values, reason) for name, (values, reason) in whole.items()},
+            },
+        )
