@@ -5,15 +5,17 @@ A bot can be predicted from its conversations with people or from those with its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from evaluation.hybrid.bot_level import INTERCEPTS, BotLevel
-from evaluation.hybrid.cautions import cautions_of, extrapolations_of, unused
+from evaluation.analysis.findings import finding
+from evaluation.hybrid.bot_level import INTERCEPTS, BotLevel, NullOf
+from evaluation.hybrid.cautions import cautions_of, extrapolations_of, shifts_of, unused
+from evaluation.hybrid.combined import Combined, combine
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.frame import (
     Frame,
@@ -28,10 +30,12 @@ from evaluation.hybrid.levels import (
     features_by_bot,
     interval_of,
     jackknife_interval,
+    lengths_by_bot,
     pairs_of,
     unseen_interval,
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlay
+from evaluation.hybrid.values import Interval95, Values, normal_interval, values_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import (
@@ -43,8 +47,6 @@ from evaluation.stats.correlation import (
     within_groups,
 )
 
-NullOf = Callable[..., dict[str, float | None]]
-"""Mean features by bot and whether the intercept is `common` to the null's points by method."""
 Baselines = Mapping[str, dict[str, BotLevel]]
 """By name and method."""
 
@@ -61,6 +63,7 @@ def assess(
     baselines_selfplay: Baselines | None = None,
     dimensions: Sequence[str] = (),
     groups: Mapping[str, str] | None = None,
+    elsewhere: bool = False,
 ) -> HybridResult:
     """Predict every bot and compare with its ratings.
 
@@ -69,8 +72,9 @@ def assess(
         told_apart: pairs of bots whose ratings differ beyond chance, by name.
         dimensions: rating dimensions to correlate the predictions with.
         groups: label of each bot.
+        elsewhere: the conversations are of another study than the fit's, so that only the order counts.
     """
-    bots = _bot_results(fit, design, played, seed)
+    bots = _bot_results(fit, design, played, seed, elsewhere=elsewhere)
     rated = None if design is None else design.rows(np.isfinite(design.y))
     if rated is None or not len(rated.y):
         why = Reason("no_rated_conversation", "no conversation has a rating")
@@ -83,7 +87,7 @@ def assess(
         conversation_level = correlate_all(predicted, rated.y, units=_units(rated), seed=seed)
         predictions = {"bot": rated.bots, "target": rated.y, "predicted": predicted}
 
-    human = {b: r.human_mean for b, r in bots.items() if r.human_mean is not None}
+    human = {b: r.target for b, r in bots.items() if r.target is not None}
     scores = {
         "predicted": {b: r.predicted for b, r in bots.items() if r.predicted is not None},
         "predicted_selfplay": {
@@ -146,7 +150,11 @@ def assess(
             pairs=pairs_of(scores["predicted_selfplay"], human, told_apart),
             influence=influence(scores["predicted_selfplay"]),
             baselines=dict(baselines_selfplay or {}),
+            shifts={} if fit.means is None else fit.means.shifts(features_by_bot(played)),
         )
+    values = _values(
+        replace(fit, intercept="fold"), design, rated, {} if elsewhere else human, bots, null
+    )
     return HybridResult(
         fit=fit,
         n_conversations=0 if rated is None else len(rated.y),
@@ -168,8 +176,14 @@ def assess(
         ),
         n_dropped=0 if design is None else design.n_dropped,
         dropped={} if design is None else design.dropped,
-        cautions=(*cautions_of(fit, design, len(human)), *extrapolations_of(fit, design, played)),
+        cautions=(
+            *([finding("other_study", study=fit.study)] if elsewhere else []),
+            *cautions_of(fit, design, len(human)),
+            *extrapolations_of(fit, design, played),
+            *shifts_of({} if selfplay is None else selfplay.shifts),
+        ),
         frame=frame,
+        values=values,
         verdict=verdict_of(
             frame,
             Evidence(bot_level["pearson"], pairs, baselines or {}, frame.influence),
@@ -184,8 +198,42 @@ def assess(
                 selfplay.influence,
             ),
             n_selfplay=0 if selfplay is None else selfplay.n_bots,
+            values=values,
         ),
         predictions=predictions,
+    )
+
+
+def _values(
+    fit: KeptFit,
+    design: Design | None,
+    rated: Design | None,
+    human: Mapping[str, float],
+    bots: Mapping[str, BotResult],
+    null: NullOf | None,
+) -> Values:
+    """Compare values.
+
+    Args:
+        fit: by the fold's own intercept, whichever one was asked for.
+        human: what is to be predicted of each bot.
+        bots: has their intervals.
+    """
+    predicted = _bot_scores(fit, design)
+    permuted = None
+    if null is not None and rated is not None:
+        at = {bot: x for bot, x in features_by_bot(rated).items() if bot in human}
+        permuted = null(at, common=False)
+    return values_of(
+        predicted,
+        human,
+        {bot: found.expected for bot, found in bots.items() if found.expected is not None},
+        permuted=permuted,
+        lengths={} if rated is None else lengths_by_bot(rated),
+        within_bots=None
+        if rated is None or not len(rated.y)
+        else within_groups(_predict(fit, rated), rated.y, [str(bot) for bot in rated.bots]),
+        blocks=None if fit.means is None else fit.means.shares(),
     )
 
 
@@ -213,8 +261,10 @@ def _predict(fit: KeptFit, design: Design) -> np.ndarray:
 
 
 def _bot_results(
-    fit: KeptFit, design: Design | None, played: Design | None, seed: int
+    fit: KeptFit, design: Design | None, played: Design | None, seed: int, *, elsewhere: bool
 ) -> dict[str, BotResult]:
+    # A bot of the same name in another study is another one; and what intervals say of that study is not known.
+    adjusted = {} if fit.means is None or elsewhere else fit.means.ratings()
     seen: dict[str, None] = {}
     if design is not None:
         seen.update(dict.fromkeys([*design.rated, *(str(bot) for bot in design.bots)]))
@@ -241,11 +291,46 @@ def _bot_results(
             n=0 if ratings is None else len(ratings),
             n_selfplay=n_selfplay,
             human_interval=None if ratings is None else interval_of(ratings, people, seed),
-            predicted_interval=predicted_ends,
-            selfplay_interval=selfplay_ends,
+            predicted_interval=None if elsewhere else predicted_ends,
+            selfplay_interval=None if elsewhere else selfplay_ends,
             reasons=tuple(reasons),
+            adjusted_mean=None if ratings is None else adjusted.get(bot),
+            expected=None if elsewhere else _expected(fit, design, bot),
+            expected_selfplay=None if elsewhere else _expected(fit, played, bot),
+            combined=None if ratings is None or elsewhere else _combined(fit, design, bot),
         )
     return found
+
+
+def _expected(fit: KeptFit, design: Design | None, bot: str) -> Interval95 | None:
+    """Return where a bot's mean is expected, by the fold's own intercept; None where the fit does not know."""
+    mine, values = _scored(replace(fit, intercept="fold"), design, bot)
+    if fit.means is None or design is None or not len(values):
+        return None
+    spread = fit.means.spread(bot, design.x[mine])
+    n_new, noise = fit.means.new_ratings(bot)
+    middle = float(values.mean())
+    return Interval95(
+        middle,
+        normal_interval(middle, spread, 0.95),
+        normal_interval(middle, float(np.hypot(spread, np.sqrt(noise))), 0.95),
+        n_new,
+    )
+
+
+def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
+    """Return a bot's ratings and prediction together, by the fold without it; None where the fit does not know."""
+    mine, values = _scored(replace(fit, intercept="fold"), design, bot)
+    if fit.means is None or design is None or not len(values) or bot not in fit.means.folds:
+        return None
+    n, variance = fit.means.new_ratings(bot)
+    return combine(
+        float(values.mean()),
+        fit.means.spread(bot, design.x[mine]),
+        fit.means.ratings()[bot],
+        float(np.sqrt(variance)),
+        n,
+    )
 
 
 def _scored(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, np.ndarray]:
@@ -266,7 +351,11 @@ def _score(
     mine, values = _scored(fit, design, bot)
     if design is None or not len(values):
         return None, None, 0
-    if bot in fit.folds:
+    ends: tuple[float, float] | None
+    if fit.means is not None:
+        spread = fit.means.spread(bot, design.x[mine])
+        ends = normal_interval(float(values.mean()), spread, 0.90)
+    elif bot in fit.folds:
         ends = interval_of(values, design.people[mine], seed)
     elif len(fit.draws):
         ends = unseen_interval(design.x[mine], fit.draws, seed)

@@ -15,7 +15,7 @@ import numpy as np
 from evaluation.hybrid.bot_level import BotLevel, Intercept
 from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
-from evaluation.hybrid.levels import bot_levels, refit_null
+from evaluation.hybrid.levels import bot_levels, permuted_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,7 @@ def _baseline(
             predicted.append(factors.target_mean + (means[bot] - factors.centre) @ line.slopes)
         else:
             predicted.append(line.intercept + means[bot] @ line.slopes)
-    null = partial(refit_null, factors, means, common=common, seed=seed)
+    null = partial(permuted_lines, factors, means, common=common, seed=seed)
     return bot_levels(predicted, human, seed=seed, null=null)
 
 

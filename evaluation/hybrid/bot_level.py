@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import numpy as np
 
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
@@ -22,6 +25,13 @@ INTERCEPT_NAMES: dict[str, str] = {
     "common": "one intercept for all folds",
     "fold": "an intercept for each fold",
 }
+
+
+Permuted = tuple[np.ndarray, np.ndarray] | None
+"""Predictions by everything fitted and chosen anew, and the permuted means they answer to, (P, K) each; None for too
+few bots."""
+NullOf = Callable[..., Permuted]
+"""Takes mean features by bot, and whether the intercept is `common`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from evaluation.analysis.findings import Finding, finding
@@ -76,10 +78,22 @@ def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[Finding]:
     ]
 
 
+def shifts_of(shifts: Mapping[str, Mapping[str, float]]) -> list[Finding]:
+    """Find the blocks in which self-play lies further from conversations with people than any rated bot from others.
+
+    The process then predicts beyond what it was fitted to; its intervals widen there.
+    """
+    return [
+        finding("selfplay_shift", block=name, **found)
+        for name, found in shifts.items()
+        if found["shift"] > found["widest"]
+    ]
+
+
 def unused(fit: KeptFit, line: Line) -> tuple[str, ...]:
     """Return the features by themselves that this fold dropped as constant."""
     return tuple(
         name
         for name, used in zip(fit.features, line.used, strict=True)
-        if not used and block_of(name) is None and (METRICS in line.blocks or not line.blocks)
+        if not used and block_of(name) is None and (METRICS in line.blocks or line.penalty is None)
     )

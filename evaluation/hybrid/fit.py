@@ -12,6 +12,7 @@ one intercept and a fold gives the slopes only; then chance correlates near 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,10 @@ import numpy as np
 
 from evaluation.hybrid.assess import assess
 from evaluation.hybrid.baselines import BASELINES, GROUP, MIN_BOTS, baselines_of, with_indicators
-from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept
+from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept, NullOf
 from evaluation.hybrid.features import HybridError, design_of
-from evaluation.hybrid.fitting import blocks_in, fit_least_squares, fit_ridge
-from evaluation.hybrid.levels import refit_null, ridge_null
+from evaluation.hybrid.fitting import blocks_in, fit_least_squares, fit_process, fit_ridge
+from evaluation.hybrid.levels import permuted_lines, permuted_ridge
 from evaluation.hybrid.noise import told_apart
 from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.results import HybridResult, KeptFit
@@ -45,6 +46,7 @@ def fit_hybrid(
     dimensions: Sequence[str] = (),
     metric_identities: Mapping[str, Any] | None = None,
     ratings: Ratings | None = None,
+    study: str = "",
 ) -> HybridResult:
     """Fit leave-bot-out, predict, and compare with the human ratings.
 
@@ -52,10 +54,10 @@ def fit_hybrid(
         human: one row per rated conversation (or one per rating: they are averaged): `conversation`,
             `bot`, optionally `participant`, the features and the rating dimensions. Columns `words_user`
             and `n_turns` serve as baselines; `group` (any label per bot, e.g. its training corpus) too. For
-            the preset `strong` also the columns of `evaluation.hybrid.embeddings.pooled_embeddings`.
+            the preset `strong@2` also the columns of `evaluation.hybrid.embeddings.pooled_embeddings`.
         features: metric columns that predict; None: the preset's. Its embeddings stay beside them.
         targets: rating dimensions; several are averaged as they are.
-        preset: "paper" or "strong".
+        preset: "paper", "strong" or an earlier version of one, as "strong@2".
         intercept: "fold" or "common", see above.
         selfplay: `conversation`, `bot` and the features of self-play conversations. A bot without
             ratings is predicted by the fit on all rated bots, with a bootstrap interval.
@@ -65,6 +67,7 @@ def fit_hybrid(
         ratings: every single rating: what `strong` takes rater effects and rating noise from, and what tells
             which bots people can tell apart, as comparisons of bots do. Without it every conversation counts as
             one rating.
+        study: key of the study, kept with the fit: applied to another one it gives ranks only.
 
     Raises:
         HybridError: fewer than three bots with usable ratings, too few conversations, unknown preset or
@@ -89,14 +92,19 @@ def fit_hybrid(
             f"leave-bot-out needs at least {MIN_BOTS} ({counted(len(design.rated), 'bot')} rated, "
             f"{counted(design.n_dropped, 'conversation')} with an undefined feature)"
         )
-    if chosen.penalties:
+    null: NullOf
+    if chosen.parts:
+        kept, process = fit_process(rated, chosen, targets, intercept, ratings, metric_identities)
+        null = partial(process.permuted, seed=seed)
+    elif chosen.penalties:
         kept, engine = fit_ridge(rated, chosen, targets, intercept, ratings, metric_identities)
-        null = partial(ridge_null, engine, seed=seed)
+        null = partial(permuted_ridge, engine, seed=seed)
     else:
         kept, factors = fit_least_squares(
             rated, chosen, targets, intercept, seed, metric_identities
         )
-        null = partial(refit_null, factors, seed=seed)
+        null = partial(permuted_lines, factors, seed=seed)
+    kept = replace(kept, scale_range=_scale(ratings, targets), study=study)
     played = None
     if selfplay is not None:
         played = design_of(selfplay, names, extra=list(BASELINES.values()))
@@ -124,6 +132,7 @@ def apply_fit(
     targets: Sequence[str] | None = None,
     seed: int = 0,
     ratings: Ratings | None = None,
+    study: str = "",
 ) -> HybridResult:
     """Apply a kept fit to conversations it was not fitted on.
 
@@ -133,13 +142,21 @@ def apply_fit(
         selfplay: as of `fit_hybrid`.
         targets: rating dimensions of `human` to compare with, if not those of the fit.
         ratings: as of `fit_hybrid`.
+        study: key of the study applied to. Where it is another one than that of the fit, only the order of the
+            predictions counts: there are no intervals and no agreement of values, and a caution says so.
 
     Raises:
-        HybridError: if neither table is given or a feature is missing.
+        HybridError: if neither table is given, a feature is missing, or the ratings are on another scale.
     """
     if human is None and selfplay is None:
         raise HybridError("nothing to apply the fit to: give a study or a self-play run")
     wanted = fit.targets if targets is None else tuple(targets)
+    scale = None if human is None else _scale(ratings, wanted)
+    if scale is not None and fit.scale_range is not None and scale != fit.scale_range:
+        raise HybridError(
+            f"the fit predicts {', '.join(fit.targets)} on a scale of {_ends(fit.scale_range)}, and "
+            f"{', '.join(wanted)} is rated on {_ends(scale)}; fit to ratings on {_ends(scale)}"
+        )
     apart: set[tuple[str, str]] = set()
     if human is None:
         design = None
@@ -149,7 +166,21 @@ def apply_fit(
     else:
         design = design_of(human, fit.features)
     played = None if selfplay is None else design_of(selfplay, fit.features)
-    return assess(fit, design, played, seed=seed, null=None, told_apart=apart)
+    elsewhere = bool(fit.study and study and fit.study != study)
+    return assess(fit, design, played, seed=seed, null=None, told_apart=apart, elsewhere=elsewhere)
+
+
+def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, float] | None:
+    """Return the ends of the scale of the targets' mean; None where one of them is not known."""
+    known = {} if ratings is None else {one.key: one for one in ratings.dimensions}
+    if any(target not in known for target in targets):
+        return None
+    ends = [(known[target].low, known[target].high) for target in targets]
+    return float(np.mean([low for low, _ in ends])), float(np.mean([high for _, high in ends]))
+
+
+def _ends(scale: tuple[float, float]) -> str:
+    return f"{scale[0]:g} to {scale[1]:g}"
 
 
 def _check(targets: tuple[str, ...], intercept: str, names: tuple[str, ...]) -> None:

@@ -15,6 +15,8 @@ from evaluation.hybrid.leastsquares import Factors
 from evaluation.hybrid.levels import bootstrap_draws
 from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.presets import METRICS, Preset
+from evaluation.hybrid.process import PRIOR_MEDIAN, PRIOR_SIGMA, TAUS, THETAS
+from evaluation.hybrid.process_folds import ProcessFolds
 from evaluation.hybrid.results import KeptFit
 from evaluation.hybrid.ridge import Block, Candidate, RidgeFolds
 from evaluation.ratings import Ratings
@@ -54,10 +56,17 @@ def _identity(
         "intercept": intercept,
         "metrics": dict(metrics or {}),
     }
+    if preset.parts:
+        params["thetas"], params["taus"] = list(THETAS), list(TAUS)
+        params["prior"] = [PRIOR_MEDIAN, PRIOR_SIGMA]
+        params["blocks"] = {
+            part: [rated.features[k] for k in numbers]
+            for part, numbers in preset.parts_of(rated.features).items()
+        }
     if preset.penalties:
         params["penalties"] = list(preset.penalties)
         params["choices"] = [list(blocks) for blocks in preset.choices]
-    return Identity(f"hybrid_{preset.name}", preset.version, params)
+    return Identity(f"hybrid_{preset.name.partition('@')[0]}", preset.version, params)
 
 
 def fit_ridge(
@@ -96,6 +105,43 @@ def fit_ridge(
         whole=engine.line(None),
         folds={bot: engine.line(k) for k, bot in enumerate(names)},
         draws=np.zeros((0, len(rated.features) + 1)),
+    )
+    return kept, engine
+
+
+def fit_process(
+    rated: Design,
+    preset: Preset,
+    targets: tuple[str, ...],
+    intercept: Intercept,
+    ratings: Ratings | None,
+    metric_identities: Mapping[str, Any] | None,
+) -> tuple[KeptFit, ProcessFolds]:
+    """Fit a Gaussian process of bot means, without each bot and with all of them."""
+    codes, names = _codes(rated.bots)
+    engine = ProcessFolds(
+        rated.x,
+        rated.y,
+        codes,
+        names,
+        preset.parts_of(rated.features),
+        RatingNoise.of(ratings, targets, rated.ids, codes, rated.y),
+    )
+    whole = engine.means.whole
+    kept = KeptFit(
+        identity=_identity(rated, preset, targets, intercept, metric_identities),
+        preset=preset.name,
+        features=rated.features,
+        targets=targets,
+        intercept=intercept,
+        centre=whole.x.mean(axis=0),
+        scale=whole.scale,
+        target_mean=float(whole.rating.mean()),
+        whole=engine.line(),
+        folds=engine.lines(common=False),
+        draws=np.zeros((0, len(rated.features) + 1)),
+        commons=engine.lines(common=True),
+        means=engine.means,
     )
     return kept, engine
 

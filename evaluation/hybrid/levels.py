@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from evaluation.hybrid.bot_level import BotLevel, Pairs
+from evaluation.hybrid.bot_level import BotLevel, Pairs, Permuted
 from evaluation.hybrid.embeddings import block_of
 from evaluation.hybrid.features import Design
 from evaluation.hybrid.leastsquares import Factors, Line
@@ -28,45 +28,40 @@ from evaluation.stats.correlation import (
 
 N_PERMUTATIONS = 5_000
 
-Null = Callable[[Sequence[Method]], dict[str, float | None]]
-"""Methods to the null's 95 % points."""
-
 
 def bot_levels(
     predicted: Sequence[float] | np.ndarray,
     human: Sequence[float] | np.ndarray,
     *,
     seed: int,
-    null: Null | None = None,
+    null: Callable[[], Permuted] | None = None,
     methods: Sequence[Method] = METHODS,
 ) -> dict[str, BotLevel]:
     """Correlate predicted with human bot means, bots resampled.
 
     Args:
-        null: gives the null's 95 % points per method; by default the bots of `human` are permuted, which
+        null: permutes the bots' means and predicts anew; by default the bots of `human` are permuted, which
             is right where the predictions were not learned from these ratings.
     """
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
-    if undefined_reason(x, y) is not None:
-        points: Mapping[str, float | None] = dict.fromkeys(methods)
-    elif null is not None:
-        points = null(methods)
-    else:
-        points = {
-            m: permutation_null(x, y, m, n_permutations=N_PERMUTATIONS, seed=seed) for m in methods
-        }
+    points: Mapping[str, float | None] = dict.fromkeys(methods)
+    if undefined_reason(x, y) is None:
+        if null is None:
+            points = {
+                m: permutation_null(x, y, m, n_permutations=N_PERMUTATIONS, seed=seed)
+                for m in methods
+            }
+        else:
+            permuted = null()
+            if permuted is not None:
+                points = {m: null_point(rowwise(*permuted, m)) for m in methods}
     return {m: BotLevel(correlate(x, y, m, seed=seed), points[m]) for m in methods}
 
 
-def refit_null(
-    factors: Factors,
-    means: Mapping[str, np.ndarray],
-    methods: Sequence[Method] = METHODS,
-    *,
-    common: bool,
-    seed: int,
-) -> dict[str, float | None]:
-    """Return the 95 % points of the bot-level r when the bots' mean ratings are permuted and all folds fitted anew.
+def permuted_lines(
+    factors: Factors, means: Mapping[str, np.ndarray], *, common: bool, seed: int
+) -> Permuted:
+    """Permute the bots' mean ratings and fit all folds of least squares anew.
 
     Every conversation keeps its features and its distance from its bot's mean; the means change places.
     Predictions are linear in the ratings, so no permutation needs a fit of its own.
@@ -78,27 +73,21 @@ def refit_null(
     """
     at = [k for k, bot in enumerate(factors.bots) if bot in means]
     if len(at) < 3:
-        return dict.fromkeys(methods)
+        return None
     responses = [factors.response(k, means[factors.bots[k]], common=common) for k in at]
     weights = np.stack([weight for weight, _ in responses])  # (K', K)
     rest = np.array([value for _, value in responses])
     shuffled = factors.bot_means[permutations(len(factors.bots), N_PERMUTATIONS, seed)]  # (P, K)
-    predicted = shuffled @ weights.T + rest
-    return {m: null_point(rowwise(predicted, shuffled[:, at], m)) for m in methods}
+    return shuffled @ weights.T + rest, shuffled[:, at]
 
 
-def ridge_null(
-    engine: RidgeFolds,
-    means: Mapping[str, np.ndarray],
-    methods: Sequence[Method] = METHODS,
-    *,
-    common: bool,
-    seed: int,
-) -> dict[str, float | None]:
-    """Return the points of `refit_null` for a ridge; every permutation chooses penalty and blocks anew, too."""
+def permuted_ridge(
+    engine: RidgeFolds, means: Mapping[str, np.ndarray], *, common: bool, seed: int
+) -> Permuted:
+    """Do the same for a ridge; every permutation chooses penalty and blocks anew, too."""
     points = {k: means[bot] for k, bot in enumerate(engine.bots) if bot in means}
     if len(points) < 3:
-        return dict.fromkeys(methods)
+        return None
     shuffled = engine.bot_means[permutations(len(engine.bots), N_PERMUTATIONS, seed)]  # (P, K)
     predicted = np.concatenate(
         [
@@ -106,7 +95,7 @@ def ridge_null(
             for part in np.array_split(shuffled, max(1, len(shuffled) // 500))
         ]
     )
-    return {m: null_point(rowwise(predicted, shuffled[:, list(points)], m)) for m in methods}
+    return predicted, shuffled[:, list(points)]
 
 
 def pairs_of(
@@ -230,3 +219,19 @@ def bootstrap_draws(factors: Factors, n: int, seed: int) -> np.ndarray:
 def features_by_bot(design: Design) -> dict[str, np.ndarray]:
     """Return the (p,) mean features of each bot's conversations."""
     return {str(b): design.x[design.bots == b].mean(axis=0) for b in dict.fromkeys(design.bots)}
+
+
+def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:
+    """Return each bot's mean log turns and mean log(1 + words per message), (2,); none where one is unknown."""
+    columns = [design.extra[name] for name in ("n_turns", "words_user") if name in design.extra]
+    if len(columns) < 2:
+        return {}
+    turns, words = (np.where(values > 0, values, np.nan) for values in columns)
+    x = np.column_stack([np.log(turns), np.log1p(words)])
+    keep = np.isfinite(x).all(axis=1)
+    bots = design.bots.astype(str)
+    return {
+        str(bot): x[mine].mean(axis=0)
+        for bot in dict.fromkeys(bots)
+        if (mine := keep & (bots == bot)).any()
+    }

@@ -122,17 +122,27 @@ class RatingNoise:
         It is 0 where the raters are unknown or did not rate these bots.
         """
         moved = np.zeros(self.n_rows)
+        number = np.bincount(self.row, minlength=self.n_rows)
+        total = np.bincount(self.row, weights=self._effects(bots), minlength=self.n_rows)
+        return np.divide(total, number, out=moved, where=number > 0)
+
+    def less_raters(self, bots: np.ndarray) -> np.ndarray:
+        """Return every rating less its rater's effect as learned from these bots, (R,)."""
+        return self.value - self._effects(bots)
+
+    def _effects(self, bots: np.ndarray) -> np.ndarray:
+        """Return the effect of each rating's rater, (R,); 0 where nobody knows."""
         keep = bots[self.bot] & (self.rater >= 0)
         if not keep.any():
-            return moved
-        value, bot, rater = self.value[keep], self.bot[keep], self.rater[keep]
-        effects = _random_effects(value, bot, rater, self.n_bots, int(self.rater.max()) + 1)
-        known = self.rater >= 0
-        number = np.bincount(self.row, minlength=self.n_rows)
-        total = np.bincount(
-            self.row[known], weights=effects[self.rater[known]], minlength=self.n_rows
+            return np.zeros(len(self.value))
+        effects = _random_effects(
+            self.value[keep],
+            self.bot[keep],
+            self.rater[keep],
+            self.n_bots,
+            int(self.rater.max()) + 1,
         )
-        return np.divide(total, number, out=moved, where=number > 0)
+        return np.where(self.rater >= 0, effects[self.rater], 0.0)
 
 
 def _random_effects(

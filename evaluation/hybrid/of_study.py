@@ -35,7 +35,7 @@ def hybrid(
     Args:
         target: the question to predict, or several for their mean; None: what bots are ranked by,
             the one about the whole if there is one.
-        preset: "paper" (eleven metrics, least squares) or "strong" (embedded answers, ridge).
+        preset: "paper" (eleven metrics, least squares) or "strong" (three blocks of metrics, Gaussian process).
         features: columns of metrics that predict; None: the preset's.
         intercept: "common", or "fold" as in the paper.
         selfplay: conversations of the bots with themselves, to be predicted too.
@@ -66,6 +66,7 @@ def hybrid(
         dimensions=study.dimensions,
         metric_identities=identities,
         ratings=study.answers,
+        study=study.name,
     )
 
 

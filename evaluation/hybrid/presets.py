@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chatbots.encoders.valence import LABELS
 from chatbots.names import nearest_names
 from evaluation.hybrid.embeddings import USER_BLOCK
 from evaluation.hybrid.features import PAPER_FEATURES, HybridError
 
 METRICS = "metrics"
 """The block of all features that are metric columns."""
+OTHERS = "others"
+"""The block of features of a process that none of its own blocks names."""
+
+EMOTION_FEATURES = tuple(f"emotion_{label}_user" for label in LABELS)
+"""Columns of the metric `emotions`."""
+REACTION_FEATURES = tuple(
+    f"reaction_{name}_user"
+    for name in (
+        "log_words",
+        "question_mark",
+        "short",
+        "exclamation",
+        "appreciation",
+        "negation",
+        "confusion",
+        "sentiment",
+        "sentiment_slope",
+        "sentiment_last",
+        "self_similarity",
+        "overlap",
+    )
+)
+"""Columns of the metric `reactions`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +49,7 @@ class Preset:
         penalties: of the ridge, per conversation; none for ordinary least squares.
         choices: sets of blocks to choose from, with every penalty; `metrics` is that of the features, and a
             choice with it is offered where there are features.
+        parts: of a Gaussian process, its blocks by name with their features; none for other fits.
     """
 
     name: str
@@ -34,6 +60,15 @@ class Preset:
     blocks: tuple[str, ...] = ()
     penalties: tuple[float, ...] = ()
     choices: tuple[tuple[str, ...], ...] = ()
+    parts: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def parts_of(self, features: Sequence[str]) -> dict[str, list[int]]:
+        """Return by block the numbers of these features that belong to it; blocks without any are left out."""
+        owner = {name: part for part, names in self.parts for name in names}
+        found: dict[str, list[int]] = {part: [] for part, _ in (*self.parts, (OTHERS, ()))}
+        for number, name in enumerate(features):
+            found[owner.get(name, OTHERS)].append(number)
+        return {part: numbers for part, numbers in found.items() if numbers}
 
 
 PRESETS: dict[str, Preset] = {
@@ -46,6 +81,19 @@ PRESETS: dict[str, Preset] = {
     ),
     "strong": Preset(
         "strong",
+        "3",
+        "means of 51 columns in three blocks, Gaussian process",
+        "Gaussian process of the bots' mean ratings on their means of the paper's metrics, the participant's emotions "
+        "and reactions, with known noise; hyperparameters averaged, rater effects removed",
+        (*PAPER_FEATURES, *EMOTION_FEATURES, *REACTION_FEATURES),
+        parts=(
+            ("paper", PAPER_FEATURES),
+            ("emotions", EMOTION_FEATURES),
+            ("reactions", REACTION_FEATURES),
+        ),
+    ),
+    "strong@2": Preset(
+        "strong@2",
         "2",
         "embedded answers, ridge",
         "Ridge regression on the mean sentence embedding of the participant's answers, the penalty chosen by nested "
@@ -60,13 +108,14 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset_get(name: str) -> Preset:
-    """Return the preset called `name`.
+    """Return the preset called `name`, or `name@version`.
 
     Raises:
         HybridError: there is none; the message names those there are.
     """
-    if name not in PRESETS:
-        near = nearest_names(name, list(PRESETS))
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise HybridError(f"there is no preset {name!r}; there is: {', '.join(PRESETS)}{hint}")
-    return PRESETS[name]
+    for preset in PRESETS.values():
+        if name in (preset.name, f"{preset.name.partition('@')[0]}@{preset.version}"):
+            return preset
+    near = nearest_names(name, list(PRESETS))
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise HybridError(f"there is no preset {name!r}; there is: {', '.join(PRESETS)}{hint}")

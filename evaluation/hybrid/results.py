@@ -21,12 +21,15 @@ from evaluation.hybrid.bot_level import (
     Pairs,
     with_reason,
 )
+from evaluation.hybrid.combined import Combined
 from evaluation.hybrid.embeddings import shown_names
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.frame import Frame
 from evaluation.hybrid.leastsquares import Line
 from evaluation.hybrid.plotting import predictions_plot, weights_plot
+from evaluation.hybrid.process_folds import Means
 from evaluation.hybrid.summary import summary_of
+from evaluation.hybrid.values import Interval95, Values
 from evaluation.hybrid.verdict import Verdict
 from evaluation.plots.plot import Plot
 from evaluation.printing import share
@@ -79,6 +82,10 @@ class BotResult:
         *_interval: 90 %, resampling participants or conversations; for a bot without ratings the bots of
             the fit too.
         reasons: why some of it is missing.
+        adjusted_mean: `human_mean` less the effects of its raters, where the fit predicts that.
+        expected: where its mean is expected, by the fold's own intercept, and expected_selfplay from self-play;
+            where the fit knows.
+        combined: its ratings and its prediction together, where the fit knows where its mean is expected.
     """
 
     human_mean: float | None
@@ -90,6 +97,15 @@ class BotResult:
     predicted_interval: tuple[float, float] | None = None
     selfplay_interval: tuple[float, float] | None = None
     reasons: tuple[Reason, ...] = ()
+    adjusted_mean: float | None = None
+    expected: Interval95 | None = None
+    expected_selfplay: Interval95 | None = None
+    combined: Combined | None = None
+
+    @property
+    def target(self) -> float | None:
+        """What a prediction of this bot is compared with."""
+        return self.human_mean if self.adjusted_mean is None else self.adjusted_mean
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -102,6 +118,14 @@ class BotResult:
             "predicted_ci90": _list(self.predicted_interval),
             "predicted_selfplay_ci90": _list(self.selfplay_interval),
         }
+        if self.adjusted_mean is not None:
+            found["adjusted_mean"] = self.adjusted_mean
+        if self.expected is not None:
+            found |= self.expected.to_json()
+        if self.combined is not None:
+            found["combined"] = self.combined.to_json()
+        if self.expected_selfplay is not None:
+            found["selfplay"] = self.expected_selfplay.to_json()
         reasons = [reason.to_json() for reason in self.reasons]
         return {**found, "reasons": reasons} if reasons else found
 
@@ -139,6 +163,7 @@ class SelfPlay:
         n_bots: bots with both.
         influence: by bot, r over the other bots minus r over all.
         baselines: trivial predictors, fitted on conversations with people and applied to self-play.
+        shifts: by block of a Gaussian process, how far self-play lies from conversations with people.
     """
 
     n_bots: int
@@ -146,6 +171,7 @@ class SelfPlay:
     pairs: Pairs
     influence: Mapping[str, float | None]
     baselines: dict[str, dict[str, BotLevel]]
+    shifts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +186,11 @@ class KeptFit:
         folds: for each rated bot the line of the others.
         draws: (B, p + 1) intercept and slopes of resampled bots, for intervals; none for a ridge, whose
             folds serve as a jackknife.
+        commons: for each rated bot the line of the others with the level of all bots, where the common intercept
+            is not that of centred features.
+        means: of a Gaussian process, what its intervals are made of.
+        scale_range: lowest and highest value of the targets' scale; None where it is not known.
+        study: key of the study that it was fitted to; empty where it is not known.
     """
 
     identity: Identity
@@ -173,6 +204,10 @@ class KeptFit:
     whole: Line
     folds: Mapping[str, Line]
     draws: np.ndarray
+    commons: Mapping[str, Line] = field(default_factory=dict)
+    means: Means | None = None
+    scale_range: tuple[float, float] | None = None
+    study: str = ""
 
     @property
     def shown(self) -> list[str]:
@@ -189,6 +224,8 @@ class KeptFit:
             return self.whole.predict(x)
         if self.intercept == "fold":
             return line.predict(x)
+        if bot in self.commons:
+            return self.commons[bot].predict(x)
         return self.target_mean + (x - self.centre) @ line.slopes
 
     def to_json(self) -> dict[str, Any]:
@@ -206,6 +243,10 @@ class KeptFit:
             "whole": _line_to_json(self.whole),
             "folds": {bot: _line_to_json(line) for bot, line in self.folds.items()},
             "draws": self.draws.tolist(),
+            "commons": {bot: _line_to_json(line) for bot, line in self.commons.items()},
+            "means": None if self.means is None else self.means.to_json(),
+            "scale_range": _list(self.scale_range),
+            "study": self.study,
         }
 
     @classmethod
@@ -234,6 +275,14 @@ class KeptFit:
                 whole=_line_from_json(value["whole"]),
                 folds={bot: _line_from_json(line) for bot, line in value["folds"].items()},
                 draws=np.array(value["draws"], dtype=float).reshape(-1, len(features) + 1),
+                commons={
+                    bot: _line_from_json(line) for bot, line in value.get("commons", {}).items()
+                },
+                means=None if value.get("means") is None else Means.from_json(value["means"]),
+                scale_range=None
+                if value.get("scale_range") is None
+                else (float(value["scale_range"][0]), float(value["scale_range"][1])),
+                study=str(value.get("study", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise HybridError(f"the kept hybrid fit is damaged: {error!r}") from error
@@ -291,6 +340,7 @@ class HybridResult:
     cautions: tuple[Finding, ...]
     frame: Frame
     verdict: Verdict
+    values: Values
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
 
@@ -339,6 +389,9 @@ class HybridResult:
             "baselines": _baselines(self.baselines),
             "baselines_selfplay": None if played is None else _baselines(played.baselines),
             "influence_selfplay": None if played is None else dict(played.influence),
+            "selfplay_shifts": {}
+            if played is None
+            else {name: dict(found) for name, found in played.shifts.items()},
             "dimensions": {
                 name: {source: _counted(found) for source, found in sources.items()}
                 for name, sources in self.dimensions.items()
@@ -349,6 +402,7 @@ class HybridResult:
             "dropped": {"conversations": self.n_dropped, "undefined": dict(self.dropped)},
             "cautions": [found.to_json() for found in self.cautions],
             **self.frame.to_json(),
+            **self.values.to_json(),
             "verdict": self.verdict.to_json(),
             "identity": self.fit.identity.as_dict(),
         }

@@ -8,7 +8,7 @@ from typing import Any
 from evaluation.analysis.findings import findings_printed
 from evaluation.hybrid.bot_level import INTERCEPT_NAMES
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.printing import figure, share, span
+from evaluation.printing import figure, percent, share, span
 from evaluation.wording import counted
 
 LEVELS = {
@@ -38,6 +38,8 @@ def summary_of(result: Mapping[str, Any]) -> str:
         "",
         f"  {'':28} {'r':>6} {'95 %':>14} {'chance':>7}",
         *_levels(result),
+        "",
+        *_values(result),
         "",
         f"  {'bot':24} {'human':>8} {'predicted':>10} {'self-play':>10}",
         *_bots(result["bots"]),
@@ -72,6 +74,48 @@ def _levels(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _values(result: Mapping[str, Any]) -> list[str]:
+    """Return a line for each number that tells how well values are predicted, by the intercept of each fold."""
+    q2, slope = result["q2"], result["slope"]
+    lines = [
+        ("Q² over bots", share(q2["value"]), f"chance {share(q2['null95'])}"),
+        (
+            "mean absolute error",
+            figure(result["mae"]),
+            f"of the mean of the others {figure(result['mae_of_mean'])}",
+        ),
+        ("slope, human on predicted", share(slope["value"]), _ends(slope["ci95"])),
+    ]
+    inside = result["coverage95"]
+    if inside is not None:
+        lines.append(
+            (
+                "in their 95 % interval",
+                f"{inside['inside']} of {inside['of']}",
+                f"interval score {figure(result['interval_score95'])}",
+            )
+        )
+    partial = result["partial_r"]
+    if partial is not None:
+        lines.append(("r given log turns and words", share(partial["r"]), _ends(partial["ci95"])))
+    within = result["within_bots"]
+    if within is not None:
+        lines.append(("r of conversations within bots", share(within["r"]), _ends(within["ci95"])))
+    told = [f"  {title:32} {value:>8}  {beside}".rstrip() for title, value, beside in lines]
+    shares = [
+        f"{name} {percent(found['share'])} ({percent(found['share_flat_prior'])})"
+        for name, found in result["block_shares"].items()
+    ]
+    if shares:
+        told.append(f"  of the variance between bots: {', '.join(shares)}; in brackets")
+        told.append("  by another prior: with few bots these shares depend on it")
+    return told
+
+
+def _ends(ends: list[float] | None) -> str:
+    return span(ends[0], ends[1], shares=True) if ends else ""
+
+
 def _bots(bots: Mapping[str, Any]) -> list[str]:
     lines = []
     for bot, found in bots.items():
@@ -80,8 +124,19 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
             f"{figure(mean):>{width}}" for mean, width in zip(means, (8, 10, 10), strict=True)
         )
         ends = found.get("predicted_selfplay_ci90")
-        lines.append(f"  {bot:24} {cells}{f' {span(*ends)}' if ends else ''}")
+        beside = f" {span(*ends)}" if ends else ""
+        if found.get("interval95"):
+            beside += f"  95 % {span(*found['interval95'])}, of {found['n_new']} further ratings "
+            beside += span(*found["interval95_new"])
+        if found.get("combined"):
+            beside += _combined(found["combined"])
+        lines.append(f"  {bot:24} {cells}{beside}")
     return lines
+
+
+def _combined(found: Mapping[str, Any]) -> str:
+    told = f"; with its ratings {figure(found['mean'])} {span(*found['ci95'])}"
+    return told + (" (they contradict each other)" if found["conflict"] else "")
 
 
 def _indented(lines: list[str]) -> list[str]:

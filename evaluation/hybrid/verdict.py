@@ -9,6 +9,7 @@ from typing import Any, Literal
 from evaluation.analysis.findings import Finding, finding
 from evaluation.hybrid.bot_level import BotLevel, Intercept, Pairs
 from evaluation.hybrid.frame import Frame, most_influential
+from evaluation.hybrid.values import Values
 from evaluation.stats.compare import ORDER_ALPHA
 
 FEW_BOTS = 5
@@ -117,6 +118,7 @@ def verdict_of(
     intercept: Intercept,
     selfplay: Evidence | None = None,
     n_selfplay: int = 0,
+    values: Values | None = None,
 ) -> Verdict:
     """Judge a fit by what stands beside its correlation over bots.
 
@@ -125,6 +127,7 @@ def verdict_of(
         n_bots: rated bots.
         selfplay: the same bots predicted from their conversations with themselves.
         n_selfplay: rated bots that have some.
+        values: how well values are predicted, by the fold's own intercept.
     """
     standing = left_out.standing(n_bots)
     if standing in ("undefined", "few_bots"):
@@ -133,6 +136,7 @@ def verdict_of(
     common = frame.intercepts["common"][0]
     if intercept == "fold" and common.correlation.r is not None:
         found.append(finding("common_intercept", r=common.correlation.r, null95=common.null95))
+    found += _values(values)
     found += _limits(frame, left_out.r or 0.0)
     if selfplay is None:
         return Verdict(intercept, standing, tuple(found))
@@ -180,6 +184,25 @@ def _told(
     if change is not None and abs(change) > MUCH:
         told.append(finding("influential_bot", bot=bot, r_without=r + change))
     return tuple(told)
+
+
+def _values(values: Values | None) -> list[Finding]:
+    """Return a finding on whether more than the order is predicted: Q² above 0 and above what chance passes."""
+    if values is None or values.q2 is None:
+        return []
+    ends = values.slope_interval
+    return [
+        finding(
+            "values",
+            q2=values.q2,
+            null95=values.q2_null95,
+            passed=values.q2 > max(0.0, values.q2_null95 or 0.0),
+            slope=values.slope,
+            slope_ci95=None if ends is None else list(ends),
+            inside=values.inside,
+            of=values.of,
+        )
+    ]
 
 
 def _limits(frame: Frame, r: float) -> list[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -154,12 +155,10 @@ def fisher_interval(
     Fisher (1921); Fieller, Hartley and Pearson (1957), Biometrika 44, for the ranks. None if n is too
     small for a variance.
     """
-    from scipy import stats
-
     numerator, lost = _FIELLER[method]
     if n <= lost:
         return None, None
-    half = stats.norm.ppf(0.5 + level / 2) * np.sqrt(numerator / (n - lost))
+    half = NormalDist().inv_cdf(0.5 + level / 2) * np.sqrt(numerator / (n - lost))
     centre = np.arctanh(np.clip(r, -1 + 1e-15, 1 - 1e-15))
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 

@@ -2,7 +2,8 @@
 
 Prints ratios, each of two times taken in the same run: least squares without each of 30 bots over 100,000
 conversations (and how far the coefficients are from statsmodels'), and 10,000 bootstrap resamples of twelve
-bots' mean ratings. Then the seconds that a nested ridge of the preset `strong` takes.
+bots' mean ratings. Then the seconds that a nested ridge (`strong@2`) and a process
+of bot means (`strong`) take.
 
     python -m tests.benchmarks.bench_hybrid
 """
@@ -78,7 +79,7 @@ def bench_bootstrap(n_resamples: int = 10_000) -> None:
 def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
     """Print the seconds for all nested fits of a study of the usual size."""
     rng = np.random.default_rng(0)
-    preset = preset_get("strong")
+    preset = preset_get("strong@2")
     codes = np.repeat(np.arange(n_bots), n_each)
     x = rng.normal(size=(len(codes), 11 + p))
     y = rng.normal(size=len(codes))
@@ -101,7 +102,33 @@ def bench_ridge(n_bots: int = 9, n_each: int = 150, p: int = 384) -> None:
     )
 
 
+def bench_process(n_bots: int = 9, n: int = 2_000) -> None:
+    """Print the seconds of a whole fit of the preset `strong` from stored metrics, with its null."""
+    import pandas as pd
+
+    from evaluation.hybrid.fit import fit_hybrid
+
+    rng = np.random.default_rng(0)
+    features = preset_get("strong").features
+    bot = np.arange(n) % n_bots
+    x = rng.normal(size=(n, len(features))) + rng.normal(size=(n_bots, len(features)))[bot]
+    table = pd.DataFrame(x, columns=list(features)).assign(
+        conversation=np.arange(n).astype(str),
+        bot=bot.astype(str),
+        participant=rng.integers(0, n // 5, n).astype(str),
+        n_turns=10.0 + rng.integers(0, 9, n),
+        quality=x[:, 0] + rng.normal(size=n),
+    )
+    start = time.perf_counter()
+    fit_hybrid(table, preset="strong")
+    print(
+        f"process of bot means: {n_bots} bots, {n} conversations, {len(features)} columns, 1,000 permutations: "
+        f"{time.perf_counter() - start:.1f} s (aim: under 5)"
+    )
+
+
 if __name__ == "__main__":
     bench_bootstrap()
     bench_leave_bot_out()
     bench_ridge()
+    bench_process()

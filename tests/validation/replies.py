@@ -1,17 +1,16 @@
 """How far do turn-level metrics agree with people's scores of single replies, and do exact rows come out as published?
 
-    python -m tests.validation.replies --size quick|full [--data FOLDER] [--tables FOLDER]
+    python -m tests.validation.replies --size quick|full [--data FOLDER]
 
 Runs `evaluate_metrics` on the judged sets that lie in the folder and prints Pearson and Spearman for each data set and
-dialogue model, GRADE's beside the published rows. BLEU-4, ROUGE-L and METEOR must agree with GRADE's tables to .0005
-where a cell is complete (150 replies); the exit code is 1 where one does not. A cell of which a part is here is
+dialogue model, beside the published rows. BLEU-4, ROUGE-L and METEOR must agree with the tables of GRADE and of the survey to
+.0005 where a cell is complete; the exit code is 1 where one does not. A cell of which a part is here is
 printed without that check. `quick` takes 40 replies of each of GRADE's cells. What cannot be computed says why.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import gzip
 import json
 import sys
@@ -19,18 +18,18 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from evaluation.judgements_printed import cells_of, published_beside, published_printed
 from evaluation.printing import share, span
+from evaluation.published.rows import Published, caveats_of
 from evaluation.training.rade_data import judged_lines, rated_pairs_read
 from tests.validation.validate import ROOT, Confab
 
 SHARED = ROOT.parent / "shared"
 QUICK_PER_CELL = 40
-GRADE_CELL = 150
 TOLERANCE = 0.0005 + 1e-9
 """Half a digit of the published tables, which print three."""
-EXACT = {"bleu_4": "BLEU-4", "rouge_l": "ROUGE-L", "meteor": "METEOR"}
 METRICS = (
     "bleu_4", "rouge_l", "meteor", "rouge", "semantic_similarity", "semantic_distance", "word_coherence",
     "entailment_lite",
@@ -40,28 +39,6 @@ SLOW_METRICS = ("reply_pmi",)
 OTHER_SETS = ("dailydialog_gupta", "dailydialog_zhao", "persona_zhao", "holistic_context")
 RADE_SETS = ("rade_chitchat", "rade_emotion", "rade_persona")
 """Taken by `evaluation/training/rade_data.py`: system responses, each pair once."""
-
-
-class Published(NamedTuple):
-    """A published coefficient of a metric in a cell of GRADE's data."""
-
-    source: str
-    model: str
-    metric: str
-    statistic: str
-
-
-def published_rows(folder: Path) -> dict[Published, float]:
-    """Read GRADE's tables 1 and 2, where they are."""
-    found = {}
-    for name in ("grade_table1.csv", "grade_table2.csv"):
-        if not (folder / name).exists():
-            continue
-        with (folder / name).open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                key = Published(row["dataset"], row["system"], row["metric"], row["statistic"])
-                found[key] = float(row["value"])
-    return found
 
 
 def first_of_each_cell(source: Path, target: Path, per_cell: int) -> None:
@@ -89,15 +66,6 @@ def pairs_of_release(source: Path, target: Path, name: str, most: int | None) ->
     return ", ".join([*told, *(f"left out {n} × {why}" for why, n in skipped.items())])
 
 
-def cells_of(found: dict[str, Any], name: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return (data set, dialogue model, agreement) of a metric's cells; the data set is `name` where there is one."""
-    cells = []
-    for source, part in (found.get("sources") or {name: found}).items():
-        cells.append((source, "all", part))
-        cells += [(source, model, one) for model, one in part.get("models", {}).items()]
-    return cells
-
-
 def told(found: dict[str, Any]) -> str:
     """Write a coefficient with its interval."""
     if found["r"] is None:
@@ -110,7 +78,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=["quick", "full"], default="quick")
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
-    parser.add_argument("--tables", type=Path, default=SHARED / "specs" / "tables")
     options = parser.parse_args()
     names = [
         name
@@ -121,7 +88,6 @@ def main() -> int:
         print(f"There are no judged replies in {options.data}.", file=sys.stderr)
         return 1
     begun = time.monotonic()
-    published = published_rows(options.tables)
     rows = [
         [
             "metric",
@@ -137,6 +103,7 @@ def main() -> int:
         ]
     ]
     compared, off = 0, []
+    rows_published: list[Published] = []
     told_of: dict[str, str] = {}
     skipped = {} if options.size == "full" else dict.fromkeys(SLOW_METRICS, "only in --size full")
     with tempfile.TemporaryDirectory(prefix="confab-validate-") as work:
@@ -162,30 +129,28 @@ def main() -> int:
                 if "unavailable" in found:
                     skipped[metric] = found["unavailable"]
                     continue
-                for source, model, one in cells_of(found, name):
+                for source, model, one in cells_of(found):
+                    if not source and "sources" in found:
+                        continue  # sets are told apart
+                    where = source or name
                     if not one["n"]:
-                        skipped[f"{metric} on {source}"] = "; ".join(one["skipped"])
+                        skipped[f"{metric} on {where}"] = "; ".join(one["skipped"])
                         continue
-                    cell = source.removeprefix("grade/"), model, EXACT.get(metric, "")
-                    wanted = [
-                        published.get(Published(*cell, how)) for how in ("pearson", "spearman")
-                    ]
+                    row = published_beside(found, source, model)
                     exact = ""
-                    if None not in wanted and one["n"] == GRADE_CELL:
-                        apart = max(
-                            abs(one[how]["r"] - value)
-                            for how, value in zip(("pearson", "spearman"), wanted, strict=True)
-                        )
+                    if row is not None and row.is_same and one["n"] == row.n:
+                        apart = max(abs(one[how]["r"] - value) for how, value in row.values.items())
                         compared += 1
                         exact = "yes" if apart <= TOLERANCE else f"no, {apart:.4f} off"
                         if apart > TOLERANCE:
-                            off.append(f"{metric} {source} {model}")
-                    elif None not in wanted:
-                        exact = f"{one['n']} of {GRADE_CELL}"
+                            off.append(f"{metric} {where} {model}")
+                    elif row is not None and row.is_same:
+                        exact = f"{one['n']} of {row.n}"
                     rows.append([
-                        metric, source, model, str(one["n"]), str(one["n_responses"]), told(one["pearson"]), told(one["spearman"]),
-                        " ".join(share(value, 3) for value in wanted if value is not None), exact, told(one["ceiling"]),
+                        metric, where, model or "all", str(one["n"]), str(one["n_responses"]), told(one["pearson"]), told(one["spearman"]),
+                        "" if row is None else published_printed(row), exact, told(one["ceiling"]),
                     ])  # fmt: skip
+                    rows_published += [] if row is None else [row]
             print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     print()
@@ -204,8 +169,11 @@ def main() -> int:
         "ceiling: Pearson's r that a perfect metric could reach, by the raters' reliability; – where only means are known."
     )
     print(
-        "Intervals: 95 % over contexts. replies: different ones. published: Pearson and Spearman of GRADE's tables 1 and 2."
+        "Intervals: 95 % over contexts. replies: different ones. published: Pearson and Spearman, with a name where the metric "
+        "is only the nearest one (evaluation/published)."
     )
+    for text in caveats_of(rows_published):
+        print(f"published: {text}")
     print(
         f"{compared - len(off)} of {compared} complete cells agree with the published rows to .0005."
         if compared

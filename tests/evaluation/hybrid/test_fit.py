@@ -448,7 +448,7 @@ def with_embedding(table, seed=3, size=5):
 def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_interval():
     human, played = with_embedding(study(n_bots=3, n=8)), with_embedding(selfplay(n_bots=4))
     found = fit_hybrid(
-        human, features=FEATURES, preset="strong", intercept="common", selfplay=played
+        human, features=FEATURES, preset="strong@2", intercept="common", selfplay=played
     )
     document = found.to_json()
     json.dumps(document, allow_nan=False)
@@ -466,9 +466,79 @@ def test_strong_is_kept_with_its_choices_and_predicts_unrated_bots_with_an_inter
     assert again.folds == found.folds
 
 
+def test_a_fit_of_means_is_kept_with_its_intervals_and_says_where_it_ends():
+    human, played = study(n_bots=5, n=12), selfplay(n_bots=6)
+    ratings = Ratings.from_frame(
+        human.rename(columns={"participant": "rater"}), ["quality"], scale=(-20, 20)
+    )
+    found = fit_hybrid(
+        human, features=FEATURES, preset="strong", selfplay=played, ratings=ratings, study="here"
+    )
+    document = found.to_json()
+    json.dumps(document, allow_nan=False)
+    assert set(document["coverage95"]) == {"inside", "of"}
+    bot = document["bots"]["bot1"]
+    low, high = bot["interval95"]
+    further = bot["interval95_new"]
+    assert further[0] < low < bot["predicted_fold"] < high < further[1]
+    assert bot["n_new"] == 12
+    # Bots that nobody rated are predicted by all rated ones.
+    assert (
+        document["bots"]["bot5"]["selfplay"]["interval95"][0]
+        < (document["bots"]["bot5"]["predicted_selfplay"])
+    )
+    unit = np.sqrt(human.groupby("bot")[FEATURES].var().mean())
+    rated = [f"bot{k}" for k in range(5)]
+    means, own = human.groupby("bot")[FEATURES].mean(), played.groupby("bot")[FEATURES].mean()
+    shift = ((own.loc[rated] - means).mean() / unit).pow(2).mean() ** 0.5
+    assert document["selfplay_shifts"]["others"]["shift"] == pytest.approx(shift)
+    kept = KeptFit.from_json(json.loads(json.dumps(found.fit.to_json())))
+    again = apply_fit(kept, human=human, selfplay=played, ratings=ratings, study="here")
+    assert again.bots == found.bots
+    assert again.values.inside == found.values.inside
+    # What each says of single conversations adds up to what it says of the bot.
+    mine = human["bot"] == "bot1"
+    line = kept.folds["bot1"]
+    assert line.predict(human.loc[mine, FEATURES].to_numpy()).mean() == pytest.approx(
+        bot["predicted_fold"]
+    )
+    elsewhere = apply_fit(kept, human=human, ratings=ratings, study="there")
+    assert finding("other_study", study="here") in elsewhere.cautions
+    assert elsewhere.bots["bot1"].expected is None
+    assert elsewhere.to_json()["q2"]["value"] is None
+    other = Ratings.from_frame(
+        human.rename(columns={"participant": "rater"}), ["quality"], scale=(-50, 50)
+    )
+    with pytest.raises(HybridError, match=r"scale of -20 to 20.* rated on -50 to 50"):
+        apply_fit(kept, human=human, ratings=other)
+
+
+@pytest.mark.parametrize("preset", ["paper", "strong"])
+def test_values_are_judged_by_the_intercept_of_the_fold(preset):
+    human = study(n_bots=7)
+    told = [
+        fit_hybrid(human, features=FEATURES, preset=preset, intercept=kind)
+        for kind in ("fold", "common")
+    ]
+    assert told[0].values == told[1].values
+    fold = told[0]
+    target = {bot: found.target for bot, found in fold.bots.items()}
+    errors = [target[bot] - fold.bots[bot].predicted for bot in target]
+    means = [np.mean([target[o] for o in target if o != bot]) for bot in target]
+    of_mean = [target[bot] - mean for bot, mean in zip(target, means, strict=True)]
+    assert fold.values.q2 == pytest.approx(
+        1 - np.sum(np.square(errors)) / np.sum(np.square(of_mean))
+    )
+    assert fold.values.mae == pytest.approx(np.mean(np.abs(errors)))
+    assert fold.values.mae_of_mean == pytest.approx(np.mean(np.abs(of_mean)))
+    assert fold.values.q2_null95 < fold.values.q2
+    slope = np.polyfit([fold.bots[bot].predicted for bot in target], list(target.values()), 1)[0]
+    assert fold.values.slope == pytest.approx(slope)
+
+
 def test_strong_without_embeddings_says_how_to_make_them():
     with pytest.raises(HybridError, match="pooled_embeddings makes them"):
-        fit_hybrid(study(), features=FEATURES, preset="strong")
+        fit_hybrid(study(), features=FEATURES, preset="strong@2")
 
 
 def test_both_intercepts_are_told_whichever_is_asked_for():

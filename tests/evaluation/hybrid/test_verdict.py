@@ -6,6 +6,7 @@ import pytest
 
 from evaluation.hybrid.bot_level import BotLevel, Pairs
 from evaluation.hybrid.frame import Ceiling, Frame, most_influential
+from evaluation.hybrid.values import values_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
@@ -144,3 +145,14 @@ def test_few_bots_and_no_correlation_end_it():
         "code": "few_pairs",
         "n_pairs": 2,
     }
+
+
+@pytest.mark.parametrize(("shift", "passed"), [(0.1, True), (3.0, False)])
+def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, passed):
+    human = {bot: float(place) for place, bot in enumerate("abcdef")}
+    values = values_of({bot: mean + shift for bot, mean in human.items()}, human, {})
+    found = codes(verdict(evidence(0.9), values=values).findings)["values"]
+    # The mean of the other bots misses by 6 / 5 of the distance to the mean of all: 25.2 in squares.
+    assert found["q2"] == pytest.approx(1 - 6 * shift**2 / 25.2)
+    assert (found["passed"], found["slope"]) == (passed, pytest.approx(1.0))
+    assert "values" not in codes(verdict(evidence(0.9)).findings)

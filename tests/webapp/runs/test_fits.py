@@ -204,10 +204,10 @@ def test_strong_reads_embeddings_and_is_kept_without_them(
     study = rated_study("s", n_bots=4, n_each=6)
     compute(study=study)
     kept = tmp_path / "fit.json"
-    found = fit("--study", "s", "--preset", "strong", "--output", str(kept))
+    found = fit("--study", "s", "--preset", "strong@2", "--output", str(kept))
     assert found["features"] == [*FEATURES.split(","), "embedding_user"]
     assert found["coefficients"]["embedding_user"]["mean"] is None
-    assert {fold["penalty"] for fold in found["folds"]} <= set(preset_get("strong").penalties)
+    assert {fold["penalty"] for fold in found["folds"]} <= set(preset_get("strong@2").penalties)
     assert set(found["intercepts"]) == {"fold", "common"}
     assert found["verdict"]["findings"]
     again = fit("--study", "s", "--fit", str(kept))

@@ -28,6 +28,7 @@ from webapp.dashboard.wording.hybrid_tables import (
     Predictor,
     checks_of,
     choices_of,
+    combined_table,
     dimensions_table,
     intercept_in_words,
     predictor,
@@ -59,6 +60,7 @@ class HybridView:
     predictors: list[Predictor]
     predictors_selfplay: list[Predictor]
     dimensions: NamedTable | None
+    combined: NamedTable | None
     n_bots: int
     n_selfplay: int
     n_conversations: int
@@ -114,6 +116,7 @@ def hybrid_view(
         predictors=predictors,
         predictors_selfplay=predictors_selfplay(result) if enough else [],
         dimensions=dimensions_table(result, titles),
+        combined=combined_table(result, bots),
         n_bots=n_bots,
         n_selfplay=selfplay_bots(result),
         n_conversations=result["n_conversations"],

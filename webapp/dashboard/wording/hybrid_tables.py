@@ -10,9 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from evaluation.analysis.correlations import correlation_read, selfplay_bots
+from evaluation.hybrid.combined import CONFLICT
 from evaluation.hybrid.frame import most_influential
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.printing import share, span
+from evaluation.printing import figure, percent, share, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
@@ -139,7 +140,60 @@ def checks_of(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> list[Ch
             name = bots[bot].title if bot in bots else bot
             why_bot = _("The bot whose leaving changes r most.")
             rows.append(Check(title.format(bot=name), share(r + changes[bot]), why_bot))
-    return [*rows, *choices_of(result)]
+    return [*rows, *_values_of(result), *choices_of(result)]
+
+
+def _values_of(result: Mapping[str, Any]) -> list[Check]:
+    """Return how well values are predicted, which fits of earlier versions do not say."""
+    q2 = result.get("q2") or {}
+    if q2.get("value") is None:
+        return []
+    rows = [
+        Check(
+            _("Q², values predicted against the mean of the other bots"),
+            share(q2["value"]),
+            _("Chance passes {r} once in twenty.").format(r=share(q2["null95"]))
+            if q2["null95"] is not None
+            else "",
+        ),
+        Check(
+            _("Mean absolute error"),
+            figure(result["mae"]),
+            _("The mean of the other bots is off by {error}.").format(
+                error=figure(result["mae_of_mean"])
+            ),
+        ),
+    ]
+    slope = result["slope"]
+    if slope["ci95"]:
+        rows.append(
+            Check(
+                _("Slope of human on predicted means"),
+                share(slope["value"]),
+                _("95 %: {ends}. Above 1, differences are predicted too small.").format(
+                    ends=span(*slope["ci95"], shares=True)
+                ),
+            )
+        )
+    inside = result["coverage95"]
+    if inside:
+        rows.append(
+            Check(
+                _("Bots inside their own 95 % interval"),
+                _("{n} of {all}").format(n=inside["inside"], all=inside["of"]),
+                _("Each predicted without its ratings."),
+            )
+        )
+    partial = result["partial_r"] or {}
+    if partial.get("r") is not None:
+        why = _("What is left when turns and words, as logarithms, are taken into account.")
+        rows.append(Check(_("r given the length of conversations"), share(partial["r"]), why))
+    for name, found in result["block_shares"].items():
+        title = _("Share of the block “{name}” in what differs between bots")
+        why = _("By another prior {share}: with few bots it depends on the prior.")
+        told = why.format(share=percent(found["share_flat_prior"]))
+        rows.append(Check(title.format(name=name), percent(found["share"]), told))
+    return rows
 
 
 def _r(levels: Mapping[str, Any] | None) -> float | None:
@@ -155,6 +209,66 @@ def choices_of(result: Mapping[str, Any]) -> list[Check]:
     found = f"{low:g}" if low == high else f"{low:g} – {high:g}"
     why = _("Per conversation; chosen in each fold without its bot.")
     return [Check(_("Penalty"), found, why)]
+
+
+def combined_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
+    """Tabulate each bot's mean by its ratings alone, and by ratings and prediction together; None for other fits."""
+    known = {
+        bot: found["combined"] for bot, found in result["bots"].items() if found.get("combined")
+    }
+    if not known:
+        return None
+    rows = []
+    for bot, found in sorted(known.items(), key=lambda one: -one[1]["mean"]):
+        info = bots.get(bot)
+        rows.append(
+            [
+                Cell(info.title if info else bot, slot=info.slot if info else 0),
+                Cell(figure(found["ratings_mean"]), raw=(found["ratings_mean"],)),
+                span_cell(*found["ratings_ci95"]),
+                Cell(figure(found["mean"]), raw=(found["mean"],)),
+                span_cell(*found["ci95"]),
+                Cell(f"{found['ratings_worth']:.0f}", raw=(found["ratings_worth"],)),
+            ]
+        )
+    headers = [
+        Header(_("Bot")),
+        Header(_("Ratings alone"), numeric=True),
+        Header("95 %", numeric=True),
+        Header(_("With the prediction"), numeric=True),
+        Header("95 %", numeric=True),
+        Header(_("Worth, in ratings"), numeric=True),
+    ]
+    return NamedTable(
+        "hybrid-combined",
+        _("Ratings and prediction together"),
+        Table(headers, rows),
+        method=_(
+            "Empirical Bayes: each bot predicted by the others, weighed with its own ratings by their precision. Worth: how "
+            "many further ratings would narrow the interval as much."
+        ),
+        note=_note(
+            [
+                bots[bot].title if bot in bots else bot
+                for bot, found in known.items()
+                if found["conflict"]
+            ]
+        ),
+    )
+
+
+def _note(contradicted: list[str]) -> str:
+    """Say what means by ratings and prediction together are good for, and of which bots they are not."""
+    told = _(
+        "It holds for bots like the others. Such a mean never stands alone behind “A is better than B”: that needs the "
+        "ratings of both."
+    )
+    if not contradicted:
+        return told
+    return f"{told} " + _(
+        "Ratings and prediction contradict each other for {bots}, by more than {n} standard errors: neither interval can "
+        "be trusted there; collect more ratings."
+    ).format(bots=", ".join(contradicted), n=CONFLICT)
 
 
 def dimensions_table(result: Mapping[str, Any], titles: Mapping[str, str]) -> NamedTable | None:

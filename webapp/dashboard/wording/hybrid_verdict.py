@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from evaluation.hybrid.verdict import FEW_BOTS
-from evaluation.printing import share
+from evaluation.printing import figure, percent, share
 from webapp.dashboard import counts
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import listed
@@ -192,6 +192,8 @@ def _sentence(found: Found, r: float) -> str:
         return _("With one intercept for all folds r is {r} and chance passes {chance}.").format(
             r=share(found["r"]), chance=share(found["null95"])
         )
+    if code == "values":
+        return _values(found)
     if code == "ceiling":
         return _(
             "The human means themselves are so reliable that a perfect prediction would reach about {r}."
@@ -205,6 +207,39 @@ def _sentence(found: Found, r: float) -> str:
             ).format(r=share(found["r"]))
         return _("Within groups of bots r is {r}.").format(r=share(found["r"]))
     return ""
+
+
+def _values(found: Found) -> str:
+    """Say whether more than the order is predicted."""
+    q2 = share(found["q2"])
+    if found["null95"] is not None:
+        q2 = _("{q2}; ratings dealt out at random pass {chance} once in twenty times").format(
+            q2=q2, chance=share(found["null95"])
+        )
+    if not found["passed"]:
+        return _(
+            "As values the predictions are no better than the mean of the other bots, or could be so by chance (Q² {q2}): "
+            "only their order counts."
+        ).format(q2=q2)
+    sentences = [
+        _(
+            "As values the predictions leave {left} of the squared error of the mean of the other bots (Q² {q2})."
+        ).format(left=percent(1 - found["q2"]), q2=q2)
+    ]
+    if found["slope_ci95"]:
+        low, high = found["slope_ci95"]
+        sentences.append(
+            _(
+                "Where predictions differ by 1, people’s means differ by {slope} (95 % interval {low} to {high})."
+            ).format(slope=figure(found["slope"]), low=figure(low), high=figure(high))
+        )
+    if found["of"]:
+        sentences.append(
+            _("{inside} of {of} bots lie in their 95 % intervals.").format(
+                inside=found["inside"], of=found["of"]
+            )
+        )
+    return " ".join(sentences)
 
 
 def _conclusion(standing: str, selfplay: str | None) -> str:
@@ -264,6 +299,16 @@ def caution_sentences(cautions: Sequence[Found | str]) -> list[str]:
 
 def _caution(found: Found) -> str:
     code = found["code"]
+    if code == "other_study":
+        return _(
+            "Fitted to another study, {study}: only the order of the predictions counts, not their values, for what "
+            "ratings mean differs between studies."
+        ).format(study=found["study"])
+    if code == "selfplay_shift":
+        return _(
+            "In {block}, self-play lies {shift} standard deviations from conversations with people, and no rated bot "
+            "more than {widest} from the others: predictions from self-play are extrapolations."
+        ).format(block=found["block"], shift=figure(found["shift"]), widest=figure(found["widest"]))
     if code == "few_bots":
         return ngettext(
             "Only {n} bot rated: too few for a correlation over bots to mean much.",

@@ -103,6 +103,8 @@ FRAGMENTS: dict[str, str] = {
     "few_bots_to_split": gettext_noop(
         "{n_bots} with two rated conversations; a split into halves needs 3"
     ),
+    "few_bots_for_values": gettext_noop("{n_bots}; {needed} with different means are needed"),
+    "lengths_explain": gettext_noop("the lengths of the conversations leave nothing of one side"),
     "halves_alike": gettext_noop("the halves do not vary over bots"),
     "in_words": gettext_noop("{words}"),
     "no_pair_judged": gettext_noop("no comparison of two bots"),

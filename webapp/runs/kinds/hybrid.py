@@ -86,6 +86,7 @@ class Hybrid(Kind[HybridFit, FitAsked]):
                 "seed": asked.seed,
                 "metric_identities": identities["metrics"],
                 "ratings": ratings,
+                "study": (fit.train_study or fit.study).key,
             }
             if fit.train_study is None:
                 result = fit_hybrid(
@@ -102,6 +103,7 @@ class Hybrid(Kind[HybridFit, FitAsked]):
                 targets=asked.targets if asked.targets_given else None,
                 seed=asked.seed,
                 ratings=ratings,
+                study=fit.study.key,
             )
         if out:
             result = replace(result, cautions=(*result.cautions, *out))

@@ -7,14 +7,15 @@ import pandas as pd
 import pytest
 
 from evaluation.hybrid.fit import fit_hybrid
-from evaluation.printing import share
+from evaluation.printing import figure, share
 from webapp.dashboard.wording.hybrid import hybrid_view, target_in_words
-from webapp.dashboard.wording.hybrid_verdict import verdict_text
+from webapp.dashboard.wording.hybrid_tables import combined_table
+from webapp.dashboard.wording.hybrid_verdict import caution_sentences, verdict_text
 
 
 @pytest.fixture(scope="module")
-def result() -> dict:
-    """Make a small fit of the preset `strong`, as it is stored."""
+def table() -> pd.DataFrame:
+    """Make the table of a small study."""
     rng = np.random.default_rng(0)
     bots = np.repeat([f"bot{k}" for k in range(6)], 10)
     mean = np.repeat(np.arange(6.0), 10)
@@ -22,15 +23,47 @@ def result() -> dict:
         rng.normal(size=(60, 3)) + mean[:, None],
         columns=["words_user", "embedding_user_000", "embedding_user_001"],
     )
-    table = table.assign(
+    return table.assign(
         bot=bots, conversation=range(60), quality=mean + rng.normal(size=60), n_turns=8.0
     )
-    fit = fit_hybrid(table, features=["words_user"], preset="strong", intercept="common")
-    return fit.to_json()
+
+
+@pytest.fixture(scope="module")
+def result(table: pd.DataFrame) -> dict:
+    return fit_hybrid(table, features=["words_user"], preset="strong@2").to_json()
+
+
+def test_a_fit_that_predicts_values_says_how_well(table: pd.DataFrame) -> None:
+    columns = ["words_user", "embedding_user_000"]
+    values = fit_hybrid(table, features=columns, preset="strong").to_json()
+    view = hybrid_view(values, {}, lambda bot: "")
+    assert f"(Q² {share(values['q2']['value'])}; ratings dealt out at random pass" in view.verdict
+    rows = {row.title: row for row in view.checks}
+    assert rows["Mean absolute error"].found == figure(values["mae"])
+    assert figure(values["mae_of_mean"]) in rows["Mean absolute error"].why
+    assert view.combined is not None
+    best = max(
+        (found["combined"] for found in values["bots"].values()), key=lambda one: one["mean"]
+    )
+    assert view.combined.table.rows[0][3].raw == (best["mean"],)
+    assert "contradict" not in view.combined.note
+    best["conflict"] = True
+    unlike = combined_table(values, {})
+    assert unlike is not None
+    assert "contradict each other for bot" in unlike.note
+    low, high = best["ci95"]
+    assert high - low < best["ratings_ci95"][1] - best["ratings_ci95"][0]
+    inside = values["coverage95"]
+    assert rows["Bots inside their own 95 % interval"].found == f"{inside['inside']} of 6"
+    assert rows["Share of the block “paper” in what differs between bots"].found.endswith(" %")
+    assert caution_sentences([{"code": "other_study", "study": "elsewhere"}])[0].startswith(
+        "Fitted to another study, elsewhere"
+    )
 
 
 def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
     view = hybrid_view(result, {}, lambda bot: "")
+    assert view.combined is None  # this version says nothing of where a mean is expected
     assert view.verdict == verdict_text(result["verdict"])
     assert "more than chance" in view.verdict
     rows = {row.title: row for row in view.checks}
@@ -45,7 +78,7 @@ def test_verdict_and_checks_of_a_strong_fit(result: dict) -> None:
 
 
 def test_a_fit_stored_before_there_were_checks_still_shows(result: dict) -> None:
-    new = ("verdict", "intercepts", "ceiling", "influence", "within_group")
+    new = ("verdict", "intercepts", "ceiling", "influence", "within_group", "q2")
     old = {name: value for name, value in result.items() if name not in new}
     old["bot_level_ci95_over_conversations"] = None
     old["folds"] = [{"bot": "bot0", "n": 50, "condition": 2.0}]

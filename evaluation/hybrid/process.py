@@ -1,0 +1,222 @@
+"""A Gaussian process over bots with known noise: mean ratings on a few blocks of mean features.
+
+Equations (3) and (4) of the preset `strong`, version 3; Rasmussen and Williams (2006), chapters 2 and 5, and for the
+flat mean section 2.7. With X_b the bots' means of the columns of block b, centred, in within-bot standard deviations:
+
+    K_b = (K / tr(X_b X_bᵀ)) X_b X_bᵀ
+    m ~ N(mu 1, s² V),  V = theta I + Σ_b tau_b K_b + diag(1 / n_eff),  mu flat
+
+theta and tau run over a grid. Its points are weighted, never picked: by the restricted likelihood
+
+    log L = −½ (log |V| + log 1ᵀV⁻¹1 + (m − mu 1)ᵀ V⁻¹ (m − mu 1) / s²),  mu = 1ᵀV⁻¹m / 1ᵀV⁻¹1
+
+times a prior density of theta + Σ tau. Everything about many vectors m (those of a permutation null) is computed at
+once: grid points with the same tau share one eigendecomposition, theta only shifts its eigenvalues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from evaluation.hybrid.leastsquares import Line
+from evaluation.hybrid.means import BotMeans
+
+THETAS = (0.002, 0.01, 0.04, 0.15, 0.5)
+"""Variance between bots that no feature explains, in units of that of a rating."""
+TAUS = (0.0, 0.01, 0.05, 0.2, 0.8)
+"""Variance between bots that a block explains, in the same units."""
+PRIOR_MEDIAN, PRIOR_SIGMA = 0.05, 1.5
+"""Of the log-normal density of the whole variance between bots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What P vectors of mean ratings say about the grid of A tau and H theta.
+
+    Attributes:
+        weights: (A, P, H), summing to 1 for each vector.
+        mu: (A, P, H).
+        turned: (A, P, K) the vectors along the eigenvectors.
+    """
+
+    weights: np.ndarray
+    mu: np.ndarray
+    turned: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Predictions averaged over the grid: `level + Σ_b k_b(x) · duals_b`, for each of P vectors.
+
+    Attributes:
+        level: (P,).
+        duals: (P, B, K).
+    """
+
+    level: np.ndarray
+    duals: np.ndarray
+
+
+class Process:
+    """The process of these bots.
+
+    Args:
+        means: of the bots that it learns from.
+        blocks: columns of the features, by number, of each block.
+    """
+
+    def __init__(self, means: BotMeans, blocks: Sequence[np.ndarray]) -> None:
+        self.means = means
+        self.used = means.scale > 0
+        self.centre = means.x.mean(axis=0)
+        self._unit = np.where(self.used, means.scale, 1.0)
+        n_bots = len(means.bots)
+        self._columns = [columns[self.used[columns]] for columns in blocks]
+        z = self._standard(means.x)
+        self._z = [z[:, columns] for columns in self._columns]
+        squares = np.array([float((part**2).sum()) for part in self._z])
+        self._factor = np.divide(n_bots, squares, out=np.zeros(len(squares)), where=squares > 0)
+        kernels = np.stack(
+            [factor * part @ part.T for factor, part in zip(self._factor, self._z, strict=True)]
+        )
+        # A block without variance explains nothing, so its tau stays at 0.
+        self.taus = np.array(
+            list(product(*[TAUS if factor > 0 else (0.0,) for factor in self._factor]))
+        )  # (A, B)
+        self._thetas = np.array(THETAS)
+        shared = np.tensordot(self.taus, kernels, 1) + np.diag(1 / means.n_eff)
+        values, self._vectors = np.linalg.eigh(shared)  # (A, K), (A, K, K)
+        values = np.clip(values, 0.0, None)[:, None, :] + self._thetas[:, None]  # (A, H, K)
+        self._inverse = 1 / values
+        self._ones = self._vectors.sum(axis=1)  # (A, K)
+        self._information = np.einsum("ai,ahi->ah", self._ones**2, self._inverse)  # 1ᵀV⁻¹1
+        self._constant = -0.5 * (np.log(values).sum(axis=2) + np.log(self._information))
+        self.total = self._thetas + self.taus.sum(axis=1)[:, None]  # (A, H)
+        self._prior = (
+            -np.log(self.total) - 0.5 * (np.log(self.total / PRIOR_MEDIAN) / PRIOR_SIGMA) ** 2
+        )
+
+    def _standard(self, x: np.ndarray) -> np.ndarray:
+        return (x - self.centre) / self._unit
+
+    def posterior(self, ratings: np.ndarray, *, flat: bool = False) -> Posterior:
+        """Weigh the grid by each vector of mean ratings.
+
+        Args:
+            ratings: (P, K).
+            flat: with points of equal prior mass in place of the log-normal density.
+        """
+        turned = np.einsum("pk,aki->api", ratings, self._vectors, optimize=True)
+        inverse = self._inverse.swapaxes(1, 2)  # (A, K, H)
+        crossed = (turned * self._ones[:, None]) @ inverse  # 1ᵀV⁻¹m
+        mu = crossed / self._information[:, None]
+        squared = turned**2 @ inverse - crossed * mu
+        log = self._constant[:, None] - 0.5 * squared / self.means.variance
+        if not flat:
+            log = log + self._prior[:, None]
+        weights = np.exp(log - log.max(axis=(0, 2), keepdims=True))
+        return Posterior(weights / weights.sum(axis=(0, 2), keepdims=True), mu, turned)
+
+    def kernel(self, x: np.ndarray) -> np.ndarray:
+        """Return k_b(x), (B, K), for the (p,) mean features of another bot; this fold's centre, scale and trace."""
+        z = self._standard(x)
+        return np.stack(
+            [
+                factor * part @ z[columns]
+                for factor, part, columns in zip(self._factor, self._z, self._columns, strict=True)
+            ]
+        )
+
+    def _at(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return kᵀ along the eigenvectors (A, K), 1ᵀV⁻¹k and the variance beside the noise, both (A, H).
+
+        The variance is in units of s², given mu: theta + Σ tau k_b(x, x) − kᵀV⁻¹k.
+        """
+        z = self._standard(x)
+        own = np.array(
+            [
+                factor * float(z[columns] @ z[columns])
+                for factor, columns in zip(self._factor, self._columns, strict=True)
+            ]
+        )
+        turned = np.einsum("ak,aki->ai", self.taus @ self.kernel(x), self._vectors)
+        ones = np.einsum("ai,ahi->ah", turned * self._ones, self._inverse)
+        variance = self._thetas + (self.taus @ own)[:, None]
+        return turned, ones, variance - np.einsum("ai,ahi->ah", turned**2, self._inverse)
+
+    def mu_with(
+        self, posterior: Posterior, x: np.ndarray, rating: np.ndarray, n_eff: float
+    ) -> np.ndarray:
+        """Return mu estimated on one more bot too, (A, P, H), its weights on the grid unchanged.
+
+        Args:
+            x: (p,) mean features of that bot.
+            rating: (P,) its mean ratings.
+            n_eff: how many independent ratings those are worth.
+        """
+        turned, ones, variance = self._at(x)
+        error = rating[:, None] - (posterior.turned * turned[:, None]) @ self._inverse.swapaxes(
+            1, 2
+        )
+        rest = variance + 1 / n_eff
+        free = 1 - ones
+        crossed = posterior.mu * self._information[:, None] + (free / rest)[:, None] * error
+        return np.asarray(crossed / (self._information + free**2 / rest)[:, None])
+
+    def answers(self, posterior: Posterior, mu: np.ndarray | None = None) -> Answers:
+        """Average predictions over the grid.
+
+        Args:
+            mu: (A, P, H); None: that of these bots.
+        """
+        mu = posterior.mu if mu is None else mu
+        weighted = posterior.weights * mu
+        rest = posterior.turned * (posterior.weights @ self._inverse) - self._ones[:, None] * (
+            weighted @ self._inverse
+        )  # (A, P, K): Σ_theta w V⁻¹(m − mu 1), along the eigenvectors
+        by_block = np.einsum("ab,aki->aibk", self.taus, self._vectors)
+        n_grid, n_vectors, n_bots = rest.shape
+        duals = rest.swapaxes(0, 1).reshape(n_vectors, n_grid * n_bots) @ by_block.reshape(
+            n_grid * n_bots, -1
+        )
+        return Answers(
+            weighted.sum(axis=(0, 2)), duals.reshape(n_vectors, len(self._factor), n_bots)
+        )
+
+    def line(self, answers: Answers, n: int, names: Sequence[str]) -> Line:
+        """Return the prediction from the first vector as a line in raw units, for single conversations too.
+
+        Args:
+            n: conversations behind the bots.
+            names: of the blocks.
+        """
+        slopes = np.zeros(len(self.centre))
+        for factor, part, columns, dual in zip(
+            self._factor, self._z, self._columns, answers.duals[0], strict=True
+        ):
+            slopes[columns] += factor * (dual @ part) / self._unit[columns]
+        intercept = float(answers.level[0] - self.centre @ slopes)
+        return Line(intercept, slopes, self.used, n, None, None, tuple(names))
+
+    def variance(self, posterior: Posterior, x: np.ndarray) -> np.ndarray:
+        """Return the variance of the true mean of a bot with these (p,) features, by each vector: (P,).
+
+        That of the mixture: the mean of the grid's variances, mu's among them, and the variance of its means.
+        """
+        turned, ones, variance = self._at(x)
+        free = 1 - ones
+        within = self.means.variance * (variance + free**2 / self._information)
+        crossed = (posterior.turned * turned[:, None]) @ self._inverse.swapaxes(1, 2)
+        mean = posterior.mu * free[:, None] + crossed  # (A, P, H)
+        weights = posterior.weights
+        middle = (weights * mean).sum(axis=(0, 2), keepdims=True)
+        return np.asarray((weights * (within[:, None] + (mean - middle) ** 2)).sum(axis=(0, 2)))
+
+    def shares(self, posterior: Posterior) -> np.ndarray:
+        """Return each block's share of the variance between bots, (B,), averaged over the grid."""
+        weights = posterior.weights[:, 0]
+        return np.asarray((weights / self.total).sum(axis=1) @ self.taus)

@@ -1,0 +1,230 @@
+"""The preset `strong`, version 3: a process without one bot, for every bot, and of all bots.
+
+Prediction is linear in the features, so a fold is kept as a line; intervals need the process itself, which is made
+again from the fold's means wherever a fit is applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evaluation.hybrid.bot_level import Permuted
+from evaluation.hybrid.leastsquares import Line
+from evaluation.hybrid.means import BotMeans, BotSums
+from evaluation.hybrid.noise import RatingNoise
+from evaluation.hybrid.process import Answers, Process
+from evaluation.stats.correlation import permutations
+
+N_PERMUTATIONS = 1_000
+
+
+@dataclass(frozen=True)
+class Means:
+    """What intervals of a kept fit are made of: the means of each fold and of all bots.
+
+    Attributes:
+        blocks: name to the numbers of its columns.
+        whole: all rated bots.
+        folds: by bot left out, the others.
+    """
+
+    blocks: Mapping[str, tuple[int, ...]]
+    whole: BotMeans
+    folds: Mapping[str, BotMeans]
+
+    def spread(self, bot: str, x: np.ndarray) -> float:
+        """Return the standard deviation of what is predicted of a bot's true mean.
+
+        Args:
+            bot: by the fold without it, where there is one.
+            x: (n, p) its conversations. They could have been others: the variance of their mean prediction is that
+                of the bootstrap, in closed form, for the prediction is linear.
+        """
+        process, posterior, answers = self._fitted(bot)
+        line = process.line(answers, 0, ())
+        return float(
+            np.sqrt(
+                process.variance(posterior, x.mean(axis=0))[0]
+                + line.predict(x).var() / max(len(x), 1)
+            )
+        )
+
+    def _fitted(self, bot: str) -> Any:
+        key = bot if bot in self.folds else ""
+        if key not in self._made:
+            means = self.folds.get(key, self.whole)
+            process = Process(means, [np.array(c, dtype=int) for c in self.blocks.values()])
+            posterior = process.posterior(means.rating[None])
+            self._made[key] = (process, posterior, process.answers(posterior))
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
+    def new_ratings(self, bot: str) -> tuple[int, float]:
+        """Return n, and the variance of the mean of n further ratings beside the bot's true mean.
+
+        n is as many as the bot has, gathered in the same way; for a bot without any, the median of the others.
+        """
+        n, n_eff = self.whole.n, self.whole.n_eff
+        if bot in self.whole.bots:
+            at = self.whole.bots.index(bot)
+            return int(n[at]), self.whole.variance / float(n_eff[at])
+        return round(float(np.median(n))), self.whole.variance / float(np.median(n_eff))
+
+    def ratings(self) -> dict[str, float]:
+        """Return the bots' mean ratings less the effects of their raters."""
+        return dict(zip(self.whole.bots, self.whole.rating.tolist(), strict=True))
+
+    def shares(self) -> dict[str, dict[str, float]]:
+        """Return by block its share of the variance between bots, under the prior and with equal prior mass."""
+        process, posterior, _ = self._fitted("")
+        flat = process.posterior(self.whole.rating[None], flat=True)
+        return {
+            name: {"share": float(share), "share_flat_prior": float(other)}
+            for name, share, other in zip(
+                self.blocks, process.shares(posterior), process.shares(flat), strict=True
+            )
+        }
+
+    def shifts(self, played: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
+        """Return by block how far self-play lies from conversations with people, in within-bot standard deviations.
+
+        Args:
+            played: (p,) mean features of bots with themselves.
+
+        Returns:
+            `shift`, the root mean square over the columns of what self-play adds to the rated bots' means; and
+            `widest`, how far the rated bot furthest from the others lies from their centre with people.
+        """
+        at = [k for k, bot in enumerate(self.whole.bots) if bot in played]
+        if not at:
+            return {}
+        unit = np.where(self.whole.scale > 0, self.whole.scale, np.inf)
+        added = np.stack([played[self.whole.bots[k]] - self.whole.x[k] for k in at])
+        from_centre = (self.whole.x - self.whole.x.mean(axis=0)) / unit
+        found = {}
+        for name, columns in self.blocks.items():
+            used = [c for c in columns if self.whole.scale[c] > 0]
+            if used:
+                shift = (added.mean(axis=0) / unit)[used]
+                found[name] = {
+                    "shift": float(np.sqrt((shift**2).mean())),
+                    "widest": float(np.sqrt((from_centre[:, used] ** 2).mean(axis=1).max())),
+                }
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values that `from_json` reads back."""
+        return {
+            "blocks": {name: list(columns) for name, columns in self.blocks.items()},
+            "whole": self.whole.to_json(),
+            "folds": {bot: means.to_json() for bot, means in self.folds.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Means:
+        """Read what `to_json` made."""
+        return cls(
+            blocks={name: tuple(columns) for name, columns in value["blocks"].items()},
+            whole=BotMeans.from_json(value["whole"]),
+            folds={bot: BotMeans.from_json(one) for bot, one in value["folds"].items()},
+        )
+
+
+class ProcessFolds:
+    """All fits that leave out one bot, and that of all bots.
+
+    Args:
+        x: (n, p) features.
+        y: (n,) targets.
+        codes: (n,) number of each row's bot, 0 … K−1.
+        names: (K,) the bots.
+        blocks: name to the numbers of its columns.
+        ratings: of these rows.
+    """
+
+    def __init__(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        codes: np.ndarray,
+        names: Sequence[str],
+        blocks: Mapping[str, Sequence[int]],
+        ratings: RatingNoise,
+    ) -> None:
+        self.bots = tuple(names)
+        sums = BotSums(x, y, codes, names, ratings)
+        everybody = np.ones(len(names), dtype=bool)
+        self.counts = sums.counts
+        self.means = Means(
+            blocks={name: tuple(columns) for name, columns in blocks.items()},
+            whole=sums.of(everybody),
+            folds={
+                bot: sums.of(everybody & (np.arange(len(names)) != k))
+                for k, bot in enumerate(names)
+            },
+        )
+        columns = [np.array(c, dtype=int) for c in blocks.values()]
+        self._names = list(blocks)
+        self._whole = Process(self.means.whole, columns)
+        self._folds = [Process(self.means.folds[bot], columns) for bot in names]
+
+    def line(self) -> Line:
+        """Return the fit on all bots."""
+        posterior = self._whole.posterior(self.means.whole.rating[None])
+        return self._whole.line(self._whole.answers(posterior), int(self.counts.sum()), self._names)
+
+    def lines(self, *, common: bool) -> dict[str, Line]:
+        """Return by bot left out the fit on the others, with their own mu or that of all bots."""
+        found = {}
+        for k, bot in enumerate(self.bots):
+            own = self.means.folds[bot].rating[None]
+            answers = self._answers(k, own, self.means.whole.rating[k, None])[common]
+            n = int(self.counts.sum() - self.counts[k])
+            found[bot] = self._folds[k].line(answers, n, self._names)
+        return found
+
+    def _answers(
+        self, k: int, ratings: np.ndarray, left_out: np.ndarray
+    ) -> tuple[Answers, Answers]:
+        """Return what fold k answers to (P, K − 1) mean ratings, by its own mu and by that of all bots.
+
+        Args:
+            left_out: (P,) mean ratings of bot k, of which only the latter knows.
+        """
+        process, whole = self._folds[k], self.means.whole
+        posterior = process.posterior(ratings)
+        mu = process.mu_with(posterior, whole.x[k], left_out, float(whole.n_eff[k]))
+        return process.answers(posterior), process.answers(posterior, mu)
+
+    def permuted(self, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:
+        """Permute the adjusted mean ratings and weigh the grid of every fold anew.
+
+        Args:
+            means: (p,) mean features per bot of the conversations predicted.
+        """
+        at = [k for k, bot in enumerate(self.bots) if bot in means]
+        if len(at) < 3:
+            return None
+        shuffled = self.means.whole.rating[permutations(len(self.bots), N_PERMUTATIONS, seed)]
+        known = self._permuted_answers.setdefault(seed, {})
+        predicted = np.empty((len(shuffled), len(at)))
+        for column, k in enumerate(at):
+            if k not in known:
+                others = np.delete(shuffled, k, axis=1)
+                known[k] = self._answers(k, others, shuffled[:, k])
+            answers = known[k][common]
+            kernel = self._folds[k].kernel(means[self.bots[k]])
+            predicted[:, column] = answers.level + np.einsum("pbk,bk->p", answers.duals, kernel)
+        return predicted, shuffled[:, at]
+
+    @cached_property
+    def _permuted_answers(self) -> dict[int, dict[int, tuple[Answers, Answers]]]:
+        return {}

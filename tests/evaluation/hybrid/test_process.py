@@ -1,0 +1,221 @@
+"""The Gaussian process over bots, against dense multivariate normals and kriging systems made point by point."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import linalg, stats
+
+from evaluation.hybrid.combined import combine
+from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.means import BotMeans, BotSums
+from evaluation.hybrid.noise import RatingNoise
+from evaluation.hybrid.process import TAUS, THETAS, Process
+from evaluation.hybrid.process_folds import ProcessFolds
+from evaluation.stats.correlation import permutations
+
+BLOCKS = [np.array([0, 1, 2]), np.array([3, 4])]
+
+
+def bots(n_bots=7, seed=0, **given):
+    rng = np.random.default_rng(seed)
+    means = {
+        "bots": tuple(f"b{k}" for k in range(n_bots)),
+        "x": rng.normal(size=(n_bots, 5)) * 3 + 1,
+        "scale": np.array([1.0, 0.5, 2.0, 0.0, 1.5]),
+        "rating": 50 + 8 * rng.normal(size=n_bots),
+        "n": rng.integers(20, 200, size=n_bots).astype(float),
+        "n_eff": rng.uniform(15, 150, size=n_bots),
+        "variance": 400.0,
+    }
+    return BotMeans(**{**means, **given})
+
+
+def dense(means, at):
+    """Return all grid points as (weight, V, k, c): covariances among the bots, with a bot at `at`, and its own."""
+    z = (means.x - means.x.mean(axis=0)) / np.where(means.scale > 0, means.scale, 1)
+    z_at = (at - means.x.mean(axis=0)) / np.where(means.scale > 0, means.scale, 1)
+    kernels = []
+    for columns in ([0, 1, 2], [4]):  # column 3 never varies within bots
+        unit = len(z) / np.trace(z[:, columns] @ z[:, columns].T)
+        kernels.append(
+            (
+                unit * z[:, columns] @ z[:, columns].T,
+                unit * z[:, columns] @ z_at[columns],
+                unit * z_at[columns] @ z_at[columns],
+            )
+        )
+    contrasts = linalg.null_space(np.ones((1, len(z))))
+    found = []
+    for theta, *taus in product(THETAS, TAUS, TAUS):
+        parts = list(zip(taus, kernels, strict=True))
+        v = theta * np.eye(len(z)) + sum(t * k[0] for t, k in parts) + np.diag(1 / means.n_eff)
+        log = stats.multivariate_normal(cov=means.variance * contrasts.T @ v @ contrasts).logpdf(
+            contrasts.T @ means.rating
+        )
+        log += stats.lognorm(1.5, scale=0.05).logpdf(theta + sum(taus))
+        k = sum(t * part[1] for t, part in parts)
+        found.append((log, v, k, theta + sum(t * part[2] for t, part in parts), theta, taus))
+    weights = np.exp(np.array([one[0] for one in found]) - max(one[0] for one in found))
+    return [(weight, *one[1:]) for weight, one in zip(weights / weights.sum(), found, strict=True)]
+
+
+def kriged(v, k, c, rating):
+    """Return the prediction and its variance by the system of ordinary kriging, whose weights sum to 1."""
+    n = len(v)
+    system = np.block([[v, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    w = np.linalg.solve(system, np.append(k, 1.0))[:n]
+    return w @ rating, c - 2 * w @ k + w @ v @ w
+
+
+def test_every_number_is_that_of_dense_algebra() -> None:
+    means = bots()
+    at = np.array([2.0, -1.0, 4.0, 9.0, 0.5])
+    process = Process(means, BLOCKS)
+    posterior = process.posterior(means.rating[None])
+    points = dense(means, at)
+    told = [kriged(v, k, c, means.rating) for _, v, k, c, _, _ in points]
+    weights = np.array([point[0] for point in points])
+    expected = sum(w * value for w, (value, _) in zip(weights, told, strict=True))
+    variance = sum(
+        w * (means.variance * spread + (value - expected) ** 2)
+        for w, (value, spread) in zip(weights, told, strict=True)
+    )
+    line = process.line(process.answers(posterior), 10, ["one", "two"])
+    assert line.predict(at[None])[0] == pytest.approx(expected, rel=1e-11)
+    assert line.slopes[3] == 0
+    assert process.variance(posterior, at)[0] == pytest.approx(variance, rel=1e-10)
+    shares = [
+        sum(w * taus[b] / (theta + sum(taus)) for w, *_, theta, taus in points) for b in range(2)
+    ]
+    assert process.shares(posterior) == pytest.approx(shares, rel=1e-10)
+
+    # The level of all bots: generalised least squares with the bot that was left out, by the same weights.
+    rating, n_eff = 70.0, 40.0
+    mu = process.mu_with(posterior, at, np.array([rating]), n_eff)
+    by_hand = 0.0
+    for w, v, k, c, _, _ in points:
+        whole = np.block([[v, k[:, None]], [k[None], np.array([[c + 1 / n_eff]])]])
+        solved = np.linalg.solve(whole, np.ones(len(whole)))
+        level = solved @ np.append(means.rating, rating) / solved.sum()
+        by_hand += w * (level + k @ np.linalg.solve(v, means.rating - level))
+    common = process.line(process.answers(posterior, mu), 10, ["one", "two"])
+    assert common.predict(at[None])[0] == pytest.approx(by_hand, rel=1e-11)
+
+
+def test_intervals_hold_the_true_mean_as_often_as_they_say() -> None:
+    """Over bots drawn from the model, hyperparameters by their prior; the mixture is taken for a normal."""
+    rng = np.random.default_rng(1)
+    n_studies, at = 4000, np.array([2.0, -1.0, 4.0, 9.0, 0.5])
+    means = bots()
+    process = Process(means, BLOCKS)
+    grid = dense(means, at)
+    prior = stats.lognorm(1.5, scale=0.05).pdf([theta + sum(taus) for *_, theta, taus in grid])
+    chosen = rng.choice(len(grid), size=n_studies, p=prior / prior.sum())
+    drawn = np.empty((n_studies, len(means.bots) + 1))
+    for point in set(chosen):
+        _, v, k, c, _, _ = grid[point]
+        whole = np.block([[v, k[:, None]], [k[None], np.array([[c]])]])
+        mine = chosen == point
+        drawn[mine] = 50 + rng.multivariate_normal(
+            np.zeros(len(whole)), means.variance * whole, size=mine.sum()
+        )
+    posterior = process.posterior(drawn[:, :-1])
+    answers = process.answers(posterior)
+    predicted = answers.level + np.einsum("pbk,bk->p", answers.duals, process.kernel(at))
+    half = 1.96 * np.sqrt(process.variance(posterior, at))
+    covered = float((np.abs(drawn[:, -1] - predicted) <= half).mean())
+    assert covered >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / n_studies)
+    assert covered <= 0.98
+
+    # With ratings of its own, as many as twenty give: no less is covered, and less ratings would do.
+    error = np.sqrt(means.variance / 20)
+    ratings = drawn[:, -1] + rng.normal(scale=error, size=n_studies)
+    spread = np.sqrt(process.variance(posterior, at))
+    found = [
+        combine(p, s, r, error, 20) for p, s, r in zip(predicted, spread, ratings, strict=True)
+    ]
+    holds = np.array(
+        [
+            one.together_interval[0] <= true <= one.together_interval[1]
+            for one, true in zip(found, drawn[:, -1], strict=True)
+        ]
+    )
+    assert holds.mean() >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / n_studies)
+    errors = np.array([one.together for one in found]) - drawn[:, -1]
+    assert (errors**2).mean() < 0.8 * error**2
+
+
+def noise_of(values, rows, codes, raters=None):
+    values, rows = np.array(values, dtype=float), np.array(rows)
+    raters = np.full(len(values), -1) if raters is None else np.array(raters)
+    return RatingNoise(values, rows, np.array(codes)[rows], raters, len(codes), max(codes) + 1)
+
+
+def test_a_mean_is_worth_as_many_ratings_as_worked_out_by_hand() -> None:
+    # Two conversations of each of two bots, two ratings of each conversation: (1, 3) and (5, 7).
+    codes = np.array([0, 0, 1, 1])
+    noise = noise_of([1, 3, 5, 7] * 2, [0, 0, 1, 1, 2, 2, 3, 3], codes)
+    x = np.array([[0.0, 5.0], [2.0, 5.0], [1.0, 6.0], [5.0, 6.0]])
+    found = BotSums(x, np.array([2.0, 6.0, 2.0, 6.0]), codes, ["a", "b"], noise).of(
+        np.ones(2, dtype=bool)
+    )
+    # Mean squares: within conversations 2, between them 16; of the latter (16 − 2) / 2 = 7 is theirs: ICC 7 / 9.
+    assert found.n.tolist() == [4, 4]
+    assert found.n_eff == pytest.approx([4 / (1 + 7 / 9)] * 2)
+    assert found.variance == pytest.approx((9 + 1 + 1 + 9) * 2 / 6)
+    assert found.rating.tolist() == [4, 4]
+    # Within bots the first column has squares 2 and 8 on two degrees of freedom, the second none.
+    assert found.scale == pytest.approx([np.sqrt(5), 0])
+
+
+def test_a_fold_learns_raters_and_means_without_its_bot() -> None:
+    rng = np.random.default_rng(2)
+    codes = np.repeat(np.arange(5), 12)
+    raters = rng.integers(0, 8, size=60)
+    x = rng.normal(size=(60, 5)) + rng.normal(size=(5, 5))[codes]
+    y = x[:, 0] + rng.normal(size=8)[raters] + rng.normal(size=60)
+    names = [f"b{k}" for k in range(5)]
+    blocks = {"one": [0, 1], "two": [2, 3, 4]}
+    whole = ProcessFolds(x, y, codes, names, blocks, noise_of(y, np.arange(60), codes, raters))
+    keep = codes != 4
+    part = ProcessFolds(
+        x[keep],
+        y[keep],
+        codes[keep],
+        names[:4],
+        blocks,
+        noise_of(y[keep], np.arange(48), codes[keep], raters[keep]),
+    )
+    fold, alone = whole.lines(common=False)["b4"], part.line()
+    assert fold.slopes == pytest.approx(alone.slopes, rel=1e-9)
+    assert fold.intercept == pytest.approx(alone.intercept)
+
+    # A permutation weighs the grid anew: the same as a process made for its means.
+    at = {bot: whole.means.whole.x[k] for k, bot in enumerate(names)}
+    predicted, shuffled = whole.permuted(at, common=False, seed=3)
+    order = permutations(5, len(shuffled), 3)[7]
+    assert shuffled[7] == pytest.approx(whole.means.whole.rating[order])
+    process = Process(whole.means.folds["b1"], [np.array(c) for c in blocks.values()])
+    again = process.answers(process.posterior(np.delete(shuffled[7], 1)[None]))
+    line = process.line(again, 48, list(blocks))
+    assert predicted[7, 1] == pytest.approx(line.predict(at["b1"][None])[0])
+
+
+def test_ratings_that_never_differ_within_a_bot_are_refused() -> None:
+    codes = np.array([0, 0, 1, 1])
+    sums = BotSums(np.eye(4), codes + 1.0, codes, ["a", "b"], noise_of(codes + 1, range(4), codes))
+    with pytest.raises(HybridError, match="no bot has two ratings that differ"):
+        sums.of(np.ones(2, dtype=bool))
+
+
+def test_ratings_and_prediction_weigh_by_their_precision() -> None:
+    """By hand: precisions 1 / 4 and 1 / 1 add up to 1.25."""
+    found = combine(10.0, 2.0, 15.0, 1.0, 40)
+    assert found.together == pytest.approx((10 / 4 + 15) / 1.25)
+    assert found.together_interval[1] - found.together == pytest.approx(1.959964 / np.sqrt(1.25))
+    assert found.z == pytest.approx(5 / np.sqrt(5))
+    assert (found.conflict, found.worth) == (False, 10)
+    assert combine(10.0, 2.0, 15.6, 1.0, 40).conflict
+    with pytest.raises(ValueError, match="both must be above 0"):
+        combine(10.0, 0.0, 15.0, 1.0, 40)

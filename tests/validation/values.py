@@ -1,0 +1,185 @@
+"""How well do fits predict values, at full size and with few conversations of each bot?
+
+Used by `validate`. Subsamples are drawn of the tables that the commands fit, by a seed, and fitted by the same functions;
+their figures are means over them. A study whose ratings were dealt out to other bots shows what a fit makes of nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.presets import preset_get
+from evaluation.hybrid.values import interval_score
+from evaluation.printing import figure, share
+from evaluation.ratings import Ratings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PRESETS = ("paper", "strong@2", "strong")
+SUBSAMPLED = ("strong@2", "strong")
+VALUE_HEADINGS = [
+    "set",
+    "conv. a bot",
+    "fit",
+    "r common",
+    "r fold",
+    "Q²",
+    "null95",
+    "MAE",
+    "of mean",
+    "slope",
+    "inside 95 %",
+    "score",
+    "resolvable",
+]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a study's fits are made of."""
+
+    human: pd.DataFrame
+    ratings: Ratings
+    targets: tuple[str, ...]
+
+
+def tables_of(study_key: str, targets: Sequence[str], exclude_bots: Sequence[str]) -> Tables:
+    """Read one table with the columns of all presets, from the database that the commands filled."""
+    from django.conf import settings
+
+    from evaluation.hybrid.embeddings import USER_BLOCK
+    from evaluation.metrics.shared import Shared
+    from webapp.bots.text_store import text_store
+    from webapp.runs.hybrid_tables import FitTables
+    from webapp.runs.services.fits import fit_create
+    from webapp.studies.models import Study
+
+    study = Study.objects.get(key=study_key)
+    fit = fit_create(
+        study=study, targets=targets, exclude_bots=exclude_bots, preset="strong", enqueue=False
+    )
+    shared = Shared(settings.CONFAB_DEVICE, store=text_store())
+    tables = FitTables(
+        fit, preset_get("strong").features, [USER_BLOCK], shared, lambda done, total: None
+    )
+    human, ratings = tables.rated(study)
+    fit.delete()
+    return Tables(human, ratings, tuple(targets))
+
+
+def subsample(tables: Tables, per_bot: int, seed: int) -> Tables:
+    """Draw so many conversations of each bot, without replacement."""
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(
+        np.concatenate(
+            [
+                rng.choice(rows, size=min(per_bot, len(rows)), replace=False)
+                for rows in tables.human.groupby("bot", sort=True).indices.values()
+            ]
+        )
+    )
+    human = tables.human.iloc[chosen].reset_index(drop=True)
+    there = np.isin(tables.ratings.conversation, human["conversation"].to_numpy(dtype=object))
+    return replace(tables, human=human, ratings=tables.ratings.where(there))
+
+
+def fitted(tables: Tables, preset: str) -> dict[str, Any]:
+    """Return the document of a fit."""
+    human = tables.human
+    if not preset_get(preset).blocks:
+        human = human[[name for name in human if not name.startswith("embedding_")]]
+    return fit_hybrid(
+        human, targets=tables.targets, preset=preset, ratings=tables.ratings
+    ).to_json()
+
+
+def figures_of(document: dict[str, Any]) -> list[float]:
+    """Return the numbers of `VALUE_HEADINGS` after the fit's name, NaN where there is none."""
+    kinds, bots = document["intercepts"], document["bots"].values()
+    inside, score = document["coverage95"], document["interval_score95"]
+    share_inside = math.nan if inside is None else inside["inside"] / inside["of"]
+    if score is None:
+        # Those of earlier presets are 90 % intervals of the mean prediction: widened to 95 % as a normal's are.
+        score = float(np.mean([_widened_score(bot) for bot in bots if bot["predicted_ci90"]]))
+    pairs = kinds["common"]["pairs"]
+    found = [
+        *(kinds[kind]["bot_level"]["pearson"]["r"] for kind in ("common", "fold")),
+        document["q2"]["value"],
+        document["q2"]["null95"],
+        document["mae"],
+        document["mae_of_mean"],
+        document["slope"]["value"],
+        share_inside,
+        score,
+        pairs["resolvable_ordered"] / pairs["resolvable"] if pairs["resolvable"] else None,
+    ]
+    return [math.nan if value is None else float(value) for value in found]
+
+
+def _widened_score(bot: dict[str, Any]) -> float:
+    low, high = bot["predicted_ci90"]
+    middle, half = (low + high) / 2, (high - low) / 2 * 1.959964 / 1.644854
+    return interval_score((middle - half, middle + half), bot["human_mean"])
+
+
+def value_row(name: str, size: str, preset: str, found: Sequence[float], n: int) -> list[str]:
+    """Return a line of the table; `n` fits are averaged."""
+    *rs, q2, null, mae, of_mean, slope, inside, score, pairs = found
+    fit = preset if n == 1 else f"{preset}, mean of {n}"
+    cells = [*map(share, rs), share(q2), share(null), figure(mae), figure(of_mean), figure(slope)]
+    return [name, size, fit, *cells, share(inside), figure(score), share(pairs)]
+
+
+def value_rows(name: str, tables: Tables, sizes: Sequence[int], n_samples: int) -> list[list[str]]:
+    """Return the lines of a set: whole, and by size the mean over seeded subsamples."""
+    rows = [
+        value_row(name, "all", preset, figures_of(fitted(tables, preset)), 1) for preset in PRESETS
+    ]
+    for size in sizes:
+        samples = [subsample(tables, size, seed) for seed in range(n_samples)]
+        for preset in SUBSAMPLED:
+            found = np.array([figures_of(fitted(sample, preset)) for sample in samples])
+            rows.append(value_row(name, str(size), preset, _means(found), n_samples))
+    return rows
+
+
+def _means(found: np.ndarray) -> list[float]:
+    """Return the mean of each column over the rows that have it, NaN where none has."""
+    columns = [column[np.isfinite(column)] for column in found.T]
+    return [float(column.mean()) if len(column) else math.nan for column in columns]
+
+
+def permuted_standings(name: str, tables: Tables, n: int) -> str:
+    """Say how many of n fits to ratings that were dealt out to other bots would be believed; one in twenty may."""
+    passed = 0
+    for seed in range(n):
+        verdict = fitted(permuted(tables, seed), "strong")["verdict"]
+        passed += verdict["standing"] == "ranking"
+    return f"{name}, means dealt out to other bots: {passed} of {n} fits support a ranking"
+
+
+def permuted(tables: Tables, seed: int) -> Tables:
+    """Give each bot's ratings the mean of another bot, and leave how they differ within the bot."""
+    rng = np.random.default_rng(seed)
+    bots = sorted(set(tables.human["bot"]))
+    order = rng.permutation(len(bots))
+    given = dict(zip(np.array(bots)[order], np.array(bots)[np.roll(order, 1)], strict=True))
+    frame = tables.ratings.to_frame()
+    targets = list(tables.targets)
+    means = frame.groupby("bot")[targets].mean()
+    for target in targets:
+        moved = means[target].rename(given).reindex(bots) - means[target].reindex(bots)
+        frame[target] += frame["bot"].map(moved)
+    ratings = Ratings.from_frame(frame, targets)
+    answers = ratings.per_conversation()[targets]
+    human = tables.human.drop(columns=targets).merge(
+        answers, left_on="conversation", right_index=True
+    )
+    return Tables(human, ratings, tables.targets)
