@@ -11,6 +11,7 @@
     fit = confab.hybrid(study, selfplay=played)
     confab.rank("pairs.csv").plot()
     confab.judge("judged_replies.jsonl.gz", ["bleu", "semantic_similarity"])["bleu"].to_json()
+    confab.judge_pairs("pairs.jsonl", model="path/to/a/model", max_requests=200).to_json()
     confab.combine(["grade.jsonl.gz", "usr.jsonl.gz"], ["semantic_similarity", "reply_pmi"]).to_json()
 
 Everything here is the public face of `evaluation`; nothing of it knows Django. Vectors of sentences are kept in the folder
@@ -30,6 +31,7 @@ from evaluation.analysis.ranking import rank
 from evaluation.combination import combine
 from evaluation.hybrid.of_study import hybrid
 from evaluation.judgements import judge
+from evaluation.judging import judge_pairs
 from evaluation.reading import read
 from evaluation.study import Study, agreement, compare, models, raters, selfplay, vectors_kept_in
 
@@ -41,6 +43,7 @@ __all__ = [
     "compare",
     "hybrid",
     "judge",
+    "judge_pairs",
     "models",
     "plugins_import",
     "rank",

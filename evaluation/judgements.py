@@ -18,14 +18,14 @@ import numpy as np
 from chatbots.registry import UnknownName
 from evaluation.ceilings import Ceiling, ceiling_of
 from evaluation.formats.base import Skipped
-from evaluation.items import JudgedItem, ReplyInContext, judged_read
+from evaluation.items import JudgedItem, judged_read
 from evaluation.length_bias import length_bias
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_get, metric_list
 from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
 from evaluation.metrics.shared import BLANK, Shared
 from evaluation.stats.correlation import METHODS, Correlation, correlate
-from evaluation.untokenised import untokenised
+from evaluation.untokenised import reply_untokenised, untokenised
 
 USUAL_TARGET = "overall"
 UNREADABLE = "the line is no judged item"
@@ -162,6 +162,8 @@ class MetricJudged:
         scores: by column, the score of each item of the file, NaN where undefined.
         by_length: Spearman's coefficient with the number of words of the reply, of the main column and of people: what
             the first has beyond the second is a length bias.
+        source: the data set, where all items are of one that has a name.
+        remarks: what to know of some of the scored replies, and of how many.
     """
 
     name: str
@@ -170,6 +172,8 @@ class MetricJudged:
     unavailable: str = ""
     scores: dict[str, np.ndarray] = field(default_factory=dict)
     by_length: tuple[float | None, float | None] = (None, None)
+    source: str = ""
+    remarks: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the agreement of the main column, and of all of them where there are several."""
@@ -183,6 +187,8 @@ class MetricJudged:
             }
         main, *more = self.columns
         found = {"column": main, "target": self.target, **self.columns[main].to_json()}
+        found |= {"remarks": self.remarks} if self.remarks else {}
+        found |= {"source": self.source} if self.source else {}
         found["length_bias"] = dict(zip(("metric", "people"), self.by_length, strict=True))
         if more:
             found["columns"] = {name: cells.to_json() for name, cells in self.columns.items()}
@@ -283,7 +289,7 @@ def _judged(
     items = humans[0].items if humans else ()
     replies = [item.replies_by_reference for item in items]
     if not getattr(metric, "reads_tokens", False):
-        replies = [[_untokenised(reply) for reply in several] for several in replies]
+        replies = [[reply_untokenised(reply) for reply in several] for several in replies]
     told = np.array([bool(item.response.strip()) for item in items], dtype=bool)
     judged = np.any([one.judged for one in humans], axis=0)
     reads = isinstance(metric, ReplyMetric) and (metric.needs_reference or metric.reads_reference)
@@ -319,6 +325,8 @@ def _judged(
             by_length=length_bias(
                 [item.response for item in items], next(iter(scores.values())), one.means
             ),
+            source=one.only_source,
+            remarks=metric.remarks(scores) if isinstance(metric, ReplyMetric) else {},
         )
         for one in humans
     ]
@@ -354,15 +362,6 @@ def _metric_and_columns(one: Metric | str) -> tuple[Metric, tuple[str, ...]]:
             if any(column.name == one and column.level == "turn" for column in metric.columns):
                 return metric, (one,)
         raise
-
-
-def _untokenised(reply: ReplyInContext) -> ReplyInContext:
-    context, response, reference = reply
-    return ReplyInContext(
-        tuple(map(untokenised, context)),
-        untokenised(response),
-        None if reference is None else untokenised(reference),
-    )
 
 
 @dataclass(frozen=True)
@@ -414,6 +413,12 @@ class _Humans:
     def judged(self) -> np.ndarray:
         """Return (N,) whether people judged an item."""
         return np.isfinite(self.means)
+
+    @property
+    def only_source(self) -> str:
+        """The data set of all items; empty where there are several, or it has no name."""
+        found = set(self.sources)
+        return str(found.pop()) if len(found) == 1 else ""
 
     def cells(self, values: np.ndarray, told: np.ndarray, lacking: Sequence[str | None]) -> Cells:
         """Correlate a column's scores with people's, over everything and its parts."""

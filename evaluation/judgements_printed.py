@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evaluation.printing import probability, share, span
+from evaluation.published.rows import Published, beside, caveats_of, published_of
 
 _METHODS = ("pearson", "spearman", "kendall")
 _HEADINGS = (
@@ -19,6 +20,7 @@ _HEADINGS = (
     "Kendall",
     "p (Pearson)",
     "ceiling",
+    "published",
 )
 
 
@@ -29,7 +31,9 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
         result: by the metric's name, as `MetricJudged.to_json` wrote them.
     """
     rows = [_HEADINGS, *(row for name, found in result.items() for row in _rows(name, found))]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(_HEADINGS))]
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = [
         "  ".join(
             cell.ljust(width) if k < 3 else cell.rjust(width)
@@ -43,16 +47,35 @@ def agreements_printed(result: Mapping[str, Mapping[str, Any]]) -> str:
 def _rows(name: str, found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     if "unavailable" in found:
         return
-    yield _row(name, "all", "all", found)
+    for source, model, one in cells_of(found):
+        row = published_beside(found, source, model)
+        yield _row(name, source or "all", model or "all", one, row)
+
+
+def cells_of(found: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Return (data set, dialogue model, agreement) of a metric's JSON, all together first; names are empty for all."""
+    yield "", "", found
     for model, one in found.get("models", {}).items():
-        yield _row(name, "all", model, one)
+        yield "", model, one
     for source, part in found.get("sources", {}).items():
-        yield _row(name, source, "all", part)
+        yield source, "", part
         for model, one in part.get("models", {}).items():
-            yield _row(name, source, model, one)
+            yield source, model, one
 
 
-def _row(name: str, source: str, model: str, found: Mapping[str, Any]) -> tuple[str, ...]:
+def published_beside(found: Mapping[str, Any], source: str, model: str) -> Published | None:
+    """Return what a paper printed of a metric's main column in a cell; None where nothing is known.
+
+    Args:
+        found: the metric's JSON; source, model: of the cell, empty for all.
+    """
+    name = source or found.get("source", "")
+    return beside(published_of(name, found["target"]), found["column"], model)
+
+
+def _row(
+    name: str, source: str, model: str, found: Mapping[str, Any], row: Published | None
+) -> tuple[str, ...]:
     return (
         name,
         source,
@@ -62,7 +85,15 @@ def _row(name: str, source: str, model: str, found: Mapping[str, Any]) -> tuple[
         *(_coefficient(found[method]) for method in _METHODS),
         probability(found["pearson"]["p"]),
         _coefficient(found["ceiling"]) if found["ceiling"]["r"] is not None else "unknown",
+        "" if row is None else published_printed(row),
     )
+
+
+def published_printed(row: Published) -> str:
+    """Write a published row: its metric where ours is another, Pearson, Spearman and n."""
+    values = " ".join(share(row.values.get(method), 3) for method in ("pearson", "spearman"))
+    of = "" if row.is_same else f"{row.title} "
+    return f"{of}{values}" + (f" (n {row.n})" if row.n else "")
 
 
 def _coefficient(found: Mapping[str, Any]) -> str:
@@ -79,6 +110,7 @@ def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         "ceiling: the highest Pearson's r that a perfect metric could be expected to reach, the square root of the reliability "
         "of the raters' mean (ICC(1,k), F interval); unknown where only means were published."
     )
+    yield from _published_notes(result)
     for name, found in result.items():
         if "unavailable" in found:
             yield f"{name}: skipped, {found['unavailable']}"
@@ -94,5 +126,22 @@ def _notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         if found["skipped"]:
             told = "; ".join(f"{n} × {why}" for why, n in found["skipped"].items())
             yield f"{name}: left out {told}"
+        for why, n in found.get("remarks", {}).items():
+            yield f"{name}: {n} × {why}"
         if found["pearson"]["r"] is None:
             yield f"{name}: undefined, {found['pearson']['reason']}"
+
+
+def _published_notes(result: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Say where published rows are from and what to mind of them."""
+    rows = [
+        row
+        for found in result.values()
+        if "unavailable" not in found
+        for source, model, _one in cells_of(found)
+        if (row := published_beside(found, source, model)) is not None
+    ]
+    if rows:
+        places = "; ".join(dict.fromkeys(row.place for row in rows))
+        yield f"published: Pearson and Spearman of the whole set; {places}. With a name: of that metric, which ours is nearest to."
+        yield from (f"published: {text}" for text in caveats_of(rows))

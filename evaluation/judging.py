@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evaluation.items import Item
+from evaluation.formats.base import Skipped
+from evaluation.items import Item, items_read
 from evaluation.metrics.judge import PAIR_PROMPT, Judge, lines
+from evaluation.stats.bootstrap import Interval, mean_interval
 from evaluation.stats.correlation import Correlation, correlate
+from evaluation.stats.proportion import share_interval
+
+NO_SECOND = "it has no second reply to compare with"
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class PairJudged:
+    """What a judge says of one pair.
+
+    Attributes:
+        item: its name; context: a name for what was said before, by which pairs belong together.
+        first, second: the dialogue models.
+        preference: how likely the first reply is the better one, mean of both orders.
+        first_place: how likely whatever stood first was preferred, mean of both orders.
+        words_first, words_second: how long the replies are.
+    """
+
+    item: str
+    context: str
+    first: str
+    second: str
+    preference: float
+    first_place: float
+    words_first: int
+    words_second: int
+
+    @property
+    def preferred(self) -> str:
+        """`first` or `second` where both orders agree, else `tie`."""
+        forward = self.preference + self.first_place - 0.5
+        swapped = self.preference - self.first_place + 0.5
+        if forward > 0.5 and swapped > 0.5:
+            return "first"
+        return "second" if forward < 0.5 and swapped < 0.5 else "tie"
+
+    @property
+    def changed(self) -> bool:
+        """Whether the better reply is another one in the other order."""
+        forward = self.preference + self.first_place - 0.5
+        swapped = self.preference - self.first_place + 0.5
+        return (forward - 0.5) * (swapped - 0.5) < 0
 
 
 @dataclass(frozen=True)
@@ -18,56 +64,78 @@ class PairsJudged:
     """Comparisons of two replies by a judge.
 
     Attributes:
-        preference: (N,) how likely the first reply is the better one, mean of both orders; NaN where undefined.
-        first_place: (N,) how likely whatever stood first was preferred, mean of both orders; .5 without a position bias.
-        longer: (N,) words of the first reply less those of the second.
-        n_requests: what they cost.
+        judge: the name of the judge.
+        pairs: those that it judged.
+        n_requests: what they cost in this run.
         refused: pairs that were not asked since the judge's cap was reached.
+        unanswered: pairs that were asked without a usable answer, and why the first of them.
     """
 
-    preference: np.ndarray
-    first_place: np.ndarray
-    longer: np.ndarray
+    judge: str
+    pairs: tuple[PairJudged, ...]
     n_requests: int
     refused: int
+    unanswered: int = 0
+    trouble: str = ""
 
     @property
-    def position_bias(self) -> float | None:
-        """How much likelier a reply is preferred because it stands first, from −.5 to .5."""
-        known = self.first_place[np.isfinite(self.first_place)]
-        return float(known.mean() - 0.5) if len(known) else None
+    def position_bias(self) -> Interval:
+        """How much likelier a reply is preferred because it stands first, from −.5 to .5; contexts are resampled."""
+        values = [one.first_place - 0.5 for one in self.pairs]
+        return mean_interval(values, [one.context for one in self.pairs], _LEVEL)
 
     @property
-    def changed(self) -> float | None:
-        """The share of pairs whose better reply is another one in the other order."""
-        known = np.isfinite(self.preference)
-        if not known.any():
-            return None
-        forward = self.preference[known] + self.first_place[known] - 0.5
-        backward = self.preference[known] - self.first_place[known] + 0.5
-        return float(((forward - 0.5) * (backward - 0.5) < 0).mean())
+    def n_changed(self) -> int:
+        """Pairs whose better reply is another one in the other order."""
+        return sum(one.changed for one in self.pairs)
 
     @property
     def length_bias(self) -> Correlation:
         """How preference goes with being longer (Spearman): a bias as far as people's does not."""
-        known = np.isfinite(self.preference)
-        return correlate(self.longer[known], self.preference[known], "spearman")
+        longer = [one.words_first - one.words_second for one in self.pairs]
+        preference = [one.preference for one in self.pairs]
+        units = [one.context for one in self.pairs]
+        return correlate(longer, preference, "spearman", units=units)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each pair, as `rank` reads them: `first`, `second`, `preferred` and more.
+
+        There is no `rater`: of one alone nobody could tell how raters differ, so judgements count as independent.
+        """
+        return [
+            {
+                **{name: getattr(one, name) for name in PairJudged.__slots__},
+                "preferred": one.preferred,
+                "judged_by": self.judge,
+            }
+            for one in self.pairs
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
+        position, n = self.position_bias, len(self.pairs)
+        ends = share_interval(self.n_changed, n)
         return {
-            "preference": [None if np.isnan(one) else float(one) for one in self.preference],
-            "position_bias": self.position_bias,
-            "changed": self.changed,
-            "length_bias": self.length_bias.to_json(),
-            "n": int(np.isfinite(self.preference).sum()),
+            "judge": self.judge,
+            "n": n,
             "n_requests": self.n_requests,
             "refused": self.refused,
+            "unanswered": self.unanswered,
+            "trouble": self.trouble,
+            "position_bias": {
+                "value": position.mean,
+                "ci95": None if position.low is None else [position.low, position.high],
+            },
+            "changed": {
+                "value": self.n_changed / n if n else None,
+                "ci95": None if ends is None else list(ends),
+            },
+            "length_bias": self.length_bias.to_json(),
         }
 
 
 def pairs_judged(judge: Judge, items: Sequence[Item]) -> PairsJudged:
-    """Have the judge compare the two replies of each item, in both orders.
+    """Have the judge compare the two replies of each item, in both orders, as far as its cap allows.
 
     Raises:
         ValueError: the judge cannot be asked here, with the reason; or an item has one reply.
@@ -77,7 +145,7 @@ def pairs_judged(judge: Judge, items: Sequence[Item]) -> PairsJudged:
         raise ValueError(f"{judge.name} cannot judge: {reason}")
     for item in items:
         if item.second_response is None:
-            raise ValueError(f"item {item.key} has no second reply to compare with")
+            raise ValueError(f"item {item.key}: {NO_SECOND}")
     window = judge.options.window
     left = max(judge.options.max_requests - judge.n_requests, 0) // 2
     asked = items[:left]
@@ -87,23 +155,99 @@ def pairs_judged(judge: Judge, items: Sequence[Item]) -> PairsJudged:
         for first, second in _both_orders(item)
     ]
     before = judge.n_requests
-    found = np.full((len(items), 2), np.nan)
+    found = np.full((0, 2), np.nan)
     if prompts:
-        found[: len(asked)] = judge.chances(prompts, ("A", "B"))[:, 0].reshape(-1, 2)
-    forward, swapped = found.T
+        found = judge.chances(prompts, ("A", "B"))[:, 0].reshape(-1, 2)
+    pairs = tuple(
+        _pair(item, float(forward), float(swapped))
+        for item, (forward, swapped) in zip(asked, found, strict=True)
+        if np.isfinite(forward + swapped)
+    )
+    unanswered = len(asked) - len(pairs)
     return PairsJudged(
-        preference=(forward + 1 - swapped) / 2,
-        first_place=(forward + swapped) / 2,
-        longer=np.array([_words(item.response) - _words(item.second_response) for item in items]),
+        judge=judge.name,
+        pairs=pairs,
         n_requests=judge.n_requests - before,
         refused=len(items) - len(asked),
+        unanswered=unanswered,
+        trouble=(judge.trouble or "its answer was neither A nor B") if unanswered else "",
     )
+
+
+def judge_pairs(
+    pairs: Sequence[Item] | Path | str, judge: Judge | None = None, **options: Any
+) -> PairsJudged:
+    """Have a language model judge pairs of replies, each in both orders.
+
+    Args:
+        pairs: items with two replies, or a file of such.
+        judge: who judges; without it one is made of the options (`bot` or `model`, `max_requests`, `window`, …).
+
+    Raises:
+        ValueError: a line of the file is no item, or has one reply; or the judge cannot be asked.
+    """
+    if isinstance(pairs, str | Path):
+        read = list(items_read(Path(pairs)))
+        for one in read:
+            if isinstance(one, Skipped):
+                raise ValueError(f"{pairs}, line {one.line}: {one.reason}")
+        pairs = [one.item for one in read if not isinstance(one, Skipped)]
+    return pairs_judged(judge or Judge(**options), pairs)
+
+
+def in_batches(
+    judge: Judge,
+    items: Sequence[Item],
+    known: Sequence[PairJudged],
+    keep: Callable[[Sequence[PairJudged]], None],
+    size: int = 25,
+) -> PairsJudged:
+    """Have the judge compare pairs some at a time, so that what is paid for is kept whatever happens.
+
+    It ends where the cap is reached, or where none of a batch is answered.
+
+    Args:
+        known: what was judged before; these items are not asked again.
+        keep: stores what was just judged.
+    """
+    there = {one.item for one in known}
+    missing = [item for item in items if item.key not in there]
+    pairs, n_requests, n_asked, unanswered, trouble = list(known), 0, 0, 0, ""
+    for begin in range(0, len(missing), size):
+        batch = missing[begin : begin + size]
+        found = pairs_judged(judge, batch)
+        keep(found.pairs)
+        pairs += found.pairs
+        n_requests += found.n_requests
+        n_asked += len(batch) - found.refused
+        unanswered += found.unanswered
+        trouble = trouble or found.trouble
+        if found.refused or not found.pairs:
+            break
+    return PairsJudged(
+        judge.name, tuple(pairs), n_requests, len(missing) - n_asked, unanswered, trouble
+    )
+
+
+def _pair(item: Item, forward: float, swapped: float) -> PairJudged:
+    return PairJudged(
+        item=item.key,
+        context=_context(item),
+        first=item.model,
+        second=item.second_model,
+        preference=(forward + 1 - swapped) / 2,
+        first_place=(forward + swapped) / 2,
+        words_first=len(item.response.split()),
+        words_second=len((item.second_response or "").split()),
+    )
+
+
+def _context(item: Item) -> str:
+    """Return a name for what was said before, by which pairs belong together; without any each stands alone."""
+    said = "\n".join((item.source, *item.context)) if item.context else f"pair {item.key}"
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def _both_orders(item: Item) -> list[tuple[str, str]]:
     first, second = item.response, str(item.second_response)
     return [(first, second), (second, first)]
-
-
-def _words(text: str | None) -> int:
-    return len((text or "").split())

@@ -20,6 +20,7 @@ from evaluation.judgements import (
     judgements_read,
 )
 from evaluation.judgements_printed import agreements_printed
+from evaluation.metrics.grade import NO_KEYWORD
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.replies import NO_REFERENCE, ReplyMetric, item_scores
 from evaluation.metrics.shared import BLANK, Shared
@@ -122,6 +123,7 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
         assert told[name]["ci95"][0] < told[name]["r"] < told[name]["ci95"][1]
     assert told["n"] == 24
     assert told["n_contexts"] == 8
+    assert told["n_responses"] == len({row["response"] for row in rows})
     assert told["skipped"] == {
         BLANK: 1, BEYOND_SCALE: 1, NOT_JUDGED: 1, DUPLICATE_ID: 1, UNREADABLE: 1,
     }  # fmt: skip
@@ -141,6 +143,17 @@ def test_a_metric_sees_its_window_without_absent_utterances_as_people_wrote_them
     rows = [line(k, f"I ' m {k}", 1 + k) for k in range(4)]
     judge(judgements_read(file(*rows)), [metric])
     assert metric.asked[0] == ReplyInContext(("how are you?",), "I'm 0", None)
+
+
+def test_grade_counts_replies_without_any_keyword(file):
+    words = ("How is it?", "When is it?", "the dog eats food", "I love music")
+    rows = [line(k, text, 1 + k, context=["do you like dogs?", "yes, a lot"]) for k, text in enumerate(words)]  # fmt: skip
+    found = {name: one.to_json() for name, one in judge(judgements_read(file(*rows, line(9, " ", 1))), ["grade_lite"]).items()}  # fmt: skip
+    told = found["grade_lite"]
+    assert told["n"] == 4, "they are scored by their text"
+    assert told["skipped"] == {BLANK: 1}
+    assert told["remarks"] == {NO_KEYWORD: 2}
+    assert f"grade_lite: 2 × {NO_KEYWORD}" in agreements_printed(found)
 
 
 def test_any_metric_scores_items_as_the_last_turn_of_a_conversation():

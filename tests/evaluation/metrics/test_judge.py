@@ -11,10 +11,12 @@ import pytest
 from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
 from chatbots.outside import ValuesError
 from chatbots.registry import bots
+from evaluation.analysis.ranking import rank
 from evaluation.items import Item, JudgedItem, ReplyInContext
 from evaluation.judgements import judge as judged_beside_people
 from evaluation.judgements import judgements_of
-from evaluation.judging import pairs_judged
+from evaluation.judging import in_batches, pairs_judged
+from evaluation.judging_files import JudgedFile
 from evaluation.metrics.judge import NO_NUMBER, Judge, lines
 from evaluation.metrics.shared import Shared
 from tests.chatbots.endpoint_server import SSE, chunk, fails, says, serving
@@ -113,9 +115,9 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
         judge,
         [Item(id="x", context=("hi",), response="no", second_response="cats ")],
     )
-    assert swapped.preference[0] == pytest.approx(1 - found.preference[0])
-    assert swapped.first_place[0] == pytest.approx(found.first_place[0])
-    assert abs(found.position_bias) <= 0.5
+    assert swapped.pairs[0].preference == pytest.approx(1 - found.pairs[0].preference)
+    assert swapped.pairs[0].first_place == pytest.approx(found.pairs[0].first_place)
+    assert abs(found.position_bias.mean) <= 0.5
     json.dumps(found.to_json(), allow_nan=False)
 
 
@@ -125,11 +127,69 @@ async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
         items = [Item(id=str(k), response="long " * k, second_response="yes") for k in range(1, 5)]
         judge = Judge(bot="e", max_requests=7)
         found = await asyncio.to_thread(pairs_judged, judge, items)
-    assert found.position_bias == 0.5
-    assert found.changed == 1.0
+    assert found.position_bias.mean == 0.5
+    assert found.n_changed == 3
     assert found.refused == 1
-    assert list(found.preference[:3]) == [0.5] * 3
+    assert [one.preferred for one in found.pairs] == ["tie"] * 3
     assert found.length_bias.r is None, "it says the same of all"
+    assert found.to_json()["changed"] == {
+        "value": 1.0,
+        "ci95": [pytest.approx(0.4385, abs=1e-4), 1.0],
+    }
+
+
+async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(registered, tmp_path):
+    answers = [says(one) for one in "ABBAABBA"]  # the first, the second, the first, the second
+    items = [
+        Item(
+            id=f"={k}",
+            context=("hi",),
+            response="x y",
+            model="p",
+            second_response="z",
+            second_model="q",
+        )
+        for k in range(4)
+    ]
+    path = tmp_path / "judged.csv"
+    async with serving(*answers) as server:
+        registered(server.bot(concurrency=1))
+        judge = Judge(bot="e", max_requests=4)
+        file = JudgedFile(path, judge)
+        first = await asyncio.to_thread(in_batches, judge, items, file.known, file.keep, 1)
+        assert (len(first.pairs), first.n_requests, first.refused) == (2, 4, 2)
+        with path.open("a") as cut:
+            cut.write("'=2,abc,p,q,fir")
+        judge = Judge(bot="e", max_requests=50)
+        file = JudgedFile(path, judge)
+        assert list(file.known) == list(first.pairs)
+        second = await asyncio.to_thread(in_batches, judge, items, file.known, file.keep, 1)
+    assert len(server.requests) == 8
+    assert (len(second.pairs), second.n_requests, second.refused) == (4, 4, 0)
+    assert [one.preferred for one in second.pairs] == ["first", "second", "first", "second"]
+    assert JudgedFile(path, judge).known == list(second.pairs)
+    ranking = rank(path)
+    assert [(bot.bot, bot.wins, bot.losses) for bot in ranking.fit.bots] == [
+        ("p", 2, 2),
+        ("q", 2, 2),
+    ]
+    with pytest.raises(ValueError, match="of another judge"):
+        JudgedFile(path, Judge(bot="e", window=2))
+    path.write_text("first,second\n")
+    with pytest.raises(ValueError, match="no file of judged pairs"):
+        JudgedFile(path, judge)
+
+
+async def test_a_judge_that_answers_nothing_is_not_asked_for_ever(registered):
+    async with serving(fails(400)) as server:
+        registered(server.bot(concurrency=1))
+        items = [Item(id=str(k), response="a", second_response="b") for k in range(4)]
+        found = await asyncio.to_thread(
+            in_batches, Judge(bot="e"), items, [], lambda pairs: None, 2
+        )
+    assert (len(found.pairs), found.unanswered, found.refused) == (0, 2, 2)
+    assert "HTTP 400" in found.trouble
+    assert found.to_json()["position_bias"] == {"value": None, "ci95": None}
 
 
 async def test_a_request_that_fails_leaves_its_reply_without_a_score(registered):

@@ -33,7 +33,7 @@ def test_metrics_and_strong_encode_there(
     job_do(run)
     names = ["words", "length"]
     job_do(metric_run_create(study=study, metrics=names, enqueue=False))
-    fit = fit_create(study=study, preset="strong", enqueue=False)
+    fit = fit_create(study=study, preset="strong@2", enqueue=False)
     job_do(fit)
     fit.refresh_from_db()
     assert (fit.state, fit.error) == ("done", "")
@@ -60,7 +60,7 @@ def test_a_fit_that_encodes_texts_is_sent_to_the_workers_of_the_device(
     embedding = {"features": ["n_turns", "embedding_user_000"]}
     for asked in (
         {"preset": "paper"},
-        {"preset": "strong"},
+        {"preset": "strong@2"},
         {"kept": {"features": ["n_turns"]}},
         {"kept": embedding},
         {"kept": {"features": None}},

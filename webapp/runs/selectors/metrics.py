@@ -25,11 +25,16 @@ def metrics_all() -> list[Metric]:
     return metric_list()
 
 
-def metric_titles() -> dict[str, str]:
-    """Return the titles of conversation-level columns."""
+def metric_titles(*, ingredients: bool = True) -> dict[str, str]:
+    """Return the titles of conversation-level columns.
+
+    Args:
+        ingredients: those too that are there for fits that take many together, not to be read one by one.
+    """
     return {
         column.name: column.title.removesuffix(", mean")
         for metric in metrics_all()
+        if ingredients or not getattr(metric, "ingredient", False)
         for column in metric.columns
         if column.level == "conversation"
     }

@@ -1,0 +1,86 @@
+"""What a judge said of pairs as a file that grows: CSV as `confab.rank` reads it, one line a pair."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from evaluation.formats.spreadsheet import escaped, unescaped
+from evaluation.judging import PairJudged
+from evaluation.metrics.judge import PAIR_PROMPT, Judge
+
+_TEXTS = ("item", "context", "first", "second")
+_NUMBERS = ("preference", "first_place", "words_first", "words_second")
+_COLUMNS = (*_TEXTS, "preferred", "judged_by", *_NUMBERS, "judge")
+
+
+class JudgedFile:
+    """A file of judged pairs of one judge.
+
+    What stands there is taken over, and what is judged later is added at its end; a line that a kill cut short is asked again.
+
+    Raises:
+        ValueError: it is another kind of file, or of another judge, model, prompt or window.
+    """
+
+    def __init__(self, path: Path, judge: Judge) -> None:
+        self.path = path
+        self._name = judge.name
+        self._judge = hashlib.sha256(f"{judge.identity.key} {PAIR_PROMPT}".encode()).hexdigest()[
+            :16
+        ]
+        self.known: list[PairJudged] = []
+        if path.exists() and path.stat().st_size:
+            self.known = self._read()
+            self._mend()
+
+    def _mend(self) -> None:
+        """Take away what a kill left of a line, so that the next one begins a new line."""
+        with self.path.open("rb+") as file:
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+
+    def _read(self) -> list[PairJudged]:
+        found = []
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            whole = list(csv.reader(line for line in file if line.endswith("\n")))
+        if (
+            not whole
+            or tuple(whole[0]) != _COLUMNS
+            or {len(row) for row in whole} != {len(_COLUMNS)}
+        ):
+            raise ValueError(f"{self.path} is no file of judged pairs; name another one")
+        for row in whole[1:]:
+            cells = dict(zip(_COLUMNS, row, strict=True))
+            if cells["judge"] != self._judge:
+                raise ValueError(
+                    f"{self.path} is of another judge ({cells['judge']}, now {self._judge}): its model, its prompt "
+                    "or its window was another; name another file"
+                )
+            texts = {name: unescaped(cells[name]) for name in _TEXTS}
+            found.append(
+                PairJudged(
+                    **texts,
+                    preference=float(cells["preference"]),
+                    first_place=float(cells["first_place"]),
+                    words_first=int(cells["words_first"]),
+                    words_second=int(cells["words_second"]),
+                )
+            )
+        return found
+
+    def keep(self, pairs: Sequence[PairJudged]) -> None:
+        """Add these pairs to the file, at once."""
+        is_new = not self.path.exists() or not self.path.stat().st_size
+        with self.path.open("a+", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if is_new:
+                writer.writerow(_COLUMNS)
+            for one in pairs:
+                texts = [getattr(one, name) for name in _TEXTS]
+                numbers = [repr(getattr(one, name)) for name in _NUMBERS]
+                writer.writerow(
+                    [*map(escaped, texts), one.preferred, escaped(self._name), *numbers, self._judge]
+                )  # fmt: skip

@@ -1,0 +1,78 @@
+"""The command that has a language model judge pairs: of a file and of a study's items, and what it leaves out."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from evaluation.metrics.configured import configured_metrics
+from tests.builders import make_study
+from tests.tiny_models import save_model
+from webapp.studies.items import item_add
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: Any) -> Any:
+    folder = tmp_path_factory.mktemp("judge")
+    save_model(folder / "m", "gpt2", width=16, n_layers=1)
+    entries = folder / "metrics.yaml"
+    entries.write_text(f"[{{id: small_judge, kind: judge, params: {{model: {folder / 'm'}}}}}]")
+    configured_metrics.register(entries)
+    yield "small_judge"
+    configured_metrics.register(folder / "none.yaml")
+
+
+def told(*args: str) -> dict[str, Any]:
+    out = StringIO()
+    call_command("judge_pairs", *args, "--json", stdout=out, stderr=StringIO())
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+def test_a_file_is_judged_as_far_as_the_cap_and_gone_on_with(judge: str, tmp_path: Path) -> None:
+    pairs = [
+        {"id": "1", "response": "cats", "model": "p", "second_response": "dogs", "second_model": "q"},
+        {"id": "2", "response": "cats cats", "model": "p", "second_response": "no", "second_model": "q"},
+        {"id": "2", "response": "again", "second_response": "no"},
+        {"id": "3", "response": "alone"},
+        {"id": "4"},
+    ]  # fmt: skip
+    file, output = tmp_path / "pairs.jsonl", tmp_path / "judged.csv"
+    file.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    asked = ["--data", str(file), "--judge", judge, "--output", str(output)]
+    first = told(*asked, "--max-requests", "3")
+    assert (first["n"], first["n_requests"], first["refused"]) == (1, 2, 1)
+    assert first["left_out"] == {
+        "a pair of this id came before": 1,
+        "it has no second reply to compare with": 1,
+        "the line is no item": 1,
+    }
+    second = told(*asked)
+    assert (second["n"], second["n_requests"], second["refused"]) == (2, 2, 0)
+    rows = list(csv.DictReader(output.open()))
+    assert [(row["item"], row["first"], row["second"], row["judged_by"]) for row in rows] == [
+        ("1", "p", "q", judge),
+        ("2", "p", "q", judge),
+    ]
+    out = StringIO()
+    call_command("judge_pairs", *asked, stdout=out, stderr=StringIO())
+    assert "2 pairs judged in both orders, 0 requests in this run" in out.getvalue()
+    with pytest.raises(CommandError, match="no metric of the kind judge"):
+        told("--data", str(file), "--judge", "bleu")
+
+
+def test_a_study_s_pairs_are_judged_too(judge: str) -> None:
+    study = make_study("pairs")
+    two = [{"model": "p", "text": "cats"}, {"model": "q", "text": "dogs"}]
+    item_add(study=study, key="a", context=["hi"], responses=two)
+    item_add(study=study, key="b", context=["hi"], responses=two[:1])
+    found = told("--study", "pairs", "--judge", judge)
+    assert (found["n"], found["n_requests"]) == (1, 2)

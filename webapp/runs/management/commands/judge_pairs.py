@@ -1,0 +1,133 @@
+"""`judge_pairs (--data FILE | --study KEY) [--judge NAME] [--max-requests N] [--output FILE.csv]`.
+
+`--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "position_bias", "changed", "length_bias", "left_out"}`.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from webapp.core.management.base import ConfabCommand, whole_number
+from webapp.ratings.pairs import study_pair_items
+from webapp.runs.management.studies import study_named
+
+
+class Command(ConfabCommand):
+    help = "Have a language model judge which of two replies is better, each pair in both orders."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        source = parser.add_mutually_exclusive_group(required=True)
+        source.add_argument(
+            "--data",
+            type=Path,
+            metavar="FILE",
+            help=".jsonl or .jsonl.gz, one pair per line: response, model, second_response, second_model",
+        )
+        source.add_argument(
+            "--study", metavar="KEY", help="the pairs that this study's people judge"
+        )
+        parser.add_argument(
+            "--judge",
+            default="judge",
+            metavar="NAME",
+            help="a metric of the kind judge (metrics.yaml)",
+        )
+        parser.add_argument(
+            "--max-requests",
+            type=whole_number(2),
+            help="the most requests of this run, two for each pair; without it the judge's own cap",
+        )
+        parser.add_argument(
+            "--output",
+            type=Path,
+            metavar="FILE.csv",
+            help="a row for each pair, as confab.rank reads them; pairs that stand there are not asked again",
+        )
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        from evaluation.items import Item
+        from evaluation.judging import NO_SECOND, in_batches
+        from evaluation.judging_files import JudgedFile
+        from evaluation.metrics.judge import Judge
+        from evaluation.metrics.registry import metric_get
+
+        judge = metric_get(options["judge"])
+        if not isinstance(judge, Judge):
+            raise CommandError(f"{options['judge']} is no metric of the kind judge")
+        if reason := judge.unavailable_reason():
+            raise CommandError(f"{judge.name} cannot judge: {reason}")
+        judge = judge.fresh(options["max_requests"])
+        items: dict[str, Item] = {}
+        left_out: Counter[str] = Counter()
+        for item in self._items(options, left_out):
+            if item.second_response is None:
+                left_out[NO_SECOND] += 1
+            elif item.key in items:
+                left_out["a pair of this id came before"] += 1
+            else:
+                items[item.key] = item
+        if not items:
+            raise CommandError("there is no pair of replies to judge")
+        output: Path | None = options["output"]
+        file = JudgedFile(output, judge) if output is not None else None
+        if file is None:
+            self.note("without --output what was judged is told, and not kept")
+        known = [one for one in file.known if one.item in items] if file is not None else []
+        found = in_batches(
+            judge,
+            list(items.values()),
+            known,
+            file.keep if file is not None else lambda pairs: None,
+        )
+        return {**found.to_json(), "left_out": dict(left_out)}
+
+    def _items(self, options: dict[str, Any], left_out: Counter[str]) -> Iterator[Any]:
+        from evaluation.formats.base import Skipped
+        from evaluation.items import items_read
+
+        if options["study"] is not None:
+            yield from study_pair_items(study_named(options["study"]))
+            return
+        for one in items_read(options["data"]):
+            if isinstance(one, Skipped):
+                self.note(f"left out: line {one.line}: {one.reason}")
+                left_out["the line is no item"] += 1
+            else:
+                yield one.item
+
+    def present(self, result: dict[str, Any]) -> None:
+        from evaluation.printing import figure, percent, share, span
+
+        position, changed, length = (
+            result[name] for name in ("position_bias", "changed", "length_bias")
+        )
+
+        def ends(found: dict[str, Any]) -> str:
+            return span(*(found["ci95"] or (None, None)), shares=True)
+
+        write = self.stdout.write
+        write(
+            f"{result['judge']}: {result['n']} pairs judged in both orders, {result['n_requests']} requests in this run"
+        )
+        write(
+            f"position bias (likelier for standing first, −.5 to .5): {share(position['value'])} {ends(position)}"
+        )
+        write(
+            f"another reply preferred in the other order: {percent(changed['value'])} {ends(changed)}"
+        )
+        told = "undefined" if length["r"] is None else figure(length["r"])
+        write(f"preference and being longer (Spearman): {told} {ends(length)}")
+        if result["refused"]:
+            write(
+                f"{result['refused']} pairs were not asked: the cap is reached, or nothing of a batch was answered"
+            )
+        if result["unanswered"]:
+            write(f"{result['unanswered']} pairs without an answer: {result['trouble']}")
+        for why, n in result["left_out"].items():
+            write(f"left out {n} × {why}")
