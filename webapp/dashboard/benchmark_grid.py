@@ -12,13 +12,15 @@ from django.utils.translation import gettext as _
 
 from evaluation.metrics.replies import NO_REFERENCE
 from evaluation.printing import share
+from evaluation.published.rows import Published, beside, published_of, published_sets
+from evaluation.stats.correlation import Method
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.plots.heatmap import correlation_class
 from webapp.dashboard.wording.reasons import said
 from webapp.results.benchmark import BASELINE
 from webapp.runs.models import Job, State
 
-METHODS = {"spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall"}
+METHODS: dict[Method, str] = {"spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class DataSet:
     """A column: a data set of a job, or one of several sources of its file.
 
     Attributes:
+        origin: the name of the data set in the file; also where it is the only one.
         target: the dimension that is compared; empty where people did not judge the chosen one.
     """
 
@@ -34,6 +37,42 @@ class DataSet:
     source: str
     target: str
     n_items: int
+    origin: str = ""
+
+    @property
+    def published(self) -> tuple[Published, ...]:
+        """What papers printed of this data set and dimension."""
+        return published_of(self.origin, self.target)
+
+    @property
+    def whole(self) -> int | None:
+        """The replies that it has as it was published, where that is known and these are fewer."""
+        found = published_sets().get(self.origin) if self.published else None
+        return found.whole if found and found.whole and found.whole > self.n_items else None
+
+    def ceiling(self) -> Mapping[str, Any] | None:
+        """Return what a perfect metric could reach here, as any metric that could be computed has it."""
+        for row in self.result["metrics"]:
+            part = self.part(row["metric"])
+            if part is not None and part.get("n"):
+                found: Mapping[str, Any] = part["ceiling"]
+                return found
+        return None
+
+    def remarks(self, metric: str) -> Mapping[str, int]:
+        """Return what is to be known of some of the replies that a metric scored, in the whole file or study."""
+        for row in self.result["metrics"]:
+            if row["metric"] == metric:
+                found: Mapping[str, int] = row["agreement"].get(self.target, {}).get("remarks", {})
+                return found
+        return {}
+
+    def column(self, metric: str) -> str:
+        """Return the column that stands for a metric; empty where it was not computed."""
+        for row in self.result["metrics"]:
+            if row["metric"] == metric:
+                return str(row["agreement"].get(self.target, {}).get("column", ""))
+        return ""
 
     @property
     def result(self) -> Mapping[str, Any]:
@@ -59,6 +98,7 @@ class GridCell:
     Attributes:
         holds_zero: the interval does, so the direction is not known.
         href: of its plot.
+        published: what a paper printed of this metric, or of the one that it is nearest to, on this data set.
     """
 
     r: float | None = None
@@ -68,6 +108,17 @@ class GridCell:
     n: int = 0
     reason: str = ""
     href: str = ""
+    published: Published | None = None
+    method: Method = "spearman"
+
+    @property
+    def printed(self) -> str:
+        """The published number; empty where there is none."""
+        return share(self.published_r) if self.published_r is not None else ""
+
+    @property
+    def published_r(self) -> float | None:
+        return self.published.values.get(self.method) if self.published else None
 
     @property
     def number(self) -> str:
@@ -75,9 +126,7 @@ class GridCell:
 
     @property
     def interval(self) -> str:
-        if self.low is None or self.high is None:
-            return _("no interval")
-        return _("{low} to {high}").format(low=share(self.low), high=share(self.high))
+        return _interval(self.low, self.high)
 
     @property
     def holds_zero(self) -> bool:
@@ -122,18 +171,33 @@ class Grid:
         """Items of all data sets."""
         return sum(one.n_items for one in self.sets)
 
+    @property
+    def ceilings(self) -> list[tuple[str, str]]:
+        """What a perfect metric could reach on each data set, and its interval; empty where nobody can say."""
+        found = []
+        for one in self.sets:
+            ceiling = one.ceiling()
+            if ceiling is None or ceiling["r"] is None:
+                found.append(("", ""))
+            else:
+                low, high = ceiling["ci95"] or (None, None)
+                found.append((share(ceiling["r"]), _interval(low, high)))
+        return found
+
     def table(self) -> Table:
         """Return the same as a plain table, for files."""
         headers = [Header(_("Metric")), Header(_("Data")), Header(_("Dimension"))]
         headers += [Header("r", numeric=True), Header("95 %", numeric=True)]
         headers += [Header("p", numeric=True), Header("n", numeric=True), Header(_("Version"))]
+        headers += [Header(_("Published r"), numeric=True), Header(_("Published by"))]
         rows = [
             [
                 Cell(row.title), Cell(one.title), Cell(one.target),
                 Cell(cell.number, why=cell.reason, raw=(cell.r,)),
                 Cell(cell.interval, raw=(cell.low, cell.high)),
                 Cell(share(cell.p, 3), raw=(cell.p,)), Cell(str(cell.n), raw=(cell.n,)),
-                Cell(row.versions),
+                Cell(row.versions), Cell(cell.printed, raw=(cell.published_r,)),
+                Cell(cell.published.place if cell.published and cell.printed else ""),
             ]
             for row in self.rows
             for one, cell in zip(self.sets, row.cells, strict=True)
@@ -141,7 +205,13 @@ class Grid:
         return Table(headers, rows)
 
 
-def grid_of(jobs: Sequence[Job], *, method: str, target: str) -> Grid:
+def _interval(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return _("no interval")
+    return _("{low} to {high}").format(low=share(low), high=share(high))
+
+
+def grid_of(jobs: Sequence[Job], *, method: Method, target: str) -> Grid:
     """Arrange what these jobs found.
 
     Args:
@@ -188,7 +258,8 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
     if chosen not in result["targets"]:
         chosen = ""
     if not sources:
-        yield DataSet(job, title, "", chosen, result["n_items"])
+        [origin, *others] = dict.fromkeys(result["sources"]) or [""]
+        yield DataSet(job, title, "", chosen, result["n_items"], "" if others else origin)
     for source in sources:
         # Of a long set some items are kept for plots: the share of these stands for that of all.
         share_of = result["sources"].count(source) / max(len(result["sources"]), 1)
@@ -198,10 +269,11 @@ def _sets(job: Job, target: str) -> Iterator[DataSet]:
             source,
             chosen,
             round(share_of * result["n_items"]),
+            source,
         )
 
 
-def _cell(one: DataSet, metric: str, method: str, target: str) -> GridCell:
+def _cell(one: DataSet, metric: str, method: Method, target: str) -> GridCell:
     if not one.target:
         return GridCell(reason=_("not judged on it"))
     part = one.part(metric)
@@ -220,4 +292,5 @@ def _cell(one: DataSet, metric: str, method: str, target: str) -> GridCell:
             return GridCell(reason=_("no reference") if why == NO_REFERENCE else why, href=href)
         return GridCell(n=n, reason=said(found.get("reason")), href=href)
     low, high = found["ci95"] or (None, None)
-    return GridCell(found["r"], low, high, found["p"], n, "", href)
+    published = beside(one.published, one.column(metric))
+    return GridCell(found["r"], low, high, found["p"], n, "", href, published, method)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
+from django.contrib.admin.models import DELETION, LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.db import transaction
 from django.db.models import Count, Max, Sum
 from django.utils.translation import gettext as _
 
 from chatbots.identity import canonical_json
 from chatbots.outside import Many, Values
-from evaluation.formats.base import Skipped
-from evaluation.items import judged_read
 from evaluation.judgements import Judgements, judgements_of, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
@@ -24,6 +23,12 @@ from webapp.conversations.models import Turn
 from webapp.core.errors import Refused
 from webapp.ratings.judged import study_judged
 from webapp.ratings.models import Rating
+from webapp.results.benchmark_files import (
+    benchmark_file,
+    benchmark_files,
+    benchmark_folder,
+    is_file_name,
+)
 from webapp.runs.models import UNFINISHED, Job, State
 from webapp.runs.services.jobs import job_ask, job_cancel, job_restart
 from webapp.runs.services.shards import shards_forget
@@ -37,7 +42,6 @@ BASELINE = "words_bot"
 """Words of the reply: whatever does not beat it has learned little else."""
 MOST_POINTS = 3_000
 """So many items of a set are kept for its plots."""
-_LINES_LOOKED_AT = 50
 
 
 class BenchmarkAsked(Values):
@@ -150,6 +154,65 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A finished comparison that would come out otherwise today.
+
+    Attributes:
+        said_more: people have judged, or changed their minds, since.
+        changed: titles of metrics that compute another way now.
+        gone: titles of metrics that are not here any more.
+        file_gone: its file is not here any more, so it cannot be computed again.
+    """
+
+    job: Job
+    said_more: bool
+    changed: tuple[str, ...]
+    gone: tuple[str, ...]
+    file_gone: bool
+
+
+def benchmark_stale(jobs: Sequence[Job], metrics: Sequence[BenchmarkMetric]) -> list[Stale]:
+    """Return the finished ones of these comparisons that are older than their data or their metrics."""
+    identities = {one.name: one.metric.identity.key for one in metrics}
+    found = []
+    for job in jobs:
+        if job.state != State.DONE or not job.result:
+            continue
+        computed = job.result["metrics"]
+        known = job.result.get("data")
+        stale = Stale(
+            job,
+            job.study is not None and known is not None and known != data_now(job.study),
+            tuple(
+                one["title"]
+                for one in computed
+                if identities.get(one["metric"], one["identity"]) != one["identity"]
+            ),
+            tuple(one["title"] for one in computed if one["metric"] not in identities),
+            bool(job.payload["file"]) and not (benchmark_folder() / job.payload["file"]).is_file(),
+        )
+        if stale.said_more or stale.changed or stale.gone:
+            found.append(stale)
+    return found
+
+
+def benchmark_again(*, job: Job, created_by: User | None = None) -> Job:
+    """Return the job that compares the same data set with the same metrics, as both are now.
+
+    Raises:
+        Refused: none of the metrics is here any more.
+    """
+    known = {one.name for one in benchmark_metrics()}
+    return benchmark_ask(
+        metrics=[name for name in job.payload["metrics"] if name in known],
+        study=job.study,
+        file=job.payload["file"],
+        title=job.payload["title"],
+        created_by=created_by,
+    )
+
+
 def benchmark_judgements(asked: BenchmarkAsked) -> Judgements:
     """Read the data set.
 
@@ -173,40 +236,6 @@ def benchmark_judgements(asked: BenchmarkAsked) -> Judgements:
     return found
 
 
-def benchmark_folder() -> Path:
-    """Return the folder of uploaded files, made for its owner alone if need be."""
-    folder = Path(settings.DATA_DIR) / "benchmarks"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
-
-
-def benchmark_file_keep(upload: Path, ending: str) -> str:
-    """Keep an uploaded file of judged items under the name of its digest, and return that.
-
-    Raises:
-        Refused: no judged reply is among its first lines, with what is wrong with the first.
-    """
-    mistake = ""
-    for number, one in enumerate(judged_read(upload)):
-        if not isinstance(one, Skipped) and one.dimensions:
-            break
-        if isinstance(one, Skipped) and not mistake:
-            mistake = f"line {one.line}: {one.reason}"
-        if number + 1 == _LINES_LOOKED_AT:
-            raise Refused("not_judged", _not_judged(mistake))
-    else:
-        raise Refused("not_judged", _not_judged(mistake))
-    content = upload.read_bytes()
-    name = f"{hashlib.sha256(content).hexdigest()[:32]}{ending}"
-    (benchmark_folder() / name).write_bytes(content)
-    return name
-
-
-def _not_judged(mistake: str) -> str:
-    told = str(_("There is no judged reply in its first lines."))
-    return f"{told} {mistake}".strip()
-
-
 def benchmarks_newest() -> list[Job]:
     """Return the newest job of every data set, and the newest one that is done where that is another."""
     jobs = Job.objects.filter(kind=KIND).select_related("study").order_by("-created_at", "-pk")
@@ -220,6 +249,67 @@ def benchmarks_newest() -> list[Job]:
     for job in found:
         job.result = results[job.pk]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """An uploaded file.
+
+    Attributes:
+        file: its name in the data folder.
+        title: the names that it was uploaded by.
+    """
+
+    file: str
+    title: str
+    size_bytes: int
+
+
+def benchmark_uploads() -> list[Uploaded]:
+    """Return the uploaded files that are here, the newest first."""
+    titles: dict[str, dict[str, None]] = {}
+    jobs = Job.objects.filter(kind=KIND).order_by("pk")
+    for payload in jobs.values_list("payload", flat=True):
+        titles.setdefault(payload["file"], {})[payload["title"]] = None
+    return [
+        Uploaded(path.name, ", ".join(titles.get(path.name, {})) or path.name, path.stat().st_size)
+        for path in benchmark_files()
+    ]
+
+
+def benchmark_file_remove(*, file: str, user: User) -> int:
+    """Remove an uploaded file and what was computed of it; the log of the admin keeps who did it.
+
+    What is just being computed of it is asked to stop, and fails to begin again without its file.
+
+    Returns:
+        How many comparisons went.
+
+    Raises:
+        Refused: there is no such file.
+    """
+    jobs = Job.objects.filter(kind=KIND, payload__file=file)
+    titles = {job.payload["title"] for job in jobs}
+    path = benchmark_file(file)
+    if not is_file_name(file) or (path is None and not titles):
+        raise Refused("no_file", str(_("There is no such file; perhaps somebody has removed it.")))
+    for job in jobs.filter(state__in=UNFINISHED):
+        job_cancel(job=job)
+    with transaction.atomic():
+        for job in jobs:
+            shards_forget(job=job)
+        n, _by_table = jobs.exclude(state__in=UNFINISHED).delete()
+        LogEntry.objects.create(
+            user=user,
+            content_type=ContentType.objects.get_for_model(Job),
+            object_id=file,
+            object_repr=(", ".join(sorted(titles)) or file)[:200],
+            action_flag=DELETION,
+            change_message=f"uploaded file {file} of Benchmark, {n} comparisons of it",
+        )
+        if path is not None:
+            transaction.on_commit(lambda: path.unlink(missing_ok=True))
+    return n
 
 
 def benchmark_done(pk: int) -> Job | None:

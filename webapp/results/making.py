@@ -198,7 +198,9 @@ def _metrics(data: StudyData, hybrid: HybridCorrelations | None) -> CorrelationM
     ratings = data.per_conversation
     frame = data.metrics.reindex(ratings.index)
     columns = [
-        name for name in metric_titles() if name in frame and frame[name].notna().sum() >= FEWEST
+        name
+        for name in metric_titles(ingredients=False)
+        if name in frame and frame[name].notna().sum() >= FEWEST
     ]
     if not columns:
         return None
@@ -211,7 +213,7 @@ def _known_of_bots(
     data: StudyData, run: SelfPlayRun | None
 ) -> Sequence[tuple[Row, dict[str, float]]]:
     """Return what is known of the bots: self-play, their own figures, and their rated chats."""
-    titles = metric_titles()
+    titles = metric_titles(ingredients=False)
     known: list[tuple[Row, dict[str, float]]] = []
     if run is not None:
         table = metric_frame(run=run)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
@@ -82,7 +83,7 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     found = wanted["sources"]["set 1"]["pearson"]
     assert f"<b>{found['r']:.2f}".replace("0.", ".") in html
     assert "no reference" in html, "of the source without one"
-    rows = re.findall(r'<th scope="row">([^<]+)<', html)
+    rows = re.findall(r'<th scope="row">([^<]+)<', html.partition("<tfoot>")[0])
     assert rows[-1] == "Words in the reply"
     assert 'class="bench-baseline"' in html
     assert html.count('<th scope="col">') == 3
@@ -101,6 +102,7 @@ def test_a_cell_draws_its_replies_and_counts_what_was_left_out(staff: Client) ->
     html = staff.get(here).content.decode()
     assert html.count('class="item-point"') == 2 * 12, "wide and narrow"
     assert "By dialogue model" in html
+    assert html.count("Mean good") == 1, "the plot's table, by fifths of the scores"
     html = staff.get(f"{ADDRESS}{job.pk}/rouge_l/?source=set 0&target=good").content.decode()
     assert "12 × there is no reference" in html
     assert staff.get(f"{ADDRESS}{job.pk}/rouge_l/?source=set 7").status_code == 404
@@ -122,10 +124,62 @@ def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_t
     html = staff.get(ADDRESS).content.decode()
     assert ">n 4 · vote<" in html
     assert "one side is constant" in html or "the same" in html
+    assert "People have said more" not in html
     chats[0].turns.filter(index=3).update(vote=1)
+    html = staff.get(ADDRESS).content.decode()
+    assert "People have said more" in html
+    assert "compute another way" not in html
+    first.refresh_from_db()
+    first.result["metrics"][0]["identity"] = "an earlier one"
+    first.save()
+    assert "compute another way now: Words in the reply" in staff.get(ADDRESS).content.decode()
+    staff.post(f"{ADDRESS}{first.pk}/again/")
+    again = Job.objects.exclude(pk=first.pk).get()
+    job_do(again)
+    assert "Compute again" not in staff.get(ADDRESS).content.decode()
     assert benchmark_ask(study=study, metrics=["words_bot"]) != first
     benchmarks_forget([study.pk])
     assert not Job.objects.filter(kind="benchmark", state=State.DONE).exists()
+
+
+def test_published_figures_stand_beside_ours_of_the_same_set_and_dimension(staff: Client) -> None:
+    content = judged().replace(b"set 1", b"grade/convai2").replace(b"good", b"coherence")
+    post(staff, content, "mine.jsonl", "rouge_l", "words_bot")
+    job_do(Job.objects.get(kind="benchmark"))
+    html = staff.get(f"{ADDRESS}?target=coherence").content.decode()
+    assert html.count("<span>published .14</span>") == 1, "ROUGE-L of the survey on ConvAI2"
+    assert "12 of 600 replies are here" in html
+    assert "the tiny test checkpoint" in html
+    assert "What a perfect metric could reach" in html
+    assert "<span>published" not in staff.get(f"{ADDRESS}?target=fluent").content.decode()
+    [job] = Job.objects.filter(kind="benchmark")
+    cell = staff.get(f"{ADDRESS}{job.pk}/rouge_l/?source=grade/convai2&target=coherence")
+    assert "dialogGPT" in cell.content.decode(), "its table by dialogue model"
+    everything = staff.get(f"{ADDRESS}published/").content.decode()
+    assert "best of three raters" in everything
+    assert ".86 [.84, .88]" in everything, "RADE on its empathetic set, with an interval"
+
+
+def test_a_file_is_removed_with_all_that_was_computed_of_it_and_the_log_says_by_whom(
+    staff: Client, django_capture_on_commit_callbacks: Any
+) -> None:
+    post(staff, judged())
+    study = make_study("talk")
+    kept = benchmark_ask(study=study, metrics=["words_bot"])
+    [file] = benchmark_folder().iterdir()
+    job_do(Job.objects.get(kind="benchmark", payload__file=file.name))
+    assert f'value="{file.name}"' in staff.get(ADDRESS).content.decode()
+    for name in ("", "../bots.yaml", "0" * 32 + ".jsonl"):
+        answer = staff.post(f"{ADDRESS}files/remove/", {"file": name}, follow=True)
+        assert "There is no such file" in answer.content.decode()
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = staff.post(f"{ADDRESS}files/remove/", {"file": file.name}, follow=True)
+    assert "The file is gone" in answer.content.decode()
+    assert not file.exists()
+    assert list(Job.objects.filter(kind="benchmark")) == [kept]
+    [entry] = LogEntry.objects.all()
+    assert (entry.object_id, entry.object_repr) == (file.name, "mine.jsonl")
+    assert entry.user.has_perm("core.run")
 
 
 def test_what_cannot_be_compared_says_why(staff: Client) -> None:

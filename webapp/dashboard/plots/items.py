@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from statistics import fmean, stdev
 
 from django.utils.translation import gettext as _
 from markupsafe import Markup
 
 from evaluation.plots.scale import ticks
 from evaluation.plots.svg import drawing, el, line, text
-from evaluation.printing import figure, share, span
+from evaluation.printing import figure, span
 from webapp.dashboard.plots.figure import Cell, Figure, Header, Table, Variant
 
 _LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
@@ -17,22 +20,18 @@ _LEFT, _BOTTOM, _TOP, _RIGHT = 46.0, 44.0, 12.0, 12.0
 
 def items_figure(
     points: Sequence[tuple[float, float]], *, id: str, title: str, method: str, x: str, y: str,
-    found: Sequence[tuple[str, float | None, float | None, float | None]], note: str = "",
+    note: str = "",
 ) -> Figure:  # fmt: skip
-    """Draw the replies.
+    """Draw the replies; the table tells, for each fifth of the metric's scores, what people said of those replies.
 
     Args:
         points: the metric's score and people's mean of each.
-        found: coefficients for the table: name, r and the ends of its interval.
     """
-    headers = [Header(_("Coefficient")), Header("r", numeric=True), Header("95 %", numeric=True)]
-    rows = [
-        [
-            Cell(name), Cell(share(r, 3), raw=(r,)),
-            Cell(span(low, high, shares=True), raw=(low, high)),
-        ]
-        for name, r, low, high in found
-    ]  # fmt: skip
+    headers = [Header(_("Fifth of the scores")), Header(_("from"), numeric=True)]
+    headers += [Header(_("to"), numeric=True), Header("n", numeric=True)]
+    headers += [Header(_("Mean {y}").format(y=y), numeric=True), Header("95 %", numeric=True)]
+    headers += [Header(_("lowest"), numeric=True), Header(_("highest"), numeric=True)]
+    rows = [_fifth(name, part) for name, part in _fifths(points)]
     return Figure(
         id=id,
         title=title,
@@ -42,6 +41,36 @@ def items_figure(
         table=Table(headers, rows),
         note=note,
     )
+
+
+def _fifths(
+    points: Sequence[tuple[float, float]],
+) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
+    """Return the points of each fifth, by score; equal scores stay together, so that fifths may differ in size."""
+    names = [_("lowest"), _("second"), _("middle"), _("fourth"), _("highest")]
+    ordered = sorted(points)
+    scores = [score for score, _mean in ordered]
+    ends = (
+        [bisect_left(scores, scores[len(scores) * k // 5]) for k in range(1, 5)] if scores else []
+    )
+    for name, begin, end in zip(names, [0, *ends], [*ends, len(scores)], strict=False):
+        if begin < end:
+            yield name, ordered[begin:end]
+
+
+def _fifth(name: str, part: Sequence[tuple[float, float]]) -> list[Cell]:
+    means = [mean for _score, mean in part]
+    centre = fmean(means)
+    half = 1.96 * stdev(means) / math.sqrt(len(means)) if len(means) > 1 else None
+    low, high = (None, None) if half is None else (centre - half, centre + half)
+    return [
+        Cell(name), _number(part[0][0]), _number(part[-1][0]), Cell(str(len(part)), raw=(len(part),)),
+        _number(centre), Cell(span(low, high), raw=(low, high)), _number(min(means)), _number(max(means)),
+    ]  # fmt: skip
+
+
+def _number(value: float) -> Cell:
+    return Cell(figure(value), raw=(value,))
 
 
 def _draw(

@@ -6,14 +6,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from evaluation.printing import probability, share, span
+from evaluation.published.rows import caveats_of
+from evaluation.stats.correlation import Method
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
@@ -23,15 +26,20 @@ from webapp.dashboard.csvs import table_csv
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
 from webapp.dashboard.plots.figure import Cell, Header, Table
 from webapp.dashboard.plots.items import items_figure
+from webapp.dashboard.published_tables import beside_ours, published_table, sets_published
 from webapp.dashboard.views.jobs import job_context
 from webapp.results.benchmark import (
     KIND,
+    benchmark_again,
     benchmark_ask,
     benchmark_done,
-    benchmark_file_keep,
+    benchmark_file_remove,
     benchmark_metrics,
+    benchmark_stale,
+    benchmark_uploads,
     benchmarks_newest,
 )
+from webapp.results.benchmark_files import benchmark_file_keep
 from webapp.runs.models import Job, State
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.selectors import study_found
@@ -52,7 +60,7 @@ def benchmark(request: HttpRequest) -> HttpResponse:
             return redirect("dashboard:benchmark")
     jobs_settle()
     jobs = benchmarks_newest()
-    grid, chosen = _grid(request, jobs)
+    grid, method, chosen = _grid(request, jobs)
     return page(
         request,
         "benchmark.html",
@@ -62,6 +70,9 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         targets=[(name, _here(chosen, target=name)) for name in grid.targets],
         usual=_here(chosen, target=""),
         download=f"{reverse('dashboard:benchmark_csv')}?{urlencode(chosen)}",
+        beside=beside_ours(grid, method),
+        stale=benchmark_stale(jobs, metrics),
+        uploads=benchmark_uploads(),
         running=[job_context(job, KIND) for job in jobs if not job.is_over],
         broken=[job for job in jobs if job.state in (State.FAILED, State.CANCELLED)],
         form=form,
@@ -73,13 +84,47 @@ def benchmark(request: HttpRequest) -> HttpResponse:
     )
 
 
+@require_POST
+@needs(to_post=[Right.RUN])
+def benchmark_renew(request: HttpRequest, pk: int) -> HttpResponse:
+    """Compute a comparison again, of the data and by the metrics as they are now."""
+    job = benchmark_done(pk)
+    if job is None:
+        raise Http404
+    try:
+        benchmark_again(job=job, created_by=request.user)  # type: ignore[arg-type]
+    except Refused as error:
+        messages.error(request, str(error))
+    return redirect("dashboard:benchmark")
+
+
+@require_POST
+@needs(to_post=[Right.RUN])
+def benchmark_remove(request: HttpRequest) -> HttpResponse:
+    """Remove an uploaded file, with what was computed of it."""
+    try:
+        benchmark_file_remove(file=request.POST.get("file", ""), user=request.user)  # type: ignore[arg-type]
+    except Refused as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, _("The file is gone, and what was computed of it."))
+    return redirect("dashboard:benchmark")
+
+
+@require_safe
+@staff_only
+def benchmark_published(request: HttpRequest) -> HttpResponse:
+    """Show all published figures, set by set, with what to mind."""
+    return page(request, "benchmark_published.html", "benchmark", sets=sets_published())
+
+
 @require_safe
 @staff_only
 def benchmark_csv(request: HttpRequest) -> HttpResponse:
     """Send the table as it is shown, with all digits."""
-    grid, chosen = _grid(request, benchmarks_newest())
+    grid, method, _chosen = _grid(request, benchmarks_newest())
     response = HttpResponse(table_csv(grid.table()), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="benchmark-{chosen["by"]}.csv"'
+    response["Content-Disposition"] = f'attachment; filename="benchmark-{method}.csv"'
     return response
 
 
@@ -98,6 +143,8 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
     if one is None or row is None or part is None or "unavailable" in part:
         raise Http404
     result = one.result
+    column = one.column(metric)
+    published = [row for row in one.published if column in row.ours]
     scores = next(found["scores"] for found in result["metrics"] if found["metric"] == metric)
     points = [
         (x, y)
@@ -108,13 +155,11 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         points,
         id="cell",
         title=_("{metric} against people’s {target}").format(metric=row.title, target=one.target),
-        method=_("{data}: a point is a reply, at the mean of its raters.").format(data=one.title),
+        method=_(
+            "{data}: a point is a reply, at the mean of its raters. The table has intervals as if replies were independent."
+        ).format(data=one.title),
         x=row.title,
         y=one.target,
-        found=[
-            (title, part[name]["r"], *(part[name]["ci95"] or (None, None)))
-            for name, title in METHODS.items()
-        ],
         note=_(
             "{n} replies to {contexts} contexts, {different} of them different. Intervals resample contexts."
         ).format(n=part["n"], contexts=part["n_contexts"], different=part["n_responses"]),
@@ -128,10 +173,26 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         one=one,
         n_shown=len(points),
         n=part["n"],
+        coefficients=_coefficients(part),
         models=_models(part),
         skipped=part["skipped"],
+        remarks=one.remarks(metric),
         version=row.versions,
+        published=published_table(published) if published else None,
+        caveats=caveats_of(published),
     )
+
+
+def _coefficients(part: Any) -> Table:
+    headers = [Header(_("Coefficient")), Header("r", numeric=True), Header("95 %", numeric=True)]
+    rows = []
+    for name, title in METHODS.items():
+        low, high = part[name]["ci95"] or (None, None)
+        rows.append([
+            Cell(title), Cell(share(part[name]["r"], 3), raw=(part[name]["r"],)),
+            Cell(span(low, high, shares=True), raw=(low, high)),
+        ])  # fmt: skip
+    return Table(headers, rows)
 
 
 def _models(part: Any) -> Table | None:
@@ -156,13 +217,11 @@ def _models(part: Any) -> Table | None:
     return Table(headers, rows)
 
 
-def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, dict[str, str]]:
+def _grid(request: HttpRequest, jobs: list[Job]) -> tuple[Grid, Method, dict[str, str]]:
     by = request.GET.get("by", "")
-    chosen = {
-        "by": by if by in METHODS else "spearman",
-        "target": request.GET.get("target", ""),
-    }
-    return grid_of(jobs, method=chosen["by"], target=chosen["target"]), chosen
+    method: Method = next((one for one in METHODS if one == by), "spearman")
+    chosen = {"by": str(method), "target": request.GET.get("target", "")}
+    return grid_of(jobs, method=method, target=chosen["target"]), method, chosen
 
 
 def _here(chosen: dict[str, str], **other: str) -> str:

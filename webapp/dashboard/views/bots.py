@@ -19,7 +19,7 @@ from chatbots.entries import EntriesError
 from chatbots.registry import UnknownName
 from chatbots.remote import remote_add, remote_get, remote_list
 from webapp.bots.health import SET_ASIDE_CHATS, bot_put_back
-from webapp.bots.selectors import bot_entry_list, bot_tries_itself, bots_aside
+from webapp.bots.selectors import bot_entry_list, bot_name, bot_tries_itself, bots_aside
 from webapp.conversations import events
 from webapp.conversations.selectors import heartbeat_ages_s, heartbeat_bots
 from webapp.conversations.trials import GREETING
@@ -138,11 +138,11 @@ def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
         messages.success(
             request,
             _("{bot} is given to people again. What failed before no longer counts.").format(
-                bot=bot_id
+                bot=bot_name(bot_id)
             ),
         )
     else:
-        messages.info(request, _("{bot} was not set aside any more.").format(bot=bot_id))
+        messages.info(request, _("{bot} was not set aside any more.").format(bot=bot_name(bot_id)))
     key = request.POST.get("study", "")
     if study_found(key) is not None:
         return redirect("dashboard:study_live", key)

@@ -19,9 +19,11 @@ from webapp.results.benchmark import (
     BenchmarkAsked,
     benchmark_judgements,
     benchmark_metrics,
+    data_now,
 )
 from webapp.runs.kinds.base import Kind, ShardPlan, Work, register_kind
 from webapp.runs.models import Job, State
+from webapp.studies.models import Study
 
 
 @register_kind
@@ -48,6 +50,7 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
         name = work.shard["metric"]
         [row] = [one for one in benchmark_metrics() if one.name == name]
         work.beat(note=row.title)
+        data = _data(work.asked)
         judgements = benchmark_judgements(work.asked)
         found = judge_everywhere(
             judgements,
@@ -64,6 +67,7 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
             "title": row.title,
             "version": identity.version,
             "identity": identity.key,
+            "data": data,
             "n_items": len(judgements.items),
             "agreement": {target: _main(one.to_json()) for target, one in found.items()},
             "scores": [] if scores is None else _plain(_kept(scores)),
@@ -77,7 +81,9 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
             raise Refused(
                 "changed", str(__("The data changed while it was computed; begin again."))
             )
+        data = {one.pop("data", "") for one in results}
         return {
+            "data": data.pop() if len(data) == 1 else "changed while it was computed",
             "n_items": len(judgements.items),
             "targets": judgements.targets,
             "target": judgements.target(),
@@ -94,6 +100,12 @@ class Benchmark(Kind[Job, BenchmarkAsked]):
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # perhaps somebody in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
+
+
+def _data(asked: BenchmarkAsked) -> str:
+    """Return a digest of what people have said by now; empty of a file, which does not change."""
+    study = Study.objects.filter(key=asked.study).first() if asked.study else None
+    return data_now(study) if study is not None else ""
 
 
 def _main(agreement: dict[str, Any]) -> dict[str, Any]:

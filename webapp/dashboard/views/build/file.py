@@ -130,7 +130,11 @@ def _page(
         "studies",
         status=422 if mistakes else 200,
         study=study,
-        mistakes=mistakes or [],
+        mistakes=[
+            # The path stands by itself on the page, and not once more in the sentence.
+            (one.path, one.message.removeprefix(one.path).lstrip(": "))
+            for one in mistakes or ()
+        ],
         changes=changes or [],
         text=text,
         file=file,

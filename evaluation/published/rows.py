@@ -1,0 +1,168 @@
+"""Published correlations beside ours: the rows of `correlations.csv`, and what to mind of them from `sets.yaml`.
+
+They are of the papers' own runs and of whole sets. A row stands beside a figure of ours where the judged file names the set as its
+`source`, the dimension is the one of the paper, and the dialogue model is the same or all are taken together.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from chatbots.outside import Many, Number, Values, values_read
+from evaluation.stats.correlation import METHODS, Method, fisher_interval
+
+_FOLDER = Path(__file__).parent
+
+
+class Source(Values):
+    """Who published figures.
+
+    Attributes:
+        where: the paper, so that it can be found.
+        caveats: what to mind of all its figures.
+    """
+
+    title: str
+    where: str
+    caveats: Many[str] = ()
+
+
+class PublishedSet(Values):
+    """A set of judged replies that figures are published of.
+
+    Attributes:
+        dimension: what people judged.
+        whole: how many replies it has; None where the figures are of a part that is not known.
+        ceilings: by dialogue model what a perfect metric could reach (Pearson), by the raters' reliability.
+        caveats: what to mind of all figures of it.
+    """
+
+    title: str
+    dimension: str
+    whole: int | None = None
+    ceilings: dict[str, Number] = {}
+    caveats: Many[str] = ()
+
+
+class _Metric(Values):
+    ours: Many[str]
+    same_in: Many[str] = ()
+
+
+class _Facts(Values):
+    sources: dict[str, Source]
+    metrics: dict[str, _Metric]
+    sets: dict[str, PublishedSet]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a paper printed of one metric.
+
+    Attributes:
+        set: the name of the set of replies, as judged files give it in `source`.
+        system: the dialogue model; empty for all of them together.
+        variant: of the metric, such as its encoder.
+        values: the coefficient by method, of those that were printed.
+        n: replies; None where the paper does not say.
+        source, table: where it stands.
+        ours: columns of Confab that are this metric or the nearest to it.
+        is_same: ours is the same formula.
+        note: what is odd about this row.
+    """
+
+    set: str
+    system: str
+    metric: str
+    variant: str
+    values: dict[Method, float]
+    n: int | None
+    source: Source
+    table: str
+    ours: tuple[str, ...]
+    is_same: bool
+    note: str
+
+    @property
+    def title(self) -> str:
+        """The metric with its variant."""
+        return f"{self.metric}, {self.variant}" if self.variant else self.metric
+
+    @property
+    def place(self) -> str:
+        """Source and table."""
+        return f"{self.source.title}, Table {self.table}" if self.table else self.source.title
+
+    def interval(self, method: Method) -> tuple[float | None, float | None]:
+        """Return Fisher's 95 % interval from r and n, as if replies were independent: papers print none."""
+        r = self.values.get(method)
+        if r is None or self.n is None:
+            return None, None
+        return fisher_interval(r, self.n, method)
+
+
+@cache
+def _facts() -> _Facts:
+    found = yaml.safe_load((_FOLDER / "sets.yaml").read_text(encoding="utf-8"))
+    return values_read(_Facts, found, what="sets.yaml")
+
+
+@cache
+def published_rows() -> tuple[Published, ...]:
+    """Return all published figures, in the order of the file."""
+    facts = _facts()
+    with (_FOLDER / "correlations.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(_row(facts, row) for row in csv.DictReader(file))
+
+
+def _row(facts: _Facts, row: dict[str, str]) -> Published:
+    known = facts.metrics.get(row["metric"])
+    if row["set"] not in facts.sets:
+        raise ValueError(f"correlations.csv names the set {row['set']!r}, which sets.yaml lacks")
+    return Published(
+        set=row["set"],
+        system=row["system"],
+        metric=row["metric"],
+        variant=row["variant"],
+        values={method: float(row[method]) for method in METHODS if row[method]},
+        n=int(row["n"]) if row["n"] else None,
+        source=facts.sources[row["source"]],
+        table=row["table"],
+        ours=tuple(known.ours) if known else (),
+        is_same=known is not None and row["source"] in known.same_in,
+        note=row["note"],
+    )
+
+
+def published_sets() -> dict[str, PublishedSet]:
+    """Return the sets that figures are published of, by name."""
+    return _facts().sets
+
+
+def published_of(source: str, dimension: str) -> tuple[Published, ...]:
+    """Return what is published of a set on this dimension, by dialogue model and together; none of an unknown set."""
+    found = published_sets().get(source)
+    if found is None or found.dimension != dimension:
+        return ()
+    return tuple(row for row in published_rows() if row.set == source)
+
+
+def beside(rows: Sequence[Published], column: str, system: str = "") -> Published | None:
+    """Return the row that stands beside a column of ours: of the same formula if there is one, else the nearest metric."""
+    found = [row for row in rows if column in row.ours and row.system == system]
+    return min(found, key=lambda row: not row.is_same, default=None)
+
+
+def caveats_of(rows: Sequence[Published]) -> list[str]:
+    """Return what to mind of these rows, each once and with what it is about: of their sources, then of their sets."""
+    found = [f"{row.source.title}: {text}" for row in rows for text in row.source.caveats]
+    for name in dict.fromkeys(row.set for row in rows):
+        one = published_sets()[name]
+        found += [f"{one.title}: {text}" for text in one.caveats]
+    return list(dict.fromkeys(found))
