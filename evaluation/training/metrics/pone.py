@@ -9,6 +9,7 @@ from all augmented responses as fitting ones, the second starts from it (`start`
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,7 +37,7 @@ from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig
 from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared
 from evaluation.training.data import Splits
-from evaluation.training.pone_augment import augmented, generated
+from evaluation.training.pone_augment import Synonyms, augmented, generated
 from evaluation.training.pone_filter import Labels, all_positive, relabelled
 from evaluation.training.pone_negatives import (
     WordNegatives,
@@ -45,6 +46,9 @@ from evaluation.training.pone_negatives import (
     weighted_negatives,
 )
 from evaluation.training.registry import register_learned
+from evaluation.training.synonyms import SLICE, wordnet_synonyms
+
+log = logging.getLogger(__name__)
 
 
 class PoneOptions(Values):
@@ -61,6 +65,7 @@ class PoneOptions(Values):
         temperature, pool: of the weighted draw (3).
         random_every: epochs whose number, from 1, this divides draw at random; 0: none (3, `weight_step`).
         positives: "eda": the true response changed a little; "bot": what a bot says there; "none" (4).
+        synonyms: of augmented words: "wordnet", the slice that comes with Confab, or "none" (4).
         bot: its id.
         copies: augmented responses of each query (4).
         filter: what happens to augmented responses the scorer is not sure of; "none": all fit (5).
@@ -80,6 +85,7 @@ class PoneOptions(Values):
     pool: Size = 100
     random_every: int = Field(3, ge=0)
     positives: Literal["none", "eda", "bot"] = "none"
+    synonyms: Literal["wordnet", "none"] = "wordnet"
     bot: str = ""
     copies: Size = 5
     filter: Literal["none", "drop", "change"] = "none"
@@ -406,12 +412,24 @@ def _augmented(
         return []
     if options.positives == "eda":
         rng = np.random.default_rng(derive_seed(seed, "augmented"))
-        more = [augmented(said, options.copies, rng) for _, said in pairs]
+        synonyms = _synonyms(options)
+        more = [augmented(said, options.copies, rng, synonyms=synonyms) for _, said in pairs]
     else:
         bot = bot_get(options.bot)
         bot_load(bot.name)
         more = generated(bot, [query for query, _ in pairs], options.copies, seed=seed)
     return [(query, text) for (query, _), texts in zip(pairs, more, strict=True) for text in texts]
+
+
+def _synonyms(options: PoneOptions) -> Synonyms | None:
+    """Return what gives synonyms; none where the slice is not here, and then the log says so."""
+    if options.synonyms == "none":
+        return None
+    try:
+        return wordnet_synonyms()
+    except FileNotFoundError:
+        log.warning("%s is not here: augmented responses get no synonyms", SLICE)
+        return None
 
 
 def _inputs(

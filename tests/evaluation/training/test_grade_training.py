@@ -78,6 +78,8 @@ def test_a_checkpoint_is_a_metric_and_a_batch_equals_its_replies_alone(trained: 
         assert (whole["tiny_grade_bot"] > 0).all()
         assert (whole["tiny_grade_bot"] < 1).all()
         assert (whole["tiny_grade_keywords_bot"] > 0).tolist() == [True, False, True, False]
+        # "nice" is in no triple.
+        assert whole["tiny_grade_unknown_bot"].tolist() == [0, 0, 1, 0]
     finally:
         metrics.discard("tiny_grade")
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from chatbots.registry import bot_get
+from evaluation.training.metrics import pone
 from evaluation.training.pone_augment import (
     augmented,
     delete_words,
@@ -13,6 +14,7 @@ from evaluation.training.pone_augment import (
     swap_words,
 )
 from evaluation.training.pone_filter import Labels, all_positive, relabelled, settled
+from evaluation.training.synonyms import wordnet_synonyms
 
 WORDS = ["we", "had", "good", "food", "and", "good", "wine"]
 
@@ -56,6 +58,31 @@ def test_copies_differ_and_are_as_many_as_asked_for(rng):
     assert " ".join(WORDS) not in found
     assert augmented("Yes.", 5, rng) == ["Yes. Yes."]  # all that one word can become
     assert augmented("  ", 5, rng) == []
+
+
+def test_synonyms_of_wordnet_keep_marks_and_capitals_and_leave_grammar_alone(rng):
+    synonyms = wordnet_synonyms()
+    assert synonyms("car") == ["auto", "automobile", "machine", "motorcar", "railcar"]
+    assert synonyms("“Wine,”") == ["“Vino,”"]
+    for word in ("a", "I", "have", "who", "2nd", "o'clock", "", "qwertz"):
+        assert synonyms(word) == [], word
+    replaced = replace_words(["I", "have", "a", "Food!"], 3, rng, synonyms)
+    assert replaced == ["I", "have", "a", "Nutrient!"]
+
+
+def test_a_slice_that_is_missing_is_told_of_and_done_without(monkeypatch, caplog, tmp_path):
+    def missing():
+        return wordnet_synonyms(tmp_path / "none.gz")
+
+    monkeypatch.setattr(pone, "wordnet_synonyms", missing)
+    pairs = [(("Any news?",), "the car has good wine")]
+    found = pone._augmented(pairs, pone.PoneOptions(positives="eda"), 1)
+    assert {word for _, text in found for word in text.split()} <= set(pairs[0][1].split())
+    assert "augmented responses get no synonyms" in caplog.text
+    monkeypatch.undo()
+    found = pone._augmented(pairs, pone.PoneOptions(positives="eda", copies=30), 1)
+    others = {word for _, text in found for word in text.split()} - set(pairs[0][1].split())
+    assert others & {"vino", "auto", "automobile", "machine", "motorcar", "railcar"}
 
 
 def test_a_bot_gives_its_different_replies():
