@@ -5,19 +5,19 @@ from __future__ import annotations
 import gc
 import os
 
+import django
 from channels.routing import ChannelNameRouter, ProtocolTypeRouter, URLRouter
 from channels.sessions import SessionMiddlewareStack
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.urls import Resolver404, resolve
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
 # These need the apps to be loaded.
 from webapp.conversations.bot_host import BotHostConsumer, bot_host_channels  # noqa: E402
 from webapp.core.bodies import BodyLimits  # noqa: E402
-from webapp.core.crew import CrewedPages  # noqa: E402
+from webapp.core.crew import CrewedPages, PagesInOneThread  # noqa: E402
 from webapp.core.origins import OriginValidator  # noqa: E402
 from webapp.core.prefix import PathPrefix  # noqa: E402
 from webapp.core.rights import Right  # noqa: E402
@@ -40,6 +40,7 @@ def rights_to_upload(path: str) -> tuple[Right, ...]:
     }.get(page, ())
 
 
+django_application = PagesInOneThread()
 pages = BodyLimits(
     CrewedPages(
         django_application,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from django.conf import settings
 
 from webapp.bots.selectors import bot_entry_list
@@ -12,6 +14,8 @@ from webapp.core.health import Health
 
 def bots_health() -> Health:
     """Return the ages of the last heartbeats and, embedded, whether the running studies' bots are loaded and how busy.
+
+    It names no bot: participants can open the page, and must not learn which one is loading, or busy, as they write.
 
     A bot host in a process of its own that is silent does not make a web process unhealthy: people can
     still write, and their replies come when the host is back.
@@ -38,4 +42,12 @@ def bots_health() -> Health:
         state in ("ready", "unloaded", "unavailable", "unknown") or bot in retried
         for bot, state in states.items()
     )
-    return Health(ok, {**details, "states": states, "load": runtime.host.totals()})
+    load = runtime.host.totals()
+    return Health(
+        ok,
+        {
+            **details,
+            "states": dict(Counter(states.values())),
+            "load": {**load, "busy": len(load["busy"])},
+        },
+    )

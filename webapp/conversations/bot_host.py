@@ -26,7 +26,7 @@ from webapp.bots.selectors import bot_find, bot_pools, bots_to_try
 from webapp.conversations import events, frames, heartbeats, selectors, services, trials
 from webapp.conversations.filtering import filters_load
 from webapp.conversations.replying import reply_make
-from webapp.core.database import in_database
+from webapp.core.database import DirectDispatch, in_database
 from webapp.studies.demo import DEMO_PAPER_KEY
 from webapp.studies.filtering import Filtering
 from webapp.studies.models import Study
@@ -43,7 +43,7 @@ def bot_host_channels() -> list[str]:
     return [events.bot_host_channel(pool) for pool in bot_pools()]
 
 
-class BotHostConsumer(AsyncConsumer):
+class BotHostConsumer(DirectDispatch, AsyncConsumer):
     """Hands requests to the process's runtime and returns at once."""
 
     async def reply_request(self, message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The only module that sends on the channel layer. What it sends may be lost: the rows are the truth.
+"""The only module that sends on the channel layers. What it sends may be lost: the rows are the truth.
 
 So nothing waits for it: who must hear of something is told directly, or looks it up after a while.
 
@@ -21,6 +21,9 @@ from webapp.bots.selectors import bot_pool
 
 logger = logging.getLogger(__name__)
 
+FRAMES = "frames"
+"""The channel layer of open pages; bot hosts hear of work on the default one."""
+
 
 def conversation_group(conversation_id: UUID | str) -> str:
     """Return the group that every open page of a conversation belongs to."""
@@ -37,7 +40,7 @@ async def frame_publish(
 ) -> None:
     """Send a frame to every open page of the conversation but the sender's, whose channel is named."""
     await _try(
-        get_channel_layer().group_send(
+        get_channel_layer(FRAMES).group_send(
             conversation_group(conversation_id),
             {"type": "frame.publish", "frame": frame, "sender": sender},
         )
@@ -47,7 +50,7 @@ async def frame_publish(
 async def move_publish(conversation_id: UUID | str, n_moves: int) -> None:
     """Tell every open page of the conversation that its person has moved so often by now."""
     await _try(
-        get_channel_layer().group_send(
+        get_channel_layer(FRAMES).group_send(
             conversation_group(conversation_id), {"type": "moved", "n_moves": n_moves}
         )
     )

@@ -17,8 +17,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-from asgiref.sync import ThreadSensitiveContext
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.conf import settings
+from django.core.handlers.asgi import ASGIHandler
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils import translation
 
@@ -71,6 +74,22 @@ class _Borrowed(Executor):
     def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         assert self.thread is not None, "a request works before it was read"
         return self.thread.submit(work, *args, **kwargs)
+
+
+class PagesInOneThread(ASGIHandler):
+    """Django, with all of a page's middleware and its view done in one visit to the thread.
+
+    Django's own goes back to the event loop before the view and for each look of the middleware at it. An
+    asynchronous view still runs on the event loop.
+    """
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        """Have the middleware call each other directly, whatever is asked for."""
+        super().load_middleware(is_async=False)
+
+    async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
+        """Return the page, made in the thread that the request borrowed."""
+        return await sync_to_async(self.get_response)(request)
 
 
 class CrewedPages:

@@ -137,7 +137,7 @@ def study_page(view: View) -> View:
         platform = (sent or recruitment_read(study, request.GET)).platform
         if visit.participant is not None:
             platform = visit.participant.platform
-        return _framed(request, study, platform, response)
+        return framed(request, study, platform, response)
 
     return page
 
@@ -203,7 +203,7 @@ def _theirs(
         response = checked(view, request, signed)(request, what, visit)
     if request.method == "GET" and response.status_code == 200:
         _step_note(request, what)
-    return _framed(request, study, participant.platform, response)
+    return framed(request, study, participant.platform, response)
 
 
 def _step_note(request: HttpRequest, what: Conversation | Task) -> None:
@@ -229,7 +229,7 @@ def moved_page(request: HttpRequest, study: Study | None, participant: Participa
     }
     with speaking(request, Visit().locale(version)):
         response = render(request, "participant/moved.html", context, status=409)
-    return _framed(request, study, participant.platform, response)
+    return framed(request, study, participant.platform, response)
 
 
 def _not_found(request: HttpRequest) -> HttpResponse:
@@ -242,7 +242,7 @@ def checked(view: View, request: HttpRequest, signed: bool) -> View:
     return view if signed and not has_cookies(request) else csrf_protect(view)
 
 
-def _framed(
+def framed(
     request: HttpRequest, study: Study | None, platform: str, response: HttpResponse
 ) -> HttpResponse:
     """Let those show the page in a frame whom the study names, and the platform that sent this person.

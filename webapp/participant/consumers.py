@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from chatbots.storable import storable
 from webapp.conversations import events, frames, selectors, services
-from webapp.core.database import DATABASE_AWAY, in_database
+from webapp.core.database import DATABASE_AWAY, DirectDispatch, in_database
 from webapp.core.errors import Refused
 from webapp.participant.ownership import is_here, known_of
 from webapp.ratings.marks import marks_asked, marks_given, reply_mark
@@ -58,9 +58,10 @@ class FloodGate:
         self._tokens = min(self.capacity, self._tokens + 1)
 
 
-class ChatConsumer(AsyncWebsocketConsumer):
+class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
     """One open page of one conversation."""
 
+    channel_layer_alias = events.FRAMES
     conversation_id: UUID
     _n_moves = 0  # how often the person had moved when this page came
 

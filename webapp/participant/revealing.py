@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webapp.bots.selectors import bot_entry, bot_find
+from webapp.bots.selectors import bot_name
 from webapp.studies.models import Outcome, Task
 from webapp.studies.pairs import slots_grouped, slots_kept
 
@@ -13,12 +13,4 @@ def bots_revealed(task: Task) -> list[tuple[str, str]]:
         return []
     groups = slots_grouped(slots_kept(task.slots.order_by("order")))
     pairs = [group for group in groups if len(group) == 2 and group[0].bot_id]
-    return [(_name(first.bot_id), _name(second.bot_id)) for first, second in pairs]
-
-
-def _name(bot_id: str) -> str:
-    """Return what the bot is called; its id once it is no longer registered."""
-    try:
-        return bot_entry(bot_find(bot_id)).name
-    except LookupError:
-        return bot_id
+    return [(bot_name(first.bot_id), bot_name(second.bot_id)) for first, second in pairs]

@@ -14,7 +14,15 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.core.errors import Refused
 from webapp.core.speaking import locale_for, speaking
-from webapp.participant.access import Visit, checked, has_cookies, task_page
+from webapp.participant.access import (
+    Visit,
+    checked,
+    framed,
+    has_cookies,
+    task_page,
+    visit_of,
+)
+from webapp.participant.ownership import is_here, known_of
 from webapp.participant.presentation import study_texts
 from webapp.participant.recruitment import platform_name
 from webapp.studies.erasure import erasure_kinds
@@ -46,31 +54,47 @@ def withdraw_all(request: HttpRequest, token: str) -> HttpResponse:
     if participant is None:
         with translation.override(locale_for(request)):
             return render(request, "participant/withdraw_unknown.html", status=410)
-    with speaking(request, Visit().locale(participant.study.version)):
+    visit = visit_of(request)
+    with speaking(request, visit.locale(participant.study.version)):
         # Without cookies of ours there is nothing to borrow, and the link itself is signed.
         view = checked(_withdraw_all, request, not has_cookies(request))
-        return view(request, participant, token)
+        response = view(request, participant, token, visit)
+    return framed(request, participant.study, participant.platform, response)
 
 
-def _withdraw_all(request: HttpRequest, participant: Participant, token: str) -> HttpResponse:
+def _withdraw_all(
+    request: HttpRequest, participant: Participant, token: str, visit: Visit
+) -> HttpResponse:
     if request.method != "POST":
-        return _page(request, participant)
+        return _page(request, participant, visit)
     if request.POST.get("confirm") != "on":
-        return _page(request, participant, error=_("Tick the box if you want all of it deleted."))
+        error = _("Tick the box if you want all of it deleted.")
+        return _page(request, participant, visit, error=error)
     try:
         participant_withdraw(participant=participant)
     except Refused:  # the time is over, as the page says
-        return _page(request, participant)
-    return redirect(Visit().link("withdraw-all", token))
+        return _page(request, participant, visit)
+    return redirect(visit.link("withdraw-all", token))
 
 
-def _page(request: HttpRequest, participant: Participant, error: str = "") -> HttpResponse:
+def _ending_url(request: HttpRequest, participant: Participant, visit: Visit) -> str:
+    """Return where the person's last task tells how it ended and leads back to be paid; empty where this is not they."""
+    newest = participant.tasks.exclude(outcome="").order_by("-created_at", "-pk").first()
+    known = known_of(request.session, visit.token)
+    if newest is None or not is_here(known, participant):
+        return ""
+    return visit.link("task-done", newest.public_id)
+
+
+def _page(
+    request: HttpRequest, participant: Participant, visit: Visit, error: str = ""
+) -> HttpResponse:
     study = participant.study
     loss = withdrawal_loss(participant) if participant.withdrawn_at is None else {}
     titles = {name: kind.title for name, kind in erasure_kinds().items()}
     context: dict[str, Any] = {
         **study_texts(study, study.version),
-        "visit": Visit(),
+        "visit": visit,
         "withdrawn_at": participant.withdrawn_at,
         "may_withdraw": may_withdraw(participant),
         "until": withdrawal_until(participant),
@@ -78,6 +102,7 @@ def _page(request: HttpRequest, participant: Participant, error: str = "") -> Ht
         "platform": platform_name(participant, study) or participant.platform,
         "has_ids": bool(participant.external_id or participant.submission),
         "endings": [ending for ending in endings_of(participant) if ending.code],
+        "ending_url": _ending_url(request, participant, visit),
         "error": error,
     }
     return render(request, "participant/withdraw.html", context)

@@ -30,6 +30,7 @@ def chat_words(version: StudyVersion) -> dict[str, Any]:
         ),
         "rate_soon": _("Rate when the reply is complete"),
         "rate_waits": _("Opens when the reply is complete"),
+        "answer_first": _("Answer the question first"),
         "typing": _("Chatbot is typing"),
         "slow": _("Still thinking…"),
         "vote_saved": _("Vote saved."),

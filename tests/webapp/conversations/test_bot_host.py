@@ -46,7 +46,7 @@ def _test_bots():
 
 
 async def published(runtime: BotHostRuntime, conversation, n_frames: int) -> list[dict]:
-    layer = get_channel_layer()
+    layer = get_channel_layer(events.FRAMES)
     channel = await layer.new_channel()
     await layer.group_add(events.conversation_group(conversation.pk), channel)
     runtime.request(conversation.pk)
@@ -169,7 +169,7 @@ ILL = {
 
 async def ended(runtime: BotHostRuntime, conversation) -> list[dict]:
     """Return the frames up to the reply, or to the news that it failed."""
-    layer = get_channel_layer()
+    layer = get_channel_layer(events.FRAMES)
     channel = await layer.new_channel()
     await layer.group_add(events.conversation_group(conversation.pk), channel)
     runtime.request(conversation.pk)

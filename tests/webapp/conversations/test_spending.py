@@ -53,7 +53,7 @@ def write(conversation: Conversation) -> None:
 async def answered(conversation: Conversation) -> dict[str, Any]:
     """Return the last frame after one more message."""
     await in_database(write)(conversation)
-    layer, runtime = get_channel_layer(), BotHostRuntime()
+    layer, runtime = get_channel_layer(events.FRAMES), BotHostRuntime()
     channel = await layer.new_channel()
     await layer.group_add(events.conversation_group(conversation.pk), channel)
     try:

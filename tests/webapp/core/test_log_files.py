@@ -94,13 +94,15 @@ def test_a_worker_and_the_web_process_write_to_one_file(tmp_path: Path, vector_c
     file = tmp_path / "logs" / "confab.log"
     worker = [sys.executable, "-m", "celery", "--app", "webapp.celery", "worker"]
     worker += ["--queues", "gpu,default", "--concurrency", "1", "--loglevel", "INFO"]
-    for server in start_confab(tmp_path, vector_cache, {"CONFAB_LOG_FILE": str(file)}):
+    log = {"CONFAB_LOG_FILE": str(file)}
+    for server in start_confab(tmp_path, vector_cache, log, with_demo=False):
+        server.add_study("empty", ["eliza"])
         process = subprocess.Popen(worker, cwd=ROOT, env=server.env, start_new_session=True)
         try:
             wait_for(
                 lambda: file.exists() and "celery@" in file.read_text(), "the worker's lines", 120
             )
-            server.manage("compute_metrics", "--study", "demo", "--metrics", "words", "--inline")
+            server.manage("compute_metrics", "--study", "empty", "--metrics", "words", "--inline")
         finally:
             process.terminate()
             process.wait(timeout=60)

@@ -15,7 +15,7 @@ def test_loading_is_no_error_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, db: None
 ) -> None:
     monkeypatch.setattr(
-        health, "_checks", {"bots": lambda: Health(False, {"states": {"eliza": "loading"}})}
+        health, "_checks", {"bots": lambda: Health(False, {"states": {"loading": 1}})}
     )
     assert Client().get("/healthz").status_code == 503
     assert caplog.records == []

@@ -12,7 +12,7 @@ from django.test import Client
 
 from tests.builders import BY_PROLIFIC, exchange, fail_reply, make_study
 from tests.platforms import FakeMTurk, FakeProlific
-from tests.webapp.participant.conftest import ANSWERS
+from tests.webapp.participant.conftest import ANSWERS, policy
 from webapp.conversations.models import Conversation
 from webapp.conversations.services import task_end_with_chats
 from webapp.studies.models import Outcome, Participant, Task
@@ -216,6 +216,25 @@ def test_mechanical_turk_takes_every_outcome_by_its_form(outcome: str, cookies: 
         "outcome": outcome,
     }
     assert turk.submit(address, urlencode(fields))[0] == 400, "once"
+
+
+def test_whoever_withdraws_in_mechanical_turks_frame_sends_their_work_all_the_same() -> None:
+    make_study("s", platform="mturk", withdrawal_days=30)
+    turk = FakeMTurk(external_question(STUDY))
+    person = Person(cookies=False)
+    person.open(turk.accept("worker"))
+    ENDS["rated"](person)
+    code = Task.objects.get().completion_code
+    [link] = [one for one in Page(person.html).links if one.startswith("/withdraw/")]
+    assert turk.HOST in policy(Client().get(link))["frame-ancestors"], "its frame shows the page"
+    person.open(link)
+    person.send("", to=link, confirm="on")
+    assert "Everything you gave is deleted." in person.html
+    [link] = [one for one in Page(person.html).links if one.startswith("/task/")]
+    person.open(link)
+    address, fields = Page(person.html).form_to("/externalSubmit")
+    assert turk.submit(address, urlencode(fields)) == (200, "Submitted.")
+    assert turk.assignments["assignment-1"].answers["completionCode"] == code
 
 
 def test_what_a_platform_left_unfilled_is_refused() -> None:

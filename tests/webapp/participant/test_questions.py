@@ -338,10 +338,14 @@ def test_all_that_is_wrong_with_questions_is_said_at_once_with_its_place() -> No
 def test_a_protocol_without_the_step_takes_no_questions() -> None:
     chat = protocols.get("chat")
     steps_without = tuple(step for step in chat.steps if step.name != "questions")
-    protocols.add(type("Silent", (type(chat),), {"name": "silent", "steps": steps_without})())
+    protocols.add(
+        type(
+            "Silent", (type(chat),), {"name": "silent", "title": "No words", "steps": steps_without}
+        )()
+    )
     try:
         make_study("plain", protocol="silent")
-        with pytest.raises(ValidationError, match="“silent” asks no questions"):
+        with pytest.raises(ValidationError, match="“No words” asks no questions"):
             make_study(protocol="silent", questions=QUESTIONS)
     finally:
         protocols.discard("silent")

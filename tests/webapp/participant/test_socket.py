@@ -78,9 +78,8 @@ class Page:
 @pytest.mark.parametrize("sends", [lost, away])
 async def test_a_page_hears_of_all_that_is_stored(monkeypatch, sends) -> None:
     monkeypatch.setattr(consumers, "LOOK_UP_AFTER_S", 0.05)
-    layer = get_channel_layer()
-    monkeypatch.setattr(layer, "group_send", sends)
-    monkeypatch.setattr(layer, "send", sends)
+    monkeypatch.setattr(get_channel_layer(events.FRAMES), "group_send", sends)
+    monkeypatch.setattr(get_channel_layer(), "send", sends)
     conversation_id, cookies = await in_database(started)()
     page = await Page(conversation_id, cookies).open()
     client_id = str(uuid.uuid4())

@@ -109,7 +109,7 @@ def done_page(
         "consent_url": _consent_link(visit, study, recruitment),
         "thanks": own_thanks(task.version),
         "withdrawn_at": participant.withdrawn_at,
-        **_withdrawal(request, ending),
+        **_withdrawal(request, visit, ending),
         "platform": platform,
         # Of whom Mechanical Turk shows no frame: its task asks for the code.
         "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
@@ -131,17 +131,21 @@ def done_page(
     return with_policy(request, response, form_action(submit_url))
 
 
-def _withdrawal(request: HttpRequest, ending: Ending) -> dict[str, Any]:
-    """Return the person's link to withdraw, and until when it can be used; nothing where it cannot."""
+def _withdrawal(request: HttpRequest, visit: Visit, ending: Ending) -> dict[str, Any]:
+    """Return the person's link to withdraw, and until when it can be used; nothing where it cannot.
+
+    The button's own address carries the visit on, so that a frame without cookies leads back to where work is sent.
+    """
     participant = ending.task.participant
     is_theirs = ending.outcome not in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)
     if not is_theirs or not may_withdraw(participant):
         return {}
-    address = reverse("participant:withdraw-all", args=[withdrawal_token(participant)])
-    link = request.build_absolute_uri(address)
+    token = withdrawal_token(participant)
+    link = request.build_absolute_uri(reverse("participant:withdraw-all", args=[token]))
     title = ending.task.version.values.texts.title
     return {
         "withdraw_url": link,
+        "withdraw_here_url": visit.link("withdraw-all", token),
         "withdraw_until": withdrawal_until(participant),
         "withdraw_mail": f"mailto:?subject={quote(title)}&body={quote(link)}",
     }

@@ -258,11 +258,13 @@ function update() {
   document.body.classList.toggle("can-rate", hasEnough);
   let progress = canRate ? words.can_rate : words.rate_soon;
   if (!hasEnough) progress = fill(words.progress, { n, of: nMin });
+  if (isAsked && hasEnough) progress = words.answer_first;
   if (isOver) progress = words.complete;
   if (state.loaded) byId("progress").textContent = progress;
   document.body.classList.toggle("is-over", isOver);
   let why = "";
-  if (!canRate) why = hasEnough ? words.rate_waits : plural(words.opens_after, Math.max(1, nMin - n));
+  if (!canRate && isAsked) why = words.answer_first;
+  else if (!canRate) why = hasEnough ? words.rate_waits : plural(words.opens_after, Math.max(1, nMin - n));
   byId("rate-reason").textContent = state.loaded ? why : "";
   const leaveWords = byId("leave-rate-words");
   if (state.loaded) leaveWords.textContent = canRate ? leaveWords.dataset.open : why;
