@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from asgiref.sync import SyncToAsync
-from django.db import connections, transaction
+from django.db import connection, connections, transaction
 from pytest_django import DjangoDbBlocker
 
 from chatbots.devices import batches_made_exact
@@ -62,8 +62,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None,
 ) -> Iterator[None]:
-    """Copy a migrated database into that of a worker, of which there are several."""
-    kept = worker_database_fill() if "PYTEST_XDIST_WORKER" in os.environ else None
+    """Copy a migrated database into ours: SQLite's is kept between runs, PostgreSQL's is there for several workers."""
+    is_worth_it = connection.vendor == "sqlite" or "PYTEST_XDIST_WORKER" in os.environ
+    kept = worker_database_fill() if is_worth_it else None
     yield
     if kept is not None:
         kept.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -44,13 +45,33 @@ def own_database(env: dict[str, str], *, migrated: bool = False) -> Iterator[Non
 
 @functools.cache
 def migrated_file() -> Path:
-    """Return the path of an SQLite database with all tables, made by the first worker that asks."""
-    folder = _shared_folder()
-    with FileLock(folder / "lock"):
-        if not (folder / "migrated").exists():
-            _migrate({"DATABASE_URL": "", "CONFAB_DATA_DIR": str(folder)})
-            (folder / "migrated").touch()
-    return folder / "confab.sqlite3"
+    """Return the path of an SQLite database with all tables, this run's copy of one that is kept between runs.
+
+    Migrating takes longer than most files of tests. A database is kept for the source of `webapp` and the
+    requirements that it was made by, and the first process that finds none makes it, whatever runs beside it.
+    """
+    mine = _shared_folder() / "confab.sqlite3"
+    kept = ROOT / ".pytest_cache" / "migrated" / f"{_source_digest()}.sqlite3"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(kept.parent / "lock"):
+        if not kept.exists():
+            for earlier in kept.parent.glob("*.sqlite3"):
+                earlier.unlink()
+            with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+                _migrate({"DATABASE_URL": "", "CONFAB_DATA_DIR": folder})
+                os.replace(Path(folder) / "confab.sqlite3", kept)
+        if not mine.exists():
+            shutil.copy(kept, mine)
+    return mine
+
+
+def _source_digest() -> str:
+    """Return a number of all that decides what `migrate` puts into an empty database."""
+    read = hashlib.sha256()
+    for path in [ROOT / "requirements.txt", *sorted((ROOT / "webapp").rglob("*.py"))]:
+        read.update(f"{path.relative_to(ROOT)} {path.stat().st_size} ".encode())
+        read.update(path.read_bytes())
+    return read.hexdigest()[:24]
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Scoring single replies by GRADE-lite and RADE-lite: in batches against one by one, and 10,000 pairs.
+"""Scoring single replies by GRADE-lite, PONE-lite and RADE-lite: in batches against one by one, and 10,000 pairs.
 
 One by one means: the metric is asked for one reply after the other, as somebody does who scores replies as they come in;
 network, graph and encoder stay loaded. "Nothing kept" is the same where GRADE also forgets which hops and neighbours it
@@ -151,11 +151,13 @@ def main() -> int:
     parser.add_argument("--many", type=int, default=10_000)
     options = parser.parse_args()
     grade = metric_get("grade_lite")
+    pone = metric_get("pone_lite")
     assert isinstance(grade, ReplyMetric)
+    assert isinstance(pone, ReplyMetric)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # waiting threads would count as processor time
     with tempfile.TemporaryDirectory() as folder:
-        for metric in (grade, rade_lite(Path(folder))):
+        for metric in (grade, pone, rade_lite(Path(folder))):
             compared(metric, options.pairs, options.single, options.rounds)
     torch.set_num_threads(threads)
     if options.many:

@@ -24,7 +24,7 @@ MOST_CLICKS = 22
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
     """Start a server with nothing but its administrator."""
-    for server in start_confab(tmp_path_factory.mktemp("lab"), vector_cache):
+    for server in start_confab(tmp_path_factory.mktemp("lab"), vector_cache, with_demo=False):
         server.shell(
             "from django.contrib.auth import get_user_model;"
             "[get_user_model().objects.create_superuser(name, password='a-long-password') "

@@ -49,9 +49,9 @@ def prepare(server: ConfabServer, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, vector_cache: Path) -> Iterator[ConfabServer]:
-    """Start one prepared server for all tests here, because its bots take seconds to load."""
+    """Start one prepared server for all tests here, because it takes seconds to prepare."""
     folder = tmp_path_factory.mktemp("lab")
-    for server in start_confab(folder, vector_cache):
+    for server in start_confab(folder, vector_cache, with_demo=False):
         prepare(server, folder)
         yield server
 

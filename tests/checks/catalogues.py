@@ -54,6 +54,7 @@ OF_RESEARCHERS = (
     "studies/attention.py",
     "studies/checking_wrong.py",
     "studies/checks.py",
+    "studies/section_checks.py",
     "studies/differences.py",
     "studies/filter_checks.py",
     "studies/forms.py",

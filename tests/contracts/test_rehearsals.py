@@ -1,15 +1,18 @@
 """The example of every protocol, from its file to its results: opened, played by a scripted participant, exported.
 
 All of it in this process: the pages by ASGI, the chats by their sockets, and the bots' replies as a host stores them.
-What comes through these doors is kept and searched: nobody who takes part is told which bot or item it is.
+Each chat's first reply fails, for a reason that names the bot. What comes through these doors, and whatever the pages lead
+to, is kept and searched: nobody who takes part is told which bot or item it is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import re
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
@@ -31,7 +34,8 @@ from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.core.rights import Right
 from webapp.participant import consumers
-from webapp.participant.rehearsal import OutsideDoors, Played, ScriptedParticipant, ways
+from webapp.participant.rehearsal import OutsideDoors, ScriptedParticipant, ways
+from webapp.participant.rehearsal.doors import frames_until
 from webapp.ratings.checks import checks_by_task
 from webapp.ratings.models import Rating
 from webapp.studies.examples import study_example
@@ -58,11 +62,13 @@ async def pages(scope: Any, receive: Any, send: Any) -> None:
 
 
 class InsideSocket:
-    """A chat's socket; a message is answered at once, in turn by a parrot and by somebody who asks."""
+    """A chat's socket; the first reply to a message fails, is asked for again, and every other comes at once."""
 
     def __init__(self, conversation_id: str, cookies: str, told: list[str]) -> None:
         self.conversation_id = conversation_id
         self.told = told
+        self.has_failed = False
+        self.heard: list[str] = []  # before it is asked for
         headers = [(b"cookie", cookies.encode())]
         address = f"/ws/chat/{conversation_id}/"
         self.inner = WebsocketCommunicator(application, address, headers=headers)
@@ -82,34 +88,54 @@ class InsideSocket:
 
     async def send(self, text: str) -> None:
         await self.inner.send_to(text)
-        if json.loads(text)["type"] == "message":
-            while not await in_database(self._answered)():
-                await asyncio.sleep(0.01)
+        if json.loads(text)["type"] != "message":
+            return
+        if not self.has_failed:
+            self.has_failed = True
+            await self._until(self._failed)
+            while '"bot_failed"' not in (frame := await self._next()):
+                self.heard.append(frame)
+            await self.inner.send_to('{"type": "retry"}')
+        await self._until(self._answered)
 
     async def recv(self) -> str:
+        return self.heard.pop(0) if self.heard else await self._next()
+
+    async def _next(self) -> str:
         frame = await self.inner.receive_from(timeout=30)
         self.told.append(frame)
         return frame
 
-    def _answered(self) -> bool:
-        """Answer as a bot host does; False while the message is not stored yet."""
-        lease = uuid.uuid4()
-        if not services.reply_claim(
-            conversation_id=uuid.UUID(self.conversation_id), lease=lease, lease_s=30
-        ):
-            return False
-        return bool(
-            services.turn_add_bot(
-                conversation_id=uuid.UUID(self.conversation_id), lease=lease, text="And then?"
-            )
-        )
+    async def _until(self, replied: Callable[[uuid.UUID, uuid.UUID], object]) -> None:
+        """Do with the due reply what a bot host does, as soon as there is one."""
+        chat, lease = uuid.UUID(self.conversation_id), uuid.uuid4()
+        claim = in_database(services.reply_claim)
+        async with asyncio.timeout(60):
+            while not await claim(conversation_id=chat, lease=lease, lease_s=30):
+                await asyncio.sleep(0.01)
+        assert await in_database(replied)(chat, lease)
+
+    @staticmethod
+    def _answered(chat: uuid.UUID, lease: uuid.UUID) -> object:
+        return services.turn_add_bot(conversation_id=chat, lease=lease, text="And then?")
+
+    @staticmethod
+    def _failed(chat: uuid.UUID, lease: uuid.UUID) -> object:
+        bot = Conversation.objects.get(pk=chat).bot
+        error = f"{bot.bot_id} ({bot.title}) is broken: {bot.key}, {bot.params}"
+        return services.reply_fail(conversation_id=chat, lease=lease, error=error)
 
 
 class InsideDoors(OutsideDoors):
-    """The doors of this process; `told` is all that came through them: addresses, headers, pages, frames."""
+    """The doors of this process; `told` is all that came through them: addresses, headers, pages, frames.
+
+    What a page leads to is opened, too: reports, ways out, other devices.
+    """
 
     def __post_init__(self) -> None:
         self.told: list[str] = []
+        self.chats: set[str] = set()
+        self.seen: set[str] = set()
         self.http = httpx.AsyncClient(
             base_url="http://testserver",
             transport=httpx.ASGITransport(app=pages),
@@ -122,7 +148,34 @@ class InsideDoors(OutsideDoors):
         await response.aread()
         self.told.append(f"{response.url}\n{response.headers}\n{response.text}")
 
+    async def _ask(self, method: str, address: str, **request: Any) -> httpx.Response:
+        page = await super()._ask(method, address, **request)
+        named = set(
+            re.findall(r'(?:href|src)="(?:http://testserver)?(/(?!static/)[^"#]*)"', page.text)
+        )
+        for one in sorted(named):
+            path = one.partition("?")[0]  # one report of a page's replies is enough
+            if path not in self.seen:
+                self.seen.add(path)
+                await self.http.get(html.unescape(one))
+        return page
+
+    async def look_back(self) -> None:
+        """Open the link and every chat once more, as somebody does who comes back, and report a reply."""
+        await self._ask("GET", f"/s/{self.study_key}/")
+        for chat in sorted(self.chats):
+            await self._ask("GET", f"/chat/{chat}/report/?turn=1")
+            async with self.socket(chat) as socket:
+                await frames_until(socket, "history", "error")
+
+    async def withdraw(self) -> None:
+        """Have everything deleted, by the link on the last page."""
+        [link] = {one for one in self.seen if one.startswith("/withdraw/")}
+        await self.open(link)
+        await self.send(self.form("/"), {"confirm": "on"})
+
     def socket(self, conversation_id: str = "") -> Any:
+        self.chats.add(conversation_id or self.conversation_id)
         cookies = "; ".join(f"{c.name}={c.value}" for c in self.http.cookies.jar)
         return InsideSocket(conversation_id or self.conversation_id, cookies, self.told)
 
@@ -205,15 +258,6 @@ def names_nothing(told: list[str], secrets: set[str], protocol: str) -> None:
         assert not found, f"{protocol}: {secret!r} stands in “{around}”"
 
 
-async def played(study: Study, seed: int) -> tuple[Played, list[str]]:
-    doors = InsideDoors("http://testserver", study.key, {"rehearsal": rehearsal_token(study)})
-    try:
-        who = await ScriptedParticipant(doors, lines=LINES, seed=seed).play()
-        return who, doors.told
-    finally:
-        await doors.close()
-
-
 def results_shown(study: Study) -> None:
     """Look at what the dashboard makes of the rehearsal."""
     task = Task.objects.get(participant__study=study)
@@ -245,10 +289,17 @@ async def test_every_example_is_played_to_its_end_by_a_scripted_participant(
     for number, name in enumerate(protocols.names()):
         study = await in_database(opened)(name)
         await in_database(item_models_tell)(study)
-        who, told = await played(study, seed=number)
+        rehearsal = {"rehearsal": await in_database(rehearsal_token)(study)}
+        doors = InsideDoors("http://testserver", study.key, rehearsal)
+        who = await ScriptedParticipant(doors, lines=LINES, seed=number).play()
         assert who.n_pages, name
         assert bool(who.n_exchanges) == (protocols.get(name).gives == "bots"), name
-        assert len(told) > who.n_pages, name
-        names_nothing(told, await in_database(secrets_of)(study), name)
+        assert len(doors.told) > who.n_pages, name
         await in_database(results_shown)(study)
+        secrets = await in_database(secrets_of)(study)
+        await doors.look_back()
+        await doors.withdraw()
+        await doors.look_back()
+        await doors.close()
+        names_nothing(doors.told, secrets, name)
     PAGES.submit(connections.close_all).result()

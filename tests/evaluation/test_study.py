@@ -152,8 +152,8 @@ def test_what_this_machine_encoded_before_is_not_encoded_again(
     encoded_texts.clear()
     study = confab.read(file)
     pd.testing.assert_frame_equal(study.metrics(asked), first)
-    confab.hybrid(study, preset="strong")
-    confab.hybrid(confab.read(file).where(bots=study.bots[:3]), preset="strong")
+    confab.hybrid(study, preset="strong@2")
+    confab.hybrid(confab.read(file).where(bots=study.bots[:3]), preset="strong@2")
     assert encoded_texts == []
 
 

@@ -239,6 +239,14 @@ def spending_by_key(of: str, keys: Collection[str] | None = None) -> dict[str, S
     return {account.key: account for account in rows}
 
 
+def bot_name(bot_id: str) -> str:
+    """Return what the bot is called; its id once it is no longer registered."""
+    try:
+        return bot_find(bot_id).title
+    except LookupError:
+        return bot_id
+
+
 def bot_find(bot_id: str) -> Bot:
     """Return the registered bot.
 

@@ -137,7 +137,15 @@ def _shipped_metrics() -> list[Metric]:
 
 def _metrics(root: Path) -> str:
     return _table(
-        ["metric", "name", "holds for", "needs", "licence of what it reads", "columns"],
+        [
+            "metric",
+            "name",
+            "holds for",
+            "computes on",
+            "needs",
+            "licence of what it reads",
+            "columns",
+        ],
         (
             [
                 f"`{metric.name}`",
@@ -145,6 +153,7 @@ def _metrics(root: Path) -> str:
                 if getattr(metric, "default", True)
                 else f"{metric.title} (on request)",
                 languages_of(metric),
+                "CPU or GPU" if getattr(metric, "has_network", False) else "CPU",
                 ", ".join(getattr(metric, "needs", ())) or "–",
                 getattr(metric, "licence", "") or "–",
                 ", ".join(f"`{name}`" for name in dict.fromkeys(c.name for c in metric.columns)),

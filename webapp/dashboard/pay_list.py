@@ -143,7 +143,8 @@ class PayList:
         n_by_file: the same of Mechanical Turk's.
         n_bot_failed: how many of those that are our fault have the code for it.
         n_server_failed: how many of them went away after a page that our server could not make.
-        to_pay: what all that earned pay and has none yet comes to; empty where the study does not say.
+        to_pay: what is still to be paid, without bonuses and with them; empty where the study does not say what it
+            pays and nobody is owed a bonus.
     """
 
     rows: list[Row]
@@ -200,8 +201,6 @@ def pay_list(
     shown_codes = codes(some)
     numbers = {**counts, EVERYBODY: len(visits.all), OURS: sum(bool(v.fault) for v in visits.all)}
     numbers[SEND] = len(waiting[SEND])
-    n_to_pay = sum(map(_is_to_be_paid, visits.all))
-    settings = visits.study.values.recruitment
     return PayList(
         rows=[
             row_of(
@@ -228,20 +227,28 @@ def pay_list(
         n_by_file=sum(visit.platform == "mturk" for some in waiting.values() for visit in some),
         n_bot_failed=sum(visit.outcome == Outcome.BOT_FAILED for visit in ours),
         n_server_failed=sum(visit.fault == "server" for visit in ours),
-        to_pay=money(n_to_pay * settings.pay_each, settings.currency)
-        if settings.pay_each is not None
-        else "",
+        to_pay=to_pay_said(visits),
     )
+
+
+def to_pay_said(visits: Visits) -> str:
+    """Return in words what is still to be paid for all visits, without bonuses and with them."""
+    currency = visits.study.values.recruitment.currency
+    found = visits.to_pay
+    bonuses = money(found.bonuses, currency)
+    if found.work is None or found.with_bonuses is None:
+        return _("%(bonuses)s of bonuses to pay") % {"bonuses": bonuses} if found.bonuses else ""
+    work = money(found.work, currency)
+    if not found.bonuses:
+        return _("%(work)s to pay, no bonuses") % {"work": work}
+    return _("%(work)s to pay, %(all)s with bonuses") % {
+        "work": work,
+        "all": money(found.with_bonuses, currency),
+    }
 
 
 def _is_to_send(visit: Visit) -> bool:
     return any(one.state in _TO_SEND for one in visit.decisions)
-
-
-def _is_to_be_paid(visit: Visit) -> bool:
-    if visit.verdict is None:
-        return visit.earns and visit.status not in SETTLED
-    return visit.verdict.action == Decision.Action.APPROVE and not visit.verdict.is_sent
 
 
 def row_of(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -46,6 +47,7 @@ _HELD, _OPEN, _LOST, _NOTHING = range(len(_RANKS), len(_RANKS) + 4)
 _BOT_FAILED = _RANKS.index(Outcome.BOT_FAILED)
 _RATED = Outcome.RATED.value
 _BONUS = Decision.Action.BONUS.value
+_APPROVE = Decision.Action.APPROVE.value
 _TOLD = Cast(KeyTextTransform("code", "tasks__told"), CharField())
 
 
@@ -81,6 +83,23 @@ class Decided(NamedTuple):
     def is_sent(self) -> bool:
         """Whether the person or the platform knows of it."""
         return self.state == Decision.State.SENT
+
+
+class ToPay(NamedTuple):
+    """What is still to be paid, in the study's currency.
+
+    Attributes:
+        work: for the work; None where the study does not say what it pays.
+        bonuses: as bonuses.
+    """
+
+    work: Decimal | None
+    bonuses: Decimal
+
+    @property
+    def with_bonuses(self) -> Decimal | None:
+        """Both together; None where the study does not say what it pays."""
+        return self.work + self.bonuses if self.work is not None else None
 
 
 @dataclass(
@@ -147,6 +166,25 @@ class Visit:
         return self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
 
     @property
+    def is_to_be_paid(self) -> bool:
+        """Whether its work is to be paid and is not yet: it earned pay, or was approved, and that was not sent."""
+        if self.verdict is None:
+            return self.earns and self.status not in SETTLED
+        return self.verdict.action == _APPROVE and not self.verdict.is_sent
+
+    @property
+    def bonuses_owed(self) -> Decimal:
+        """What its bonuses come to that are not known to be sent."""
+        return sum((one.amount for one in self.bonuses if not one.is_sent), Decimal())
+
+    def to_pay(self, pay_each: float | None) -> ToPay:
+        """Return what is still to be paid for it, where the study pays so much for a visit."""
+        if pay_each is None:
+            return ToPay(None, self.bonuses_owed)
+        work = Decimal(str(pay_each)) if self.is_to_be_paid else Decimal()
+        return ToPay(work, self.bonuses_owed)
+
+    @property
     def decisions(self) -> list[Decided]:
         """All that is decided about it and stands."""
         return [*([self.verdict] if self.verdict else []), *self.bonuses]
@@ -163,6 +201,14 @@ class Visits:
     def by_key(self) -> dict[VisitKey, Visit]:
         """Return them by their keys."""
         return {visit.key: visit for visit in self.all}
+
+    @cached_property
+    def to_pay(self) -> ToPay:
+        """Return what is still to be paid for all of them: the sums of what is to be paid for each."""
+        pay_each = self.study.values.recruitment.pay_each
+        each = [visit.to_pay(pay_each) for visit in self.all]
+        work = None if pay_each is None else sum((one.work or Decimal() for one in each), Decimal())
+        return ToPay(work, sum((one.bonuses for one in each), Decimal()))
 
     def of(self, participant: UUID) -> list[Visit]:
         """Return the visits of a person, the newest first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce
 
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.style import style_controls
+from evaluation.items import Item as PairItem
 from webapp.conversations.models import Conversation, Turn
 from webapp.quality.selectors import left_out
 from webapp.ratings.bots import NO_MODEL
@@ -19,6 +20,7 @@ from webapp.ratings.selectors import ratings_counted, with_person
 from webapp.studies.models import Item, Outcome, Study
 from webapp.studies.places import is_collecting
 from webapp.studies.protocols.base import protocols
+from webapp.studies.selectors import items_judged
 
 SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
 """Questions about single replies that chats are asked in other words."""
@@ -44,6 +46,21 @@ def pairs_counted(
         of_items | Q(task__participant__study=study, first__isnull=False),
     ).exclude(task__outcome__in=[Outcome.WITHDRAWN, Outcome.FAILED_CHECK])
     return found if include_synthetic else found.filter(participant__is_synthetic=False)
+
+
+def study_pair_items(study: Study) -> Iterator[PairItem]:
+    """Yield the study's items, without its checks, that hold two replies, for others to judge than people."""
+    for item in items_judged(study).order_by("pk").iterator(chunk_size=500):
+        first, *others = item.responses
+        if len(others) == 1:
+            yield PairItem(
+                id=item.key,
+                context=tuple(item.context),
+                response=first["text"],
+                model=first.get("model") or "",
+                second_response=others[0]["text"],
+                second_model=others[0].get("model") or "",
+            )
 
 
 def study_judgements(

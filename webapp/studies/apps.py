@@ -44,13 +44,13 @@ class StudiesConfig(AppConfig):
         )
         erasure_kind(
             "breakages",
-            _("pages that our server could not make for them"),
+            _("pages that our server could not make"),
             lambda people: Breakage.objects.filter(participant__in=people),
             for_pay=True,
         )
         erasure_kind(
             "whereabouts",
-            _("which step they had come to"),
+            _("the step that was reached"),
             lambda people: Whereabouts.objects.filter(task__participant__in=people),
         )
         erasure_kind(

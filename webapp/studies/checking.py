@@ -64,7 +64,7 @@ class QuizQuestion(Values):
             raise ValueError(f"right is {self.right!r}; it must be one of the options")
         if not self.point and not self.why:
             raise ValueError(
-                "why must be a text, or point the number of a point of the instructions: whoever misses it is told"
+                "why is empty, and no point of the instructions is named; whoever misses it must be told one of them"
             )
         return self
 

@@ -10,9 +10,8 @@ from webapp.studies.attention import AttentionCheck, answers_beyond
 from webapp.studies.models import Item, Rubric, Study
 from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.rubrics import scales_of
+from webapp.studies.section_checks import Errors
 from webapp.studies.values import StudyValues
-
-Errors = dict[str, str]
 
 
 def checking_wrong(study: Study, values: StudyValues) -> Errors:
@@ -54,7 +53,7 @@ def _chat_checks_wrong(study: Study, values: StudyValues) -> Errors:
         return {}
     if protocols.get(study.protocol).gives != "bots":
         sentence = _("In the protocol “%(name)s” nobody chats, so nothing can be asked in a chat.")
-        return {"chat_checks": sentence % {"name": study.protocol}}
+        return {"chat_checks": sentence % {"name": protocols.get(study.protocol).title}}
     told = [
         _("Check %(number)d comes after %(after)d messages, and people may rate after %(least)d.")
         % {"number": number, "after": one.after, "least": values.chat.min_exchanges}
@@ -110,10 +109,10 @@ def _references_wrong(checks: Sequence[AttentionCheck], values: StudyValues) -> 
         if rated and one.reference_score is not None and not low <= one.reference_score <= high:
             sentence = _("Check %(number)d: the score %(score)g is not from %(low)g to %(high)g.")
             return sentence % told
-        for key in one.expected:
-            if key in values.referencing.asked_only_of:
+        for question in values.after:
+            if question.key in one.expected and question.key in values.referencing.asked_only_of:
                 sentence = _(
-                    "Check %(number)d expects an answer to “%(key)s”, which is asked of one kind of talk alone."
+                    "Check %(number)d expects an answer to “%(title)s”, which is asked of one kind of talk alone."
                 )
-                return sentence % {**told, "key": key}
+                return sentence % {**told, "title": question.title}
     return ""

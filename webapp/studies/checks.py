@@ -9,12 +9,11 @@ from django.utils.translation import ngettext
 from webapp.bots.selectors import bots_unknown, bots_unpriced
 from webapp.studies.checking_wrong import checking_wrong, gold_wrong
 from webapp.studies.filter_checks import filters_wrong
-from webapp.studies.frames import frame_origins
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
 from webapp.studies.protocols.base import asks_questions, protocols
-from webapp.studies.recruitment import FILLED_IN, PLACEHOLDER, RecruitmentValues
 from webapp.studies.rubrics import scales_of
 from webapp.studies.rules.base import rules
+from webapp.studies.section_checks import SECTION_CHECKS, Errors, section_errors
 from webapp.studies.selectors import (
     compares_dialogues,
     conversations_given,
@@ -23,9 +22,8 @@ from webapp.studies.selectors import (
     marks_own_chats,
     marks_turns,
 )
-from webapp.studies.values import ChatRules, Judging, Quotas, StudyValues
+from webapp.studies.values import Quotas, StudyValues
 
-Errors = dict[str, str]
 RESERVED_KEYS = ("new",)
 """Below `/dashboard/studies/` these are pages."""
 
@@ -40,17 +38,17 @@ def study_errors(
         rubric: what is asked after a task where the values do not say it; None: nothing then.
     """
     return {
-        **limits_wrong(values.chat),
+        **{
+            field: sentence
+            for section in SECTION_CHECKS
+            for field, sentence in section_errors(section, getattr(values, section)).items()
+        },
         **cap_wrong(values.quotas, values.bots),
         **bot_quotas_wrong(values),
         **bots_in_a_row_wrong(study, values),
         **choice_wrong(values),
-        **raters_wrong(values.judging),
         **filters_wrong(before, study, values),
-        **frames_wrong(values.recruitment),
-        **links_wrong(values.recruitment),
         **pay_missing(before, study, values),
-        **codes_wrong(values.recruitment),
         **opening_wrong(before, study, values),
         **questions_wrong(study, values),
         **checking_wrong(study, values),
@@ -64,31 +62,6 @@ def study_errors(
         **key_wrong(before, study),
         **fixed_wrong(before, study, values, rubric),
     }
-
-
-def limits_wrong(chat: ChatRules) -> Errors:
-    """Check that a chat can be long enough to be rated."""
-    if chat.min_exchanges <= chat.max_exchanges:
-        return {}
-    sentence = _(
-        "At least %(low)d and at most %(high)d exchanges cannot be. Lower this number, or raise the other."
-    )
-    return {"min_exchanges": sentence % {"low": chat.min_exchanges, "high": chat.max_exchanges}}
-
-
-def raters_wrong(judging: Judging) -> Errors:
-    """Check that an item can have the raters that are wanted; 0 stands for no limit."""
-    least, wanted, most = judging.raters_least, judging.raters_wanted, judging.raters_most
-    errors: Errors = {}
-    sentence = _(
-        "%(low)d people at least and %(high)d %(what)s cannot be. Lower the one or raise the other."
-    )
-    if wanted and least > wanted:
-        errors["raters_least"] = sentence % {"low": least, "high": wanted, "what": _("wanted")}
-    elif most and max(least, wanted) > most:
-        low = max(least, wanted)
-        errors["raters_most"] = sentence % {"low": low, "high": most, "what": _("at most")}
-    return errors
 
 
 def cap_wrong(quotas: Quotas, bots: tuple[str, ...]) -> Errors:
@@ -148,49 +121,6 @@ def choice_wrong(values: StudyValues) -> Errors:
         errors["bot_names"] = _("%(bots)s has no name yet by which people could choose it.") % {
             "bots": ", ".join(missing)
         }
-    return errors
-
-
-def frames_wrong(recruitment: RecruitmentValues) -> Errors:
-    """Check that those who may show the study in a frame are origins."""
-    _origins, wrong = frame_origins(recruitment.frame_ancestors)
-    if not wrong:
-        return {}
-    sentence = _(
-        "“%(word)s” is no origin. Write each as https:// and a host, for example "
-        "https://survey.example.org, with spaces between them."
-    )
-    return {"frame_ancestors": sentence % {"word": wrong[0]}}
-
-
-def codes_wrong(recruitment: RecruitmentValues) -> Errors:
-    """Check that no two outcomes have the same code, by which a platform tells them apart."""
-    errors: Errors = {}
-    field_of: dict[str, str] = {}
-    for outcome in Outcome.values:
-        field = f"code_{outcome}"
-        code = getattr(recruitment, field)
-        if code and code in field_of:
-            errors[field] = _(
-                "%(code)s is the code of another outcome already. Make one for each on the platform."
-            ) % {"code": code}
-        field_of.setdefault(code, field)
-    return errors
-
-
-def links_wrong(recruitment: RecruitmentValues) -> Errors:
-    """Check that every placeholder of a way back is one that is filled in."""
-    errors: Errors = {}
-    known = (*FILLED_IN, *recruitment.parameters)
-    for outcome in Outcome.values:
-        field = f"link_{outcome}"
-        unknown = [
-            name for name in PLACEHOLDER.findall(getattr(recruitment, field)) if name not in known
-        ]
-        if unknown:
-            errors[field] = _(
-                "Nothing is filled in for {%(name)s}. Take one of %(known)s, or keep a parameter of that name."
-            ) % {"name": unknown[0], "known": ", ".join(f"{{{name}}}" for name in known)}
     return errors
 
 
@@ -414,7 +344,7 @@ def questions_wrong(study: Study, values: StudyValues) -> Errors:
     if not values.questions or study.protocol not in protocols or asks_questions(study.protocol):
         return {}
     sentence = _("The protocol “%(name)s” asks no questions before its tasks. Take them out.")
-    return {"questions": sentence % {"name": study.protocol}}
+    return {"questions": sentence % {"name": protocols.get(study.protocol).title}}
 
 
 def names_wrong(before: Study | None, study: Study) -> Errors:

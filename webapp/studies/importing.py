@@ -16,8 +16,9 @@ from webapp.studies.checks import study_errors
 from webapp.studies.differences import Change, names_diff, values_diff
 from webapp.studies.models import Item, Study
 from webapp.studies.rubrics import asked_after, rubric_create, scales_of
+from webapp.studies.section_checks import as_mistakes
 from webapp.studies.study_file import FileItem, StudyFile, items_name, items_of_file, study_file_of
-from webapp.studies.values import SECTION_OF, StudyValues
+from webapp.studies.values import StudyValues
 from webapp.studies.versions import study_store
 
 _BATCH = 500
@@ -100,7 +101,7 @@ def _check(before: Study | None, file: StudyFile, opens: bool) -> None:
     if file.items:
         errors.pop("state", None)  # they are stored before it opens
     if errors:
-        raise ValuesError([_mistake(name, sentence) for name, sentence in errors.items()])
+        raise ValuesError(as_mistakes(errors))
 
 
 def _stored(study: Study, file: StudyFile, author: str) -> Study:
@@ -111,14 +112,8 @@ def _stored(study: Study, file: StudyFile, author: str) -> Study:
     try:
         return study_store(study=study, values=values, rubric=rubric, author=author)
     except ValidationError as error:
-        told = error.message_dict.items()
-        raise ValuesError([_mistake(name, " ".join(words)) for name, words in told]) from None
-
-
-def _mistake(field: str, sentence: str) -> Mistake:
-    section = SECTION_OF.get(field)
-    path = f"{section}.{field}" if section else {"rubric": "after"}.get(field, field)
-    return Mistake(path, f"{path}: {sentence}")
+        told = {name: " ".join(words) for name, words in error.message_dict.items()}
+        raise ValuesError(as_mistakes(told)) from None
 
 
 def _items(study: Study, file: StudyFile, folder: Path | None) -> Iterable[FileItem]:

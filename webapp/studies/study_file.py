@@ -19,7 +19,7 @@ file, or in one beside it that `items` names. The same study is always written a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,6 +40,7 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.questions import Key
 from webapp.studies.rubrics import asked_after
 from webapp.studies.rules.base import rules
+from webapp.studies.section_checks import SECTION_CHECKS, as_mistakes, section_errors
 from webapp.studies.values import SECTION_OF, SECTIONS, StudyValues
 
 FORMAT = 1
@@ -212,7 +213,24 @@ def study_file_made(plain: Any) -> StudyFile:
     try:
         return values_read(StudyFile, plain, what="the study's file")
     except ValuesError as error:
-        raise ValuesError([_in_its_section(mistake) for mistake in error.mistakes]) from None
+        found = [_in_its_section(mistake) for mistake in error.mistakes]
+        raise ValuesError([*found, *_within_sections(plain, found)]) from None
+
+
+def _within_sections(plain: Any, found: list[Mistake]) -> list[Mistake]:
+    """Return what does not fit together within sections that can be read, where something else cannot."""
+    broken = {mistake.path.partition(".")[0] for mistake in found}
+    broken |= {SECTION_OF[name] for name in broken & set(SECTION_OF)}
+    if not isinstance(plain, Mapping):
+        return []
+    return [
+        mistake
+        for section in SECTION_CHECKS
+        if section not in broken
+        for mistake in as_mistakes(
+            section_errors(section, values_read(SECTIONS[section], plain.get(section, {})))
+        )
+    ]
 
 
 def _plain(text: str | bytes) -> Any:

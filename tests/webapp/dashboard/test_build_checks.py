@@ -102,6 +102,11 @@ def test_a_mistake_stands_at_its_field(staff: Client) -> None:
         "chat_checks-1-expected",
         "screened_out_pay",
     }
+    for told_by_title, title in (
+        ("quiz_questions-1-right", "The right one"),
+        ("chat_checks-1-expected", "Answers that pass"),
+    ):
+        assert told["errors"][told_by_title][0].startswith(f"“{title}” "), "no name of a file's"
     beyond = fields_of(staff, study) | {"quiz_questions-2-point": "9"}
     told = staff.post(address(study), beyond, headers={"accept": "application/json"}).json()
     assert "the instructions have 4" in told["errors"]["quiz_questions"][0]

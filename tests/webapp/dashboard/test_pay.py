@@ -36,6 +36,7 @@ from webapp.runs.engine import job_do
 from webapp.runs.models import Job
 from webapp.studies.models import Study, Task
 from webapp.studies.recruitment_models import PlatformIds
+from webapp.studies.versions import study_edit
 from webapp.transfer.exporters.base import ExportOptions, exporter_get
 from webapp.transfer.writers import stream
 
@@ -285,6 +286,31 @@ def test_the_table_has_everybody_and_runs_no_formula(
     visit_bonus(study=paid, key=key, amount=Decimal("0.5"), reason="thanks")
     [row] = [one for one in csv.DictReader(written(private=True)) if one["outcome"] == "rated"]
     assert (row["bonus"], row["bonus_state"]) == ("0.5", "decided")
+
+
+def test_page_and_table_agree_on_what_is_to_be_paid_without_bonuses_and_with_them(
+    payer: Client, paid: Study, visit: Make
+) -> None:
+    visit("failed_check", "c")
+    keys = [visit("rated", person) for person in "ab"]
+    assert "£3.20 to pay, no bonuses" in listed(payer, paid)
+    for key in keys:
+        visit_bonus(study=paid, key=key, amount=Decimal("0.55"), reason="thanks")
+    Decision.objects.filter(participant=keys[0].participant).update(
+        state=Decision.State.SENT, closed_at=timezone.now()
+    )
+    assert "£3.20 to pay, £3.75 with bonuses" in listed(payer, paid)
+    exporter = exporter_get("pay")
+    options = ExportOptions(include_private=False)
+    names = [column.name for column in exporter.columns(paid, options)]
+    rows = [dict(zip(names, row, strict=True)) for row in exporter.rows(paid, options)]
+    assert sum(row["to_pay"] for row in rows) == pytest.approx(3.2)
+    assert sum(row["to_pay_with_bonuses"] for row in rows) == pytest.approx(3.75)
+    study_edit(study=paid, pay_each=None)
+    assert "£0.55 of bonuses to pay" in listed(payer, Study.objects.get(pk=paid.pk))
+    assert [row[names.index("to_pay")] for row in exporter.rows(paid, options)] == [None] * len(
+        rows
+    )
 
 
 def test_the_table_is_offered_to_those_who_pay(payer: Client, paid: Study, visit: Make) -> None:

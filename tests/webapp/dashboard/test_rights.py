@@ -71,6 +71,8 @@ TO_POST = {
     "study_metrics": {Right.RUN},
     "runs": {Right.RUN},
     "benchmark": {Right.RUN},
+    "benchmark_renew": {Right.RUN},
+    "benchmark_remove": {Right.RUN},
     "job_stop": {Right.RUN},
     "job_go_on": {Right.RUN},
     "bot_reply": {Right.RUN},

@@ -116,6 +116,7 @@ after:
 texts: {titel: T, minutes: -1, contact: nobody}
 chat: {min_exchanges: none}
 recruitment: {link_rated: nowhere}
+judging: {raters_wanted: 2, raters_least: 3}
 items:
   - {id: a, context: [Hi]}
 """
@@ -139,6 +140,8 @@ items:
         "texts.minutes": "it must be a whole number",
         "texts.contact": "it must be an e-mail address",
         "chat.min_exchanges": "it must be a whole number",
+        # What does not fit together in a section that can be read is told as well.
+        "judging.raters_least": "3 people at least and 2 wanted cannot be",
     }.items():
         assert words in said[path], (path, said.get(path))
     assert any(path.startswith("items") for path in said)

@@ -16,7 +16,7 @@ from pydantic import ValidationError as WrongValues
 
 from chatbots.outside import Values, mistakes_of
 from webapp.dashboard.build.card_actions import Fields
-from webapp.dashboard.build.fields import field_made
+from webapp.dashboard.build.fields import field_made, titled
 from webapp.studies.attention import AttentionCheck
 from webapp.studies.checking import ChatCheck, QuizQuestion
 from webapp.studies.default_texts import texts_in
@@ -219,10 +219,11 @@ class EntryCard(forms.Form):
         except WrongValues as error:
             for mistake in mistakes_of(error, self.kind.entry):
                 head = mistake.path.partition("[")[0].partition(".")[0]
-                self.add_error(self._field_of(head, mistake.message), mistake.message)
+                field = self._field_of(head, mistake.message)
+                self.add_error(field, titled(mistake.message, self.fields[field].label, head))
         return given
 
-    def _field_of(self, name: str, message: str) -> str | None:
+    def _field_of(self, name: str, message: str) -> str:
         """Return the field that a mistake is shown at; of one about the whole, the field it begins with."""
         for wanted in (name, message.split(" ", 1)[0]):
             if wanted in self.fields:

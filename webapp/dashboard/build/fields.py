@@ -14,12 +14,22 @@ from pydantic.fields import FieldInfo
 
 from chatbots.outside import Values
 from webapp.studies.assignment import by_bot_text
+from webapp.studies.comfort import lines
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.values import SECTION_OF, SECTIONS, is_of_lines
 
 FILTER_ACTIONS = [("", _lazy("Off")), ("mark", _lazy("Mark")), ("withhold", _lazy("Withhold"))]
 _ROWS = {"consent_text": 9}
 """Of boxes for long texts; 4 where nothing is said."""
+
+
+def titled(message: str, label: Any, name: str) -> str:
+    """Return what is wrong with a value by the label of its field on the page, in place of its name in files."""
+    named, _space, rest = message.partition(" ")
+    if named.partition("[")[0].partition(".")[0] != name:
+        return message
+    label = str(label)
+    return f"{label} {rest}" if "“" in label else f"“{label}” {rest}"
 
 
 def field_made(name: str, info: FieldInfo) -> forms.Field | None:
@@ -261,4 +271,4 @@ def value_words(value: Any) -> str:
         return _as_yaml(value)
     if isinstance(value, list | tuple):
         return "\n".join(str(one) for one in value) or "–"
-    return "–" if value in (None, "") else str(value)
+    return "–" if value in (None, "") else lines(str(value))

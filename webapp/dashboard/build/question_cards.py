@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import ValidationError as WrongValues
 
 from chatbots.outside import mistakes_of
+from webapp.dashboard.build.fields import titled
 from webapp.dashboard.build.question_actions import Scale, fields_of, on_scale
 from webapp.studies.questions import Question
 
@@ -250,8 +251,9 @@ class QuestionCard(forms.Form):
             self.question = Question.model_validate(self._plain(given))
         except WrongValues as error:
             for mistake in mistakes_of(error, Question):
-                field = mistake.path.partition("[")[0].partition(".")[0]
-                self.add_error(self._field_of(field, mistake.message), mistake.message)
+                value = mistake.path.partition("[")[0].partition(".")[0]
+                field = self._field_of(value, mistake.message)
+                self.add_error(field, titled(mistake.message, self.fields[field].label, value))
         return given
 
     def _field_of(self, value: str, message: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -47,6 +48,17 @@ _COLUMNS = (
         "text",
         "Of each bonus: decided (not sent), sending, sent, failed or unsure (perhaps sent), separated by semicolons.",
     ),
+    ExportColumn(
+        "to_pay",
+        "number",
+        "What is still to be paid for the work, without bonuses: it earned pay or was approved, and that was not sent. "
+        "Empty where the study does not say what it pays.",
+    ),
+    ExportColumn(
+        "to_pay_with_bonuses",
+        "number",
+        "The same and the bonuses that are not known to be sent.",
+    ),
 )
 _PRIVATE = (
     ExportColumn("platform", "text", "Recruitment platform of the participant."),
@@ -74,6 +86,7 @@ class Pay:
         visits = visits_of(study)
         flags = flags_of(visits, exact=True)
         oldest_first = visits.all[::-1]
+        pay_each = study.values.recruitment.pay_each
         for start in range(0, len(oldest_first), _CHUNK):
             some = oldest_first[start : start + _CHUNK]
             codes = codes_shown(some)
@@ -83,7 +96,7 @@ class Pay:
             names = _names(stored)
             for visit in some:
                 verdict = stored.get(visit.verdict.pk) if visit.verdict is not None else None
-                duration = visit.duration
+                duration, owed = visit.duration, visit.to_pay(pay_each)
                 row = [
                     str(visit.key.participant),
                     study.key,
@@ -103,10 +116,15 @@ class Pay:
                     " ".join(one.error for one in visit.decisions if one.error),
                     visit.fault,
                     "; ".join(one.state for one in visit.bonuses),
+                    *map(_number, (owed.work, owed.with_bonuses)),
                 ]
                 if options.include_private:
                     row += [visit.platform, visit.external_id, visit.key.submission]
                 yield row
+
+
+def _number(amount: Decimal | None) -> float | None:
+    return float(amount) if amount is not None else None
 
 
 def _names(decisions: dict[int, Decision]) -> dict[int | None, str]:
