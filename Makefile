@@ -78,12 +78,20 @@ SECOND_PASS ?= all
 WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
   contracts/test_bots.py contracts/test_metrics.py contracts/test_devices.py journeys/test_package.py \
   journeys/test_adding.py journeys/test_make_run.py journeys/test_path_prefix.py \
-  webapp/dashboard/test_rights.py webapp/runs/test_train_bot.py webapp/bots/test_train_emotion.py)
+  webapp/dashboard/test_rights.py webapp/runs/test_train_bot.py webapp/bots/test_train_emotion.py \
+  webapp/dashboard/wording webapp/dashboard/test_plots.py webapp/transfer/test_writers.py \
+  webapp/core/test_plain_yaml.py webapp/test_catalogues.py)
+
+# On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
+# every worker at the same time. What cannot be collected is told by the run itself.
+REWRITTEN := tests/__pycache__/conftest.*-pytest-*.pyc
+REWRITE = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest --collect-only >/dev/null 2>&1 || true
 
 # The two passes run beside each other: they wait for servers and browsers often enough to leave each other the cores.
 # No commit of a test waits for the disk: what is killed there is never the database itself.
 # Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.
 test: develop ## The whole suite; beside it on PostgreSQL and Redis where both URLs are set
+	@ls $(REWRITTEN) >/dev/null 2>&1 || $(REWRITE)
 	@failed=0; others=; \
 	if [ -n "$$DATABASE_URL" ] && [ -n "$$REDIS_URL" ]; then \
 	  second=$$(mktemp); \
