@@ -155,6 +155,20 @@ function follow(form) {
     clearTimeout(timer);
     held = true;
   });
+  // What was ticked or written before this script came is sent, too. After going back or reloading the browser puts in
+  // what it remembers, which may be older than what the server has: that waits for the next change.
+  const { type } = performance.getEntriesByType("navigation")[0];
+  if (type === "navigate" && [...form.elements].some(isChanged)) changed(true);
+}
+
+function isChanged(field) {
+  if (!field.name) return false;
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  if (field.tagName === "SELECT") {
+    const first = [...field.options].find((option) => option.defaultSelected) ?? field.options[0];
+    return Boolean(first) && field.value !== first.value;
+  }
+  return field.defaultValue !== undefined && field.type !== "hidden" && field.value !== field.defaultValue;
 }
 
 function paragraph(text) {
