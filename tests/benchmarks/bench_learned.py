@@ -3,7 +3,8 @@
 One by one means: the metric is asked for one reply after the other, as somebody does who scores replies as they come in;
 network, graph and encoder stay loaded. "Nothing kept" is the same where GRADE also forgets which hops and neighbours it
 has found: each pair then searches the graph for itself. In batches means one call for all, from nothing kept. Rates are
-per second of one core's time, the best of the rounds, so that what else a machine does changes little.
+the best of the rounds: per second of one core's time, which changes little with what else a machine does, and by the
+clock with PyTorch's threads on all cores, which is what somebody waits for and needs a machine that does nothing else.
 
 How often a text comes again decides most of the gain, so it is told for 1, 4 and 9 replies to each context (judged sets
 have 2 to 9). The last line for GRADE: 10,000 different pairs, their minutes, and the memory at the half, at the end and
@@ -62,19 +63,25 @@ def together(metric: ReplyMetric, some: Sequence[ReplyInContext]) -> None:
     item_scores(metric, some, Shared())
 
 
-def best_rates(rounds: int, ways: Sequence[tuple[int, Callable[[], None]]]) -> list[float]:
-    """Return how many replies in a second of processor time each way does at its best."""
+def best_rates(
+    rounds: int, ways: Sequence[tuple[int, Callable[[], None]]], clock: Callable[[], float]
+) -> list[float]:
+    """Return how many replies in a second of the clock each way does at its best."""
     found = [0.0] * len(ways)
     for _ in range(rounds):
         for k, (n, way) in enumerate(ways):
-            begun = time.process_time()
+            begun = clock()
             way()
-            found[k] = max(found[k], n / (time.process_time() - begun))
+            found[k] = max(found[k], n / (clock() - begun))
     return found
 
 
-def compared(metric: ReplyMetric, n: int, n_single: int, rounds: int) -> None:
-    """Print the rates of a metric for each number of replies to a context."""
+def compared(metric: ReplyMetric, n: int, n_single: int, rounds: int, n_threads: int) -> None:
+    """Print the rates of a metric for each number of replies to a context, with so many threads of PyTorch."""
+    torch.set_num_threads(n_threads)
+    # Threads that wait for each other count as processor time: with several only the clock tells.
+    clock = time.process_time if n_threads == 1 else time.perf_counter
+    where = "of one core's time" if n_threads == 1 else f"by the clock on {n_threads} cores"
     item_scores(metric, replies(8, seed=9), Shared())
     for per_context in PER_CONTEXT:
         some = replies(n, per_context=per_context)
@@ -87,10 +94,10 @@ def compared(metric: ReplyMetric, n: int, n_single: int, rounds: int) -> None:
         ]
         if isinstance(metric, Grade):
             ways.append((len(few), lambda few=few: alone(metric, few, keep=False)))
-        batched, single, *cold = best_rates(rounds, ways)
+        batched, single, *cold = best_rates(rounds, ways, clock)
         texts = len({text for one in some for text in (*one.context, one.response)})
         told = f"{metric.name}, {per_context} replies to a context ({texts / n:.2f} texts a pair): "
-        told += f"{batched:.0f} replies/s in batches, {single:.1f} one by one ({batched / single:.1f} times)"
+        told += f"per second {where} {batched:.0f} in batches, {single:.1f} one by one ({batched / single:.1f} times)"
         for rate in cold:
             told += f", {rate:.1f} with nothing kept ({batched / rate:.1f} times)"
         print(told, flush=True)
@@ -154,12 +161,11 @@ def main() -> int:
     pone = metric_get("pone_lite")
     assert isinstance(grade, ReplyMetric)
     assert isinstance(pone, ReplyMetric)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # waiting threads would count as processor time
+    n_cores = torch.get_num_threads()
     with tempfile.TemporaryDirectory() as folder:
         for metric in (grade, pone, rade_lite(Path(folder))):
-            compared(metric, options.pairs, options.single, options.rounds)
-    torch.set_num_threads(threads)
+            for n_threads in sorted({1, n_cores}):
+                compared(metric, options.pairs, options.single, options.rounds, n_threads)
     if options.many:
         many(grade, options.many)
     return 0
