@@ -16,6 +16,7 @@ from tests.builders import BY_PROLIFIC, make_conversation, make_rating, make_stu
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.services import conversation_withdraw, vote_set
 from webapp.ratings.models import Rating
+from webapp.studies.items import item_add
 from webapp.studies.models import Dimension, Study
 from webapp.studies.rubrics import rubric_create
 from webapp.studies.versions import study_edit
@@ -262,3 +263,32 @@ def test_the_dictionary_describes_every_column_of_every_table(study: Study) -> N
     for exporter in exporter_list():
         for column in exporter.columns(study, ExportOptions()):
             assert (exporter.name, column.name) in found
+
+
+def test_raters_elsewhere_get_words_that_tell_no_bot(study: Study) -> None:
+    chat = make_conversation(study, n_exchanges=3)
+    make_rating(chat)
+    [row] = rows_of(study, "for_raters")
+    assert row["conversation"] == str(chat.pk)
+    assert row["turns"][:2] == [
+        {"speaker": "human", "text": "message 0"},
+        {"speaker": "bot", "text": "reply 0"},
+    ]
+    assert chat.bot.bot_id not in json.dumps(row)
+
+    judged = make_study("judged", protocol="pairwise", bots=[], state=Study.State.DRAFT)
+    two = [{"model": "hred-ei", "text": "Good."}, {"model": "vhred", "text": "Fine."}]
+    for number in range(9):
+        name = f"hred-ei against vhred, {number}"
+        item_add(study=judged, key=name, context=["hi"], responses=two)
+    shown = rows_of(judged, "for_raters")
+    assert "hred" not in json.dumps(shown)
+    known = {row["code"]: row for row in rows_of(judged, "items")}
+    assert [row["code"] for row in shown] == sorted(known)
+    firsts = set()
+    for row in shown:
+        item = known[row["code"]]
+        codes = dict(zip(item["reply_codes"], item["responses"], strict=True))
+        assert {one["code"]: one["text"] for one in row["replies"]} == codes
+        firsts.add(row["replies"][0]["text"])
+    assert firsts == {"Good.", "Fine."}  # neither stands on one side always

@@ -8,6 +8,7 @@ from typing import Any
 from webapp.studies.models import Study
 from webapp.studies.selectors import items_judged
 from webapp.transfer.exporters.base import CHUNK, ExportColumn, ExportOptions, register_exporter
+from webapp.transfer.exporters.for_raters import item_code, reply_codes
 
 _COLUMNS = (
     ExportColumn("item", "text", "Name of the item, as in the table ratings."),
@@ -20,6 +21,8 @@ _COLUMNS = (
     ExportColumn("reference_score", "number", "How the reference was rated before."),
     ExportColumn("task", "text", "What kind of talk it is from."),
     ExportColumn("panel", "json", "What is shown beside it: persona, emotion, topic."),
+    ExportColumn("code", "text", "Stands for the item in the table for_raters."),
+    ExportColumn("reply_codes", "json", "Stand for its replies there, in their order here."),
 )
 
 
@@ -43,4 +46,6 @@ class Items:
                 item.reference_score,
                 item.task,
                 item.panel,
+                item_code(study, item.key),
+                reply_codes(study, item.key, len(item.responses)),
             ]
