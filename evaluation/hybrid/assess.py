@@ -35,7 +35,7 @@ from evaluation.hybrid.levels import (
     unseen_interval,
 )
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlay
-from evaluation.hybrid.values import Interval95, Values, normal_interval, values_of
+from evaluation.hybrid.values import Interval95, Values, values_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import (
@@ -307,13 +307,12 @@ def _expected(fit: KeptFit, design: Design | None, bot: str) -> Interval95 | Non
     mine, values = _scored(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or design is None or not len(values):
         return None
-    spread = fit.means.spread(bot, design.x[mine])
+    expected = fit.means.expected(bot, design.x[mine])
     n_new, noise = fit.means.new_ratings(bot)
-    middle = float(values.mean())
     return Interval95(
-        middle,
-        normal_interval(middle, spread, 0.95),
-        normal_interval(middle, float(np.hypot(spread, np.sqrt(noise))), 0.95),
+        float(values.mean()),
+        expected.first_interval(0.95),
+        expected.widened(noise).first_interval(0.95),
         n_new,
     )
 
@@ -325,8 +324,7 @@ def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
         return None
     n, variance = fit.means.new_ratings(bot)
     return combine(
-        float(values.mean()),
-        fit.means.spread(bot, design.x[mine]),
+        fit.means.expected(bot, design.x[mine]),
         fit.means.ratings()[bot],
         float(np.sqrt(variance)),
         n,
@@ -353,8 +351,11 @@ def _score(
         return None, None, 0
     ends: tuple[float, float] | None
     if fit.means is not None:
-        spread = fit.means.spread(bot, design.x[mine])
-        ends = normal_interval(float(values.mean()), spread, 0.90)
+        expected = fit.means.expected(bot, design.x[mine])
+        low, high = expected.first_interval(0.90)
+        # The common intercept moves the prediction as a whole.
+        moved = float(values.mean() - expected.mean[0])
+        ends = (low + moved, high + moved)
     elif bot in fit.folds:
         ends = interval_of(values, design.people[mine], seed)
     elif len(fit.draws):

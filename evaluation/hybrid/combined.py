@@ -1,14 +1,14 @@
 """A bot's ratings and its prediction together: empirical Bayes.
 
-The prediction, made without the bot's own ratings, is the prior of its true mean, N(p, t²); its ratings say N(r, v). Their
-precisions add up:
+The prediction, made without the bot's own ratings, is the prior of its true mean: a mixture over the grid of the process.
+Its ratings weigh the components anew and are combined with each (`evaluation.hybrid.mixture`); the mean is that of the
+mixture they make, the interval lies between its quantiles (Efron and Morris 1975, "Data analysis using Stein's estimator
+and its generalizations", JASA 70). With one component precisions add up:
 
     mean = (p / t² + r / v) / (1 / t² + 1 / v),  variance = 1 / (1 / t² + 1 / v)
 
-(Efron and Morris 1975, "Data analysis using Stein's estimator and its generalizations", JASA 70). The prior comes from
-the other bots of the study. Where bots are like the others, that saves ratings; a bot that is unlike them is drawn
-towards them, so such a mean never stands alone behind "A is better than B", and `conflict` warns of it: of bots like the
-others it sounds for one in sixty, and then both intervals hold the true mean less often than they say.
+The prior comes from the other bots of the study. Where bots are like the others, that saves ratings; a bot that is unlike
+them is drawn towards them, so such a mean never stands alone behind "A is better than B", and `conflict` warns of it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+from evaluation.hybrid.mixture import Mixture
 from evaluation.hybrid.values import normal_interval
 
 CONFLICT = 2.5
@@ -31,7 +32,8 @@ class Combined:
         ratings, together: the means.
         ratings_interval, together_interval: 95 %, of the bot's true mean.
         z: ratings less prediction, in standard errors of that difference.
-        worth: how many further ratings of the same kind would have narrowed the interval as much as the prediction does.
+        worth: how many further ratings of the same kind would have narrowed the interval as much as the prediction does;
+            0 where prediction and ratings together are no surer than the ratings.
     """
 
     ratings: float
@@ -43,7 +45,7 @@ class Combined:
 
     @property
     def conflict(self) -> bool:
-        """Whether ratings and prediction contradict each other: neither interval holds as often as it says then."""
+        """Whether ratings and prediction contradict each other: the bot may be unlike the others, which is not covered."""
         return abs(self.z) > CONFLICT
 
     def to_json(self) -> dict[str, Any]:
@@ -59,26 +61,26 @@ class Combined:
         }
 
 
-def combine(predicted: float, spread: float, ratings: float, error: float, n: int) -> Combined:
+def combine(expected: Mixture, ratings: float, error: float, n: int) -> Combined:
     """Combine what is predicted of a bot's true mean with the mean of its ratings.
 
     Args:
-        predicted: without the bot's ratings; spread: the standard deviation of the true mean around it.
+        expected: one mixture, without the bot's ratings.
         ratings: the mean of the bot's ratings; error: its standard error.
         n: how many ratings these are.
 
     Raises:
-        ValueError: spread or error is not above 0.
+        ValueError: error is not above 0.
     """
-    if not (spread > 0 and error > 0):
-        raise ValueError(f"spread is {spread:g} and error {error:g}; both must be above 0")
-    prior, data = spread**-2, error**-2
-    together = (prior * predicted + data * ratings) / (prior + data)
+    if not error > 0:
+        raise ValueError(f"error is {error:g}; it must be above 0")
+    together = expected.given(ratings, error)
+    apart = ratings - float(expected.mean[0])
     return Combined(
         ratings=ratings,
         ratings_interval=normal_interval(ratings, error, 0.95),
-        together=together,
-        together_interval=normal_interval(together, sqrt(1 / (prior + data)), 0.95),
-        z=(ratings - predicted) / sqrt(spread**2 + error**2),
-        worth=n * prior / data,
+        together=float(together.mean[0]),
+        together_interval=together.first_interval(0.95),
+        z=apart / sqrt(float(expected.variance[0]) + error**2),
+        worth=n * max(0.0, error**2 / float(together.variance[0]) - 1),
     )

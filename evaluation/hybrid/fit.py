@@ -93,6 +93,7 @@ def fit_hybrid(
             f"{counted(design.n_dropped, 'conversation')} with an undefined feature)"
         )
     null: NullOf
+    carrying = None
     if chosen.parts:
         kept, process = fit_process(rated, chosen, targets, intercept, ratings, metric_identities)
         null = partial(process.permuted, seed=seed)
@@ -100,7 +101,7 @@ def fit_hybrid(
         kept, engine = fit_ridge(rated, chosen, targets, intercept, ratings, metric_identities)
         null = partial(permuted_ridge, engine, seed=seed)
     else:
-        kept, factors = fit_least_squares(
+        kept, factors, carrying = fit_least_squares(
             rated, chosen, targets, intercept, seed, metric_identities
         )
         null = partial(permuted_lines, factors, seed=seed)
@@ -108,7 +109,7 @@ def fit_hybrid(
     played = None
     if selfplay is not None:
         played = design_of(selfplay, names, extra=list(BASELINES.values()))
-    return assess(
+    found = assess(
         kept,
         design,
         played,
@@ -122,6 +123,7 @@ def fit_hybrid(
         dimensions=(*targets, *others),
         groups=labels,
     )
+    return replace(found, carrying=carrying)
 
 
 def apply_fit(

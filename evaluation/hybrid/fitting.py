@@ -9,6 +9,7 @@ import numpy as np
 
 from chatbots import Identity
 from evaluation.hybrid.bot_level import Intercept
+from evaluation.hybrid.carrying import Carrying, fitted_whole
 from evaluation.hybrid.embeddings import block_columns, block_of, shown_names
 from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
@@ -158,9 +159,13 @@ def fit_least_squares(
     intercept: Intercept,
     seed: int,
     metric_identities: Mapping[str, Any] | None,
-) -> tuple[KeptFit, Factors]:
+) -> tuple[KeptFit, Factors, Carrying]:
+    """Fit by least squares: each fold by the own solver, all bots by statsmodels, with what carries that fit."""
     factors = Factors(rated.x, rated.y, rated.bots)
     folds = {bot: factors.line(factors.without(k)) for k, bot in enumerate(factors.bots)}
+    whole, carrying = fitted_whole(
+        rated, factors.line(range(len(factors.bots))), folds, factors.centre, factors.scale
+    )
     kept = KeptFit(
         identity=_identity(rated, preset, targets, intercept, metric_identities),
         preset=preset.name,
@@ -170,8 +175,8 @@ def fit_least_squares(
         centre=factors.centre,
         scale=factors.scale,
         target_mean=factors.target_mean,
-        whole=factors.line(range(len(factors.bots))),
+        whole=whole,
         folds=folds,
         draws=bootstrap_draws(factors, N_DRAWS, seed),
     )
-    return kept, factors
+    return kept, factors, carrying

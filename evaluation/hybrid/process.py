@@ -24,6 +24,7 @@ import numpy as np
 
 from evaluation.hybrid.leastsquares import Line
 from evaluation.hybrid.means import BotMeans
+from evaluation.hybrid.mixture import Mixture
 
 THETAS = (0.002, 0.01, 0.04, 0.15, 0.5)
 """Variance between bots that no feature explains, in units of that of a rating."""
@@ -202,19 +203,22 @@ class Process:
         intercept = float(answers.level[0] - self.centre @ slopes)
         return Line(intercept, slopes, self.used, n, None, None, tuple(names))
 
-    def variance(self, posterior: Posterior, x: np.ndarray) -> np.ndarray:
-        """Return the variance of the true mean of a bot with these (p,) features, by each vector: (P,).
+    def expected(self, posterior: Posterior, x: np.ndarray) -> Mixture:
+        """Return by each vector where the true mean of a bot with these (p,) features is: P mixtures over the grid.
 
-        That of the mixture: the mean of the grid's variances, mu's among them, and the variance of its means.
+        A component has the variance of its point, that of mu in it.
         """
         turned, ones, variance = self._at(x)
         free = 1 - ones
-        within = self.means.variance * (variance + free**2 / self._information)
+        within = self.means.variance * (variance + free**2 / self._information)  # (A, H)
         crossed = (posterior.turned * turned[:, None]) @ self._inverse.swapaxes(1, 2)
-        mean = posterior.mu * free[:, None] + crossed  # (A, P, H)
-        weights = posterior.weights
-        middle = (weights * mean).sum(axis=(0, 2), keepdims=True)
-        return np.asarray((weights * (within[:, None] + (mean - middle) ** 2)).sum(axis=(0, 2)))
+        mean = (posterior.mu * free[:, None] + crossed).swapaxes(0, 1)  # (P, A, H)
+        n_vectors = len(mean)
+        return Mixture(
+            posterior.weights.swapaxes(0, 1).reshape(n_vectors, -1),
+            mean.reshape(n_vectors, -1),
+            np.tile(within.ravel(), (n_vectors, 1)),
+        )
 
     def shares(self, posterior: Posterior) -> np.ndarray:
         """Return each block's share of the variance between bots, (B,), averaged over the grid."""

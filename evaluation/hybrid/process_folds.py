@@ -16,8 +16,9 @@ import numpy as np
 from evaluation.hybrid.bot_level import Permuted
 from evaluation.hybrid.leastsquares import Line
 from evaluation.hybrid.means import BotMeans, BotSums
+from evaluation.hybrid.mixture import Mixture
 from evaluation.hybrid.noise import RatingNoise
-from evaluation.hybrid.process import Answers, Process
+from evaluation.hybrid.process import Answers, Posterior, Process
 from evaluation.stats.correlation import permutations
 
 N_PERMUTATIONS = 1_000
@@ -37,8 +38,8 @@ class Means:
     whole: BotMeans
     folds: Mapping[str, BotMeans]
 
-    def spread(self, bot: str, x: np.ndarray) -> float:
-        """Return the standard deviation of what is predicted of a bot's true mean.
+    def expected(self, bot: str, x: np.ndarray) -> Mixture:
+        """Return where a bot's true mean is, by the intercept of the fold.
 
         Args:
             bot: by the fold without it, where there is one.
@@ -47,14 +48,10 @@ class Means:
         """
         process, posterior, answers = self._fitted(bot)
         line = process.line(answers, 0, ())
-        return float(
-            np.sqrt(
-                process.variance(posterior, x.mean(axis=0))[0]
-                + line.predict(x).var() / max(len(x), 1)
-            )
-        )
+        again = float(line.predict(x).var()) / max(len(x), 1)
+        return process.expected(posterior, x.mean(axis=0)).widened(again)
 
-    def _fitted(self, bot: str) -> Any:
+    def _fitted(self, bot: str) -> tuple[Process, Posterior, Answers]:
         key = bot if bot in self.folds else ""
         if key not in self._made:
             means = self.folds.get(key, self.whole)
@@ -64,7 +61,7 @@ class Means:
         return self._made[key]
 
     @cached_property
-    def _made(self) -> dict[str, Any]:
+    def _made(self) -> dict[str, tuple[Process, Posterior, Answers]]:
         return {}
 
     def new_ratings(self, bot: str) -> tuple[int, float]:

@@ -21,6 +21,7 @@ from evaluation.hybrid.bot_level import (
     Pairs,
     with_reason,
 )
+from evaluation.hybrid.carrying import Carrying
 from evaluation.hybrid.combined import Combined
 from evaluation.hybrid.embeddings import shown_names
 from evaluation.hybrid.features import HybridError
@@ -343,6 +344,8 @@ class HybridResult:
     values: Values
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
+    carrying: Carrying | None = None
+    """Of a fit by least squares, which bots and conversations carry it."""
 
     def summary(self) -> str:
         """Return the numbers, the cautions and what they support as lines of text, for a terminal or a notebook."""
@@ -403,6 +406,7 @@ class HybridResult:
             "cautions": [found.to_json() for found in self.cautions],
             **self.frame.to_json(),
             **self.values.to_json(),
+            "carrying": None if self.carrying is None else self.carrying.to_json(),
             "verdict": self.verdict.to_json(),
             "identity": self.fit.identity.as_dict(),
         }

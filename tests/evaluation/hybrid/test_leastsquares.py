@@ -1,10 +1,12 @@
 """Leave-bot-out least squares against statsmodels and NumPy, refitted from all rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from evaluation.hybrid.features import HybridError
+from evaluation.hybrid.carrying import fitted_whole
+from evaluation.hybrid.features import HybridError, design_of
 from evaluation.hybrid.leastsquares import Factors
 
 
@@ -141,3 +143,53 @@ def test_the_null_of_the_common_intercept_is_near_0_and_of_the_folds_far_below()
         mean_r[common] = np.mean(found)
     assert abs(mean_r[True]) < 0.15
     assert mean_r[False] < -0.5
+
+
+def rated_design(x, y, bots):
+    features = [f"f{j}" for j in range(x.shape[1])]
+    table = pd.DataFrame(x, columns=features).assign(
+        conversation=[f"c{i}" for i in range(len(y))], bot=bots, quality=y
+    )
+    return design_of(table, features, ["quality"])
+
+
+def test_the_fit_of_all_bots_is_statsmodels_with_its_influence():
+    """Cook's distances of conversations and of whole bots against refits without them."""
+    x, y, bots = study()
+    factors = Factors(x, y, bots)
+    folds = {bot: factors.line(factors.without(k)) for k, bot in enumerate(factors.bots)}
+    own = factors.line(range(len(factors.bots)))
+    line, found = fitted_whole(rated_design(x, y, bots), own, folds, factors.centre, factors.scale)
+    assert [line.intercept, *line.slopes] == pytest.approx([own.intercept, *own.slopes], rel=1e-9)
+    assert found.condition == pytest.approx(own.condition, rel=1e-9)
+
+    exog = np.column_stack([np.ones(len(y)), x])
+    fitted = exog @ np.linalg.lstsq(exog, y, rcond=None)[0]
+    size = 5 * ((y - fitted) ** 2).sum() / (len(y) - 5)
+
+    def moved(without):
+        weights = np.linalg.lstsq(exog[~without], y[~without], rcond=None)[0]
+        return ((exog @ weights - fitted) ** 2).sum() / size
+
+    for bot, one in found.bots.items():
+        assert one.cooks_distance == pytest.approx(moved(bots == bot), rel=1e-7)
+    assert sum(one.leverage for one in found.bots.values()) == pytest.approx(1)
+    alone = [moved(np.arange(len(y)) == i) for i in range(len(y))]
+    first = sorted(range(len(y)), key=lambda i: -alone[i])[:5]
+    assert [one.conversation for one in found.conversations] == [f"c{i}" for i in first]
+    assert [one.cooks_distance for one in found.conversations] == pytest.approx(
+        [alone[i] for i in first], rel=1e-7
+    )
+    hat = exog @ np.linalg.pinv(exog)
+    assert found.conversations[0].leverage == pytest.approx(hat[first[0], first[0]])
+
+
+def test_where_a_feature_is_a_sum_of_others_the_own_solver_stays():
+    x, y, bots = study()
+    x[:, 3] = x[:, 0] + x[:, 1]
+    factors = Factors(x, y, bots)
+    own = factors.line(range(len(factors.bots)))
+    line, found = fitted_whole(rated_design(x, y, bots), own, {}, factors.centre, factors.scale)
+    assert line is own
+    assert found.bots["bot0"].cooks_distance is None
+    assert line.condition > 1e10

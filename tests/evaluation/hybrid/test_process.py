@@ -9,10 +9,12 @@ from scipy import linalg, stats
 from evaluation.hybrid.combined import combine
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.means import BotMeans, BotSums
+from evaluation.hybrid.mixture import Mixture
 from evaluation.hybrid.noise import RatingNoise
 from evaluation.hybrid.process import TAUS, THETAS, Process
 from evaluation.hybrid.process_folds import ProcessFolds
 from evaluation.stats.correlation import permutations
+from tests.validation.simulated import simulated
 
 BLOCKS = [np.array([0, 1, 2]), np.array([3, 4])]
 
@@ -84,7 +86,9 @@ def test_every_number_is_that_of_dense_algebra() -> None:
     line = process.line(process.answers(posterior), 10, ["one", "two"])
     assert line.predict(at[None])[0] == pytest.approx(expected, rel=1e-11)
     assert line.slopes[3] == 0
-    assert process.variance(posterior, at)[0] == pytest.approx(variance, rel=1e-10)
+    mixture = process.expected(posterior, at)
+    assert mixture.mean[0] == pytest.approx(expected, rel=1e-11)
+    assert mixture.variance[0] == pytest.approx(variance, rel=1e-10)
     shares = [
         sum(w * taus[b] / (theta + sum(taus)) for w, *_, theta, taus in points) for b in range(2)
     ]
@@ -103,47 +107,20 @@ def test_every_number_is_that_of_dense_algebra() -> None:
     assert common.predict(at[None])[0] == pytest.approx(by_hand, rel=1e-11)
 
 
-def test_intervals_hold_the_true_mean_as_often_as_they_say() -> None:
-    """Over bots drawn from the model, hyperparameters by their prior; the mixture is taken for a normal."""
-    rng = np.random.default_rng(1)
-    n_studies, at = 4000, np.array([2.0, -1.0, 4.0, 9.0, 0.5])
-    means = bots()
-    process = Process(means, BLOCKS)
-    grid = dense(means, at)
-    prior = stats.lognorm(1.5, scale=0.05).pdf([theta + sum(taus) for *_, theta, taus in grid])
-    chosen = rng.choice(len(grid), size=n_studies, p=prior / prior.sum())
-    drawn = np.empty((n_studies, len(means.bots) + 1))
-    for point in set(chosen):
-        _, v, k, c, _, _ = grid[point]
-        whole = np.block([[v, k[:, None]], [k[None], np.array([[c]])]])
-        mine = chosen == point
-        drawn[mine] = 50 + rng.multivariate_normal(
-            np.zeros(len(whole)), means.variance * whole, size=mine.sum()
-        )
-    posterior = process.posterior(drawn[:, :-1])
-    answers = process.answers(posterior)
-    predicted = answers.level + np.einsum("pbk,bk->p", answers.duals, process.kernel(at))
-    half = 1.96 * np.sqrt(process.variance(posterior, at))
-    covered = float((np.abs(drawn[:, -1] - predicted) <= half).mean())
-    assert covered >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / n_studies)
-    assert covered <= 0.98
-
-    # With ratings of its own, as many as twenty give: no less is covered, and less ratings would do.
-    error = np.sqrt(means.variance / 20)
-    ratings = drawn[:, -1] + rng.normal(scale=error, size=n_studies)
-    spread = np.sqrt(process.variance(posterior, at))
-    found = [
-        combine(p, s, r, error, 20) for p, s, r in zip(predicted, spread, ratings, strict=True)
-    ]
-    holds = np.array(
-        [
-            one.together_interval[0] <= true <= one.together_interval[1]
-            for one, true in zip(found, drawn[:, -1], strict=True)
-        ]
-    )
-    assert holds.mean() >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / n_studies)
-    errors = np.array([one.together for one in found]) - drawn[:, -1]
-    assert (errors**2).mean() < 0.8 * error**2
+def test_intervals_hold_as_often_as_they_say() -> None:
+    """Over bots drawn from the model: of the true mean, of further ratings, and with the bot's own ratings."""
+    found = simulated(3000, n_ratings=20)
+    told = found.coverages
+    for name in ("true mean", "further ratings", "together", "together, contradicted"):
+        assert told[name].share >= 0.95 - 2 * told[name].error, told[name]
+        assert told[name].share <= 0.95 + 4 * told[name].error, told[name]
+    # Where both contradict each other the ratings' own interval holds less often than it says.
+    assert told["ratings alone, contradicted"].share < 0.8
+    assert told["together"].width < 0.7 * told["ratings alone"].width
+    assert found.gain < 0.5
+    assert found.gain_of_differences < 0.5
+    # What lies outside the model is not covered, which is why such a mean never stands alone.
+    assert told["together, a bot unlike the others"].share < 0.8
 
 
 def noise_of(values, rows, codes, raters=None):
@@ -209,13 +186,42 @@ def test_ratings_that_never_differ_within_a_bot_are_refused() -> None:
         sums.of(np.ones(2, dtype=bool))
 
 
+def normal(mean, variance):
+    return Mixture(np.ones((1, 1)), np.array([[mean]]), np.array([[variance]]))
+
+
 def test_ratings_and_prediction_weigh_by_their_precision() -> None:
     """By hand: precisions 1 / 4 and 1 / 1 add up to 1.25."""
-    found = combine(10.0, 2.0, 15.0, 1.0, 40)
+    found = combine(normal(10.0, 4.0), 15.0, 1.0, 40)
     assert found.together == pytest.approx((10 / 4 + 15) / 1.25)
     assert found.together_interval[1] - found.together == pytest.approx(1.959964 / np.sqrt(1.25))
     assert found.z == pytest.approx(5 / np.sqrt(5))
-    assert (found.conflict, found.worth) == (False, 10)
-    assert combine(10.0, 2.0, 15.6, 1.0, 40).conflict
-    with pytest.raises(ValueError, match="both must be above 0"):
-        combine(10.0, 0.0, 15.0, 1.0, 40)
+    assert (found.conflict, found.worth) == (False, pytest.approx(10))
+    assert combine(normal(10.0, 4.0), 15.6, 1.0, 40).conflict
+    with pytest.raises(ValueError, match="must be above 0"):
+        combine(normal(10.0, 4.0), 15.0, 0.0, 40)
+
+
+def test_a_mixture_is_the_posterior_that_integration_finds() -> None:
+    mixture = Mixture(
+        np.array([[0.2, 0.5, 0.3]]), np.array([[0.0, 1.0, 4.0]]), np.array([[1.0, 0.2, 3.0]])
+    )
+    at = np.linspace(-20, 30, 200_001)
+    density = sum(
+        w * stats.norm(m, v**0.5).pdf(at)
+        for w, m, v in zip(
+            *(a[0] for a in (mixture.weights, mixture.means, mixture.variances)), strict=True
+        )
+    ) * stats.norm(3.0, 0.7).pdf(at)
+    density /= density.sum()
+    given = mixture.given(3.0, 0.7)
+    mean = (at * density).sum()
+    assert given.mean[0] == pytest.approx(mean, abs=1e-6)
+    assert given.variance[0] == pytest.approx(((at - mean) ** 2 * density).sum(), rel=1e-6)
+    ends = [at[np.searchsorted(density.cumsum(), share)] for share in (0.025, 0.975)]
+    assert given.first_interval(0.95) == pytest.approx(ends, abs=1e-3)
+    assert normal(2.0, 9.0).widened(16.0).first_interval(0.95) == pytest.approx(
+        stats.norm(2, 5).interval(0.95)
+    )
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        mixture.quantile(1.0)

@@ -1,0 +1,95 @@
+"""Mixtures of normal distributions: what a process averaged over a grid says of a bot's true mean.
+
+A grid point g says N(m_g, v_g) with the weight w_g. Ratings with the mean r and the error e make of it the mixture with
+
+    weights ∝ w_g N(r; m_g, v_g + e²),  1 / v_g' = 1 / v_g + 1 / e²,  m_g' = v_g' (m_g / v_g + r / e²)
+
+(Bernardo and Smith 1994, section 5.2). Its intervals lie between its quantiles, for it is no normal distribution: points
+that expect larger differences between bots have wider ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_HALVINGS = 50
+_TAIL = 10.0
+"""In standard deviations of a component; a normal beyond has less than 1e-22."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """P mixtures of G normal distributions.
+
+    Attributes:
+        weights: (P, G), summing to 1 over G.
+        means: (P, G).
+        variances: (P, G), all above 0.
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    variances: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """(P,) means."""
+        return np.asarray((self.weights * self.means).sum(axis=1))
+
+    @property
+    def variance(self) -> np.ndarray:
+        """(P,) variances: the mean of the components' and the variance of their means."""
+        away = (self.means - self.mean[:, None]) ** 2
+        return np.asarray((self.weights * (self.variances + away)).sum(axis=1))
+
+    def widened(self, variance: float | np.ndarray) -> Mixture:
+        """Return the mixtures with independent normal noise of this variance, or of these (P,), added."""
+        added = np.asarray(variance, dtype=float)
+        return Mixture(self.weights, self.means, self.variances + added[..., None])
+
+    def given(self, rating: float | np.ndarray, error: float | np.ndarray) -> Mixture:
+        """Return what the mixtures become by one measurement of what they are about.
+
+        Args:
+            rating: (P,) or one for all; error: its standard error, above 0.
+        """
+        r, e2 = np.asarray(rating, dtype=float)[..., None], np.asarray(error)[..., None] ** 2
+        both = self.variances + e2
+        # A weight of 0 stays 0: log 0 is −∞ and so is its sum.
+        with np.errstate(divide="ignore"):
+            log = np.log(self.weights) - 0.5 * (np.log(both) + (r - self.means) ** 2 / both)
+        weights = np.exp(log - log.max(axis=1, keepdims=True))
+        variances = self.variances * e2 / both
+        means = (self.means * e2 + r * self.variances) / both
+        return Mixture(weights / weights.sum(axis=1, keepdims=True), means, variances)
+
+    def quantile(self, share: float) -> np.ndarray:
+        """Return (P,) points below which this share, between 0 and 1, of each mixture lies; by bisection.
+
+        Raises:
+            ValueError: share is 0, 1 or beyond.
+        """
+        from scipy.special import ndtr
+
+        if not 0 < share < 1:
+            raise ValueError(f"share is {share}; it must lie between 0 and 1")
+        spread = np.sqrt(self.variances)
+        low = (self.means - _TAIL * spread).min(axis=1)
+        high = (self.means + _TAIL * spread).max(axis=1)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = (self.weights * ndtr((middle[:, None] - self.means) / spread)).sum(axis=1)
+            short = below < share
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return np.asarray((low + high) / 2)
+
+    def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (P,) ends of the intervals with this share of the mixture inside and equal tails outside."""
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    def first_interval(self, level: float) -> tuple[float, float]:
+        """Return the interval of the first mixture."""
+        low, high = self.interval(level)
+        return float(low[0]), float(high[0])

@@ -1,0 +1,198 @@
+"""Do the intervals of `strong` hold what they claim? Studies of bots drawn from its model, ratings and all.
+
+    python -m tests.validation.simulated [--studies 40000]
+
+Each batch of studies has features of its own for eight rated bots and two new ones, and a variance of ratings that is
+estimated from the rated bots' 30 ratings each. Hyperparameters are drawn from the prior, true means from the process, mean
+ratings around them. Covariances are made here, bot by bot, and not by the process that is tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from evaluation.hybrid.combined import CONFLICT
+from evaluation.hybrid.means import BotMeans
+from evaluation.hybrid.process import PRIOR_MEDIAN, PRIOR_SIGMA, TAUS, THETAS, Process
+
+N_BOTS, N_NEW, N_EACH = 8, 2, 30
+BLOCKS = (np.array([0, 1, 2]), np.array([3, 4]))
+SPREAD = 20.0
+"""Standard deviation of a rating within bots."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often an interval held what it is about.
+
+    Attributes:
+        held, of: in so many of so many simulated studies.
+        width: mean width of the interval, in units of the rating.
+    """
+
+    name: str
+    held: int
+    of: int
+    width: float
+
+    @property
+    def share(self) -> float:
+        return self.held / self.of
+
+    @property
+    def error(self) -> float:
+        """Monte-Carlo standard error of the share, were it .95."""
+        return float(np.sqrt(0.95 * 0.05 / self.of))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: held in {100 * self.share:.1f} % of {self.of} studies (Monte-Carlo error "
+            f"{100 * self.error:.1f} %), mean width {self.width:.2f}"
+        )
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What came out.
+
+    Attributes:
+        coverages: by interval.
+        gain: squared error of ratings and prediction together, as a share of that of the ratings alone.
+        gain_of_differences: the same of differences between two new bots.
+    """
+
+    coverages: dict[str, Coverage]
+    gain: float
+    gain_of_differences: float
+
+
+def simulated(n_studies: int, n_ratings: int = 20, seed: int = 0, batch: int = 1000) -> Simulated:
+    """Simulate so many studies, in which two new bots have so many ratings each."""
+    found: dict[str, list[np.ndarray]] = {}
+    errors: list[np.ndarray] = []
+    for part in _batches(n_studies, n_ratings, seed, batch):
+        for name, values in part.items():
+            if name == "errors":
+                errors.append(values)
+            else:
+                found.setdefault(name, []).append(values)
+    coverages = {}
+    for name, parts in found.items():
+        held, width = np.concatenate(parts).T
+        coverages[name] = Coverage(name, int(held.sum()), len(held), float(width.mean()))
+    together, alone = np.concatenate(errors).transpose(1, 0, 2)  # (P, new) each
+    gain = float((together**2).mean() / (alone**2).mean())
+    differences = [np.ptp(one, axis=1) for one in (together, alone)]
+    apart = float((differences[0] ** 2).mean() / (differences[1] ** 2).mean())
+    return Simulated(coverages, gain, apart)
+
+
+def _batches(
+    n_studies: int, n_ratings: int, seed: int, batch: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield by interval (P, 2), whether it held and how wide it is; and under `errors` (P, 2, new)."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, n_studies, batch):
+        n = min(batch, n_studies - start)
+        x = rng.normal(size=(N_BOTS + N_NEW, 5)) * rng.uniform(0.3, 3, size=5)
+        kernels = [_kernel(x[:, columns]) for columns in BLOCKS]
+        free = N_BOTS * (N_EACH - 1)
+        means = BotMeans(
+            bots=tuple(f"b{k}" for k in range(N_BOTS)),
+            x=x[:N_BOTS],
+            scale=np.ones(5),
+            rating=np.zeros(N_BOTS),
+            n=np.full(N_BOTS, float(N_EACH)),
+            n_eff=np.full(N_BOTS, float(N_EACH)),
+            variance=SPREAD**2 * rng.chisquare(free) / free,
+        )
+        process = Process(means, BLOCKS)
+        true = 50 + _drawn(rng, kernels, n)
+        rated = true[:, :N_BOTS] + rng.normal(scale=SPREAD / N_EACH**0.5, size=(n, N_BOTS))
+        posterior = process.posterior(rated)
+        noise, error = SPREAD / n_ratings**0.5, (means.variance / n_ratings) ** 0.5
+        both = np.empty((n, 2, N_NEW))
+        told: dict[str, np.ndarray] = {}
+        for k in range(N_NEW):
+            now = true[:, N_BOTS + k]
+            ratings = now + rng.normal(scale=noise, size=n)
+            expected = process.expected(posterior, x[N_BOTS + k])
+            together = expected.given(ratings, error)
+            both[:, 0, k], both[:, 1, k] = together.mean - now, ratings - now
+            if k:
+                continue  # one bot a study, so that studies are independent
+            z = (ratings - expected.mean) / np.sqrt(expected.variance + error**2)
+            low, high = together.interval(0.95)
+            told["true mean"] = _held(*expected.interval(0.95), now)
+            ends = expected.widened(error**2).interval(0.95)
+            told["further ratings"] = _held(*ends, now + rng.normal(scale=noise, size=n))
+            told["ratings alone"] = _held(ratings - 1.96 * error, ratings + 1.96 * error, now)
+            told["together"] = _held(low, high, now)
+            warned = np.abs(z) > CONFLICT
+            told["together, contradicted"] = told["together"][warned]
+            told["ratings alone, contradicted"] = told["ratings alone"][warned]
+            # A bot unlike the others: three standard deviations from where the others say it is.
+            odd = expected.mean + 3 * np.sqrt(expected.variance)
+            ratings = odd + rng.normal(scale=noise, size=n)
+            ends = expected.given(ratings, error).interval(0.95)
+            told["together, a bot unlike the others"] = _held(*ends, odd)
+        yield {**told, "errors": both}
+
+
+def _held(low: np.ndarray, high: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Return (P, 2): whether the value lies inside, and the width."""
+    return np.column_stack([(low <= value) & (value <= high), high - low])
+
+
+def _kernel(x: np.ndarray) -> np.ndarray:
+    """Return the covariances of all bots, new ones too, by centre and trace of the rated ones."""
+    z = x - x[:N_BOTS].mean(axis=0)
+    products = z @ z.T
+    return np.asarray(products * N_BOTS / np.trace(products[:N_BOTS, :N_BOTS]))
+
+
+def _drawn(rng: np.random.Generator, kernels: list[np.ndarray], n: int) -> np.ndarray:
+    """Draw hyperparameters by the prior and with them true means, less their level: (n, bots)."""
+    grid = [(theta, *taus) for theta, *taus in product(THETAS, *[TAUS] * len(kernels))]
+    total = np.array([sum(point) for point in grid])
+    density = np.exp(-0.5 * (np.log(total / PRIOR_MEDIAN) / PRIOR_SIGMA) ** 2) / total
+    chosen = rng.choice(len(grid), size=n, p=density / density.sum())
+    drawn = np.empty((n, len(kernels[0])))
+    for point in set(chosen.tolist()):
+        theta, *taus = grid[point]
+        covariance = theta * np.eye(len(kernels[0]))
+        covariance += sum(tau * kernel for tau, kernel in zip(taus, kernels, strict=True))
+        root = np.linalg.cholesky(SPREAD**2 * covariance)
+        mine = chosen == point
+        drawn[mine] = rng.normal(size=(int(mine.sum()), len(root))) @ root.T
+    return drawn
+
+
+def simulations_told(n_studies: int) -> str:
+    """Return how often each interval held, with 20 and 40 ratings of a new bot."""
+    lines = []
+    for n_ratings in (20, 40):
+        found = simulated(n_studies, n_ratings)
+        lines.append(f"Simulated studies of {N_BOTS} rated bots, {n_ratings} ratings of a new one:")
+        lines += [f"  {one}" for one in found.coverages.values()]
+        lines.append(
+            f"  squared error of ratings and prediction together, as a share of that of the ratings: "
+            f"{found.gain:.2f}; of differences between two new bots {found.gain_of_differences:.2f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--studies", type=int, default=40_000)
+    print(simulations_told(parser.parse_args().studies))
+
+
+if __name__ == "__main__":
+    main()
