@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,12 @@ def prepare(server: ConfabServer, folder: Path) -> None:
     server.manage("import_conversations", str(file), "--study", "imported", "--scale", "1:7")
     server.manage(
         "compute_metrics", "--study", "imported", "--metrics", "sentiment,words", "--inline"
+    )
+    server.shell(
+        "from webapp.results.benchmark import benchmark_ask;"
+        "from webapp.runs.engine import job_do;"
+        "from webapp.studies.models import Study;"
+        "job_do(benchmark_ask(metrics=['words_bot', 'repetition'], study=Study.objects.get()))"
     )
 
 
@@ -162,6 +169,25 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
         "bots/botversion/",
     ]:
         assert page.goto(f"{lab.url}/admin/{path}").status == 200
+
+
+def test_arrow_keys_go_from_cell_to_cell_of_the_benchmark(
+    lab: ConfabServer, new_page: Callable[..., Any]
+) -> None:
+    page = new_page(390, 844)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/benchmark/")
+    links = page.locator("table[data-arrows] td a")
+    links.first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(links.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(links.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(links.first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("img", name=re.compile("vote")).first).to_be_visible()
+    no_sideways_scroll(page)
 
 
 def test_a_run_is_followed_and_stopped(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
