@@ -34,9 +34,12 @@ from evaluation.hybrid.levels import (
     pairs_of,
     unseen_interval,
 )
+from evaluation.hybrid.mixture import Mixture
 from evaluation.hybrid.results import BotResult, Fold, HybridResult, KeptFit, SelfPlay
+from evaluation.hybrid.selfplay_values import FromSelfPlay, from_selfplay
 from evaluation.hybrid.values import Interval95, Values, values_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
+from evaluation.hybrid.worth import worth_of
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import (
     METHODS,
@@ -74,7 +77,12 @@ def assess(
         groups: label of each bot.
         elsewhere: the conversations are of another study than the fit's, so that only the order counts.
     """
-    bots = _bot_results(fit, design, played, seed, elsewhere=elsewhere)
+    from_played = (
+        None
+        if fit.means is None or played is None or elsewhere
+        else from_selfplay(fit.means, played)
+    )
+    bots = _bot_results(fit, design, played, from_played, seed, elsewhere=elsewhere)
     rated = None if design is None else design.rows(np.isfinite(design.y))
     if rated is None or not len(rated.y):
         why = Reason("no_rated_conversation", "no conversation has a rating")
@@ -151,9 +159,13 @@ def assess(
             influence=influence(scores["predicted_selfplay"]),
             baselines=dict(baselines_selfplay or {}),
             shifts={} if fit.means is None else fit.means.shifts(features_by_bot(played)),
+            values=None
+            if from_played is None
+            else _values_selfplay(replace(fit, intercept="fold"), played, human, bots, null),
+            added=None if from_played is None else from_played.added,
         )
     values = _values(
-        replace(fit, intercept="fold"), design, rated, {} if elsewhere else human, bots, null
+        replace(fit, intercept="fold"), design, rated, {} if elsewhere else human, bots, null, seed
     )
     return HybridResult(
         fit=fit,
@@ -199,6 +211,7 @@ def assess(
             ),
             n_selfplay=0 if selfplay is None else selfplay.n_bots,
             values=values,
+            values_selfplay=None if selfplay is None else selfplay.values,
         ),
         predictions=predictions,
     )
@@ -211,6 +224,7 @@ def _values(
     human: Mapping[str, float],
     bots: Mapping[str, BotResult],
     null: NullOf | None,
+    seed: int,
 ) -> Values:
     """Compare values.
 
@@ -234,6 +248,36 @@ def _values(
         if rated is None or not len(rated.y)
         else within_groups(_predict(fit, rated), rated.y, [str(bot) for bot in rated.bots]),
         blocks=None if fit.means is None else fit.means.shares(),
+        worth=None
+        if fit.means is None
+        else worth_of(
+            predicted,
+            human,
+            {bot: fit.means.new_ratings(bot) for bot in human},
+            {bot: found.combined.worth for bot, found in bots.items() if found.combined},
+            seed,
+        ),
+    )
+
+
+def _values_selfplay(
+    fit: KeptFit,
+    played: Design,
+    human: Mapping[str, float],
+    bots: Mapping[str, BotResult],
+    null: NullOf | None,
+) -> Values:
+    """Compare the values that self-play predicts of rated bots, each by the fold without it."""
+    permuted = None
+    if null is not None:
+        at = {bot: x for bot, x in features_by_bot(played).items() if bot in human}
+        permuted = null(at, common=False)
+    return values_of(
+        _bot_scores(fit, played),
+        human,
+        {bot: one.expected_selfplay for bot, one in bots.items() if one.expected_selfplay},
+        permuted=permuted,
+        lengths=lengths_by_bot(played),
     )
 
 
@@ -261,7 +305,13 @@ def _predict(fit: KeptFit, design: Design) -> np.ndarray:
 
 
 def _bot_results(
-    fit: KeptFit, design: Design | None, played: Design | None, seed: int, *, elsewhere: bool
+    fit: KeptFit,
+    design: Design | None,
+    played: Design | None,
+    from_played: FromSelfPlay | None,
+    seed: int,
+    *,
+    elsewhere: bool,
 ) -> dict[str, BotResult]:
     # A bot of the same name in another study is another one; and what intervals say of that study is not known.
     adjusted = {} if fit.means is None or elsewhere else fit.means.ratings()
@@ -284,6 +334,12 @@ def _bot_results(
         if played is not None and not n_selfplay:
             why = "no self-play conversation has all features defined"
             reasons.append(Reason("no_selfplay_features", why))
+        expected_selfplay = None
+        if fit.means is not None and from_played is not None:
+            expected_selfplay = from_played.interval(fit.means, bot)
+            selfplay_ends = _moved(from_played.expected.get(bot), selfplay)
+            if bot in from_played.refused:
+                reasons.append(from_played.refused[bot])
         found[bot] = BotResult(
             human_mean=None if ratings is None else float(ratings.mean()),
             predicted=predicted,
@@ -296,10 +352,19 @@ def _bot_results(
             reasons=tuple(reasons),
             adjusted_mean=None if ratings is None else adjusted.get(bot),
             expected=None if elsewhere else _expected(fit, design, bot),
-            expected_selfplay=None if elsewhere else _expected(fit, played, bot),
+            expected_selfplay=expected_selfplay,
             combined=None if ratings is None or elsewhere else _combined(fit, design, bot),
         )
     return found
+
+
+def _moved(expected: Mixture | None, predicted: float | None) -> tuple[float, float] | None:
+    """Return the 90 % interval about a prediction, which the common intercept may have moved as a whole."""
+    if expected is None or predicted is None:
+        return None
+    low, high = expected.first_interval(0.90)
+    moved = predicted - float(expected.mean[0])
+    return low + moved, high + moved
 
 
 def _expected(fit: KeptFit, design: Design | None, bot: str) -> Interval95 | None:
@@ -351,11 +416,7 @@ def _score(
         return None, None, 0
     ends: tuple[float, float] | None
     if fit.means is not None:
-        expected = fit.means.expected(bot, design.x[mine])
-        low, high = expected.first_interval(0.90)
-        # The common intercept moves the prediction as a whole.
-        moved = float(values.mean() - expected.mean[0])
-        ends = (low + moved, high + moved)
+        ends = _moved(fit.means.expected(bot, design.x[mine]), float(values.mean()))
     elif bot in fit.folds:
         ends = interval_of(values, design.people[mine], seed)
     elif len(fit.draws):

@@ -7,6 +7,7 @@ how much people write. Each baseline is fitted leave-bot-out like the metric, on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,14 +16,19 @@ import numpy as np
 from evaluation.hybrid.bot_level import BotLevel, Intercept
 from evaluation.hybrid.features import Design, HybridError
 from evaluation.hybrid.leastsquares import Factors
-from evaluation.hybrid.levels import bot_levels, permuted_lines
+from evaluation.hybrid.levels import bot_levels, log_lengths, permuted_lines
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MIN_BOTS = 3
-BASELINES = {"words_per_human_turn": "words_user", "number_of_turns": "n_turns"}
-"""Trivial predictors, by name, and the column each is made of where the table has it."""
+BASELINES = {
+    "words_per_human_turn": "words_user",
+    "log_words_per_human_turn": "log_words_user",
+    "number_of_turns": "n_turns",
+    "log_number_of_turns": "log_n_turns",
+}
+"""Trivial predictors, by name, and the column each is made of: one of `LENGTHS` where the table has it, or its log."""
 GROUP = "group"
 
 
@@ -51,6 +57,8 @@ def baselines_of(
         at: self-play that the lines predict from, in place of the conversations they are fitted on. Which
             group a bot belongs to does not depend on it.
     """
+    rated = _with_logs(rated)
+    at = None if at is None else _with_logs(at)
     found = {"mean_of_the_other_bots": _baseline(rated, (), intercept, seed, at)}
     for name, column in BASELINES.items():
         if column in rated.extra and (at is None or column in at.extra):
@@ -58,6 +66,10 @@ def baselines_of(
     if groups:
         found[GROUP] = _baseline(rated, groups, intercept, seed, at)
     return found
+
+
+def _with_logs(design: Design) -> Design:
+    return replace(design, extra={**design.extra, **log_lengths(design.extra)})
 
 
 def _baseline(

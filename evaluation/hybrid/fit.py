@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evaluation.hybrid.assess import assess
-from evaluation.hybrid.baselines import BASELINES, GROUP, MIN_BOTS, baselines_of, with_indicators
+from evaluation.hybrid.baselines import GROUP, MIN_BOTS, baselines_of, with_indicators
 from evaluation.hybrid.bot_level import INTERCEPTS, PREFERRED_INTERCEPT, Intercept, NullOf
 from evaluation.hybrid.features import HybridError, design_of
 from evaluation.hybrid.fitting import blocks_in, fit_least_squares, fit_process, fit_ridge
-from evaluation.hybrid.levels import permuted_lines, permuted_ridge
+from evaluation.hybrid.levels import LENGTHS, permuted_lines, permuted_ridge
 from evaluation.hybrid.noise import told_apart
 from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.results import HybridResult, KeptFit
@@ -81,9 +81,7 @@ def fit_hybrid(
     others = tuple(name for name in dimensions if name not in targets)
     human, groups = with_indicators(human)
     labels = {} if not groups else dict(zip(human["bot"].astype(str), human[GROUP], strict=True))
-    design = design_of(
-        human, names, targets, dimensions=others, extra=[*BASELINES.values(), *groups]
-    )
+    design = design_of(human, names, targets, dimensions=others, extra=[*LENGTHS, *groups])
     rated = design.rows(np.isfinite(design.y))
     n_bots = len(set(rated.bots))
     if n_bots < MIN_BOTS:
@@ -108,7 +106,7 @@ def fit_hybrid(
     kept = replace(kept, scale_range=_scale(ratings, targets), study=study)
     played = None
     if selfplay is not None:
-        played = design_of(selfplay, names, extra=list(BASELINES.values()))
+        played = design_of(selfplay, names, extra=list(LENGTHS))
     found = assess(
         kept,
         design,

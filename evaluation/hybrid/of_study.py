@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evaluation.hybrid.baselines import BASELINES
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
 from evaluation.hybrid.embeddings import pooled_embeddings
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import fit_hybrid
+from evaluation.hybrid.levels import LENGTHS
 from evaluation.hybrid.presets import preset_get
 from evaluation.hybrid.results import HybridResult
 from evaluation.metrics.base import Metric
@@ -47,7 +47,7 @@ def hybrid(
     chosen = preset_get(preset)
     targets = _targets(study, target)
     names = tuple(chosen.features if features is None else features)
-    metrics = metrics_with([*names, *BASELINES.values()])
+    metrics = metrics_with([*names, *LENGTHS])
     human = _table(study, metrics, chosen.blocks)
     means = study.answers.per_conversation().drop(columns="bot")
     means = means.rename(columns={"rater": "participant"})

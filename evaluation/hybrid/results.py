@@ -165,6 +165,8 @@ class SelfPlay:
         influence: by bot, r over the other bots minus r over all.
         baselines: trivial predictors, fitted on conversations with people and applied to self-play.
         shifts: by block of a Gaussian process, how far self-play lies from conversations with people.
+        values: how well values are predicted, by the fold's own intercept; where the fit has intervals.
+        added: variance that errors on self-play add to what a Gaussian process states; None where too few were seen.
     """
 
     n_bots: int
@@ -173,6 +175,8 @@ class SelfPlay:
     influence: Mapping[str, float | None]
     baselines: dict[str, dict[str, BotLevel]]
     shifts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    values: Values | None = None
+    added: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +399,9 @@ class HybridResult:
             "selfplay_shifts": {}
             if played is None
             else {name: dict(found) for name, found in played.shifts.items()},
+            "values_selfplay": None
+            if played is None or played.values is None
+            else {**played.values.to_json(), "added_variance": played.added},
             "dimensions": {
                 name: {source: _counted(found) for source, found in sources.items()}
                 for name, sources in self.dimensions.items()

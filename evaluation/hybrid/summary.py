@@ -43,6 +43,8 @@ def summary_of(result: Mapping[str, Any]) -> str:
         "",
         f"  {'bot':24} {'human':>8} {'predicted':>10} {'self-play':>10}",
         *_bots(result["bots"]),
+        *_selfplay(result),
+        *_carrying(result.get("carrying")),
     ]
     if result["cautions"]:
         lines += ["", "Cautions", *_indented(findings_printed(result["cautions"]))]
@@ -101,6 +103,11 @@ def _values(result: Mapping[str, Any]) -> list[str]:
     within = result["within_bots"]
     if within is not None:
         lines.append(("r of conversations within bots", share(within["r"]), _ends(within["ci95"])))
+    worth = result.get("ratings_worth")
+    if worth is not None:
+        by_error = "" if worth["by_error"] is None else f"by its errors {worth['by_error']:.0f}"
+        stated = counted(round(worth["stated"]), "rating")
+        lines.append(("a prediction is worth", stated, by_error))
     told = [f"  {title:32} {value:>8}  {beside}".rstrip() for title, value, beside in lines]
     shares = [
         f"{name} {percent(found['share'])} ({percent(found['share_flat_prior'])})"
@@ -131,6 +138,41 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
         if found.get("combined"):
             beside += _combined(found["combined"])
         lines.append(f"  {bot:24} {cells}{beside}")
+    return lines
+
+
+def _selfplay(result: Mapping[str, Any]) -> list[str]:
+    """Return how well self-play predicts values, and how far it lies from conversations with people."""
+    values, lines = result.get("values_selfplay"), []
+    if values is not None and values["q2"]["value"] is not None:
+        told = f"  from self-play: Q² {share(values['q2']['value'])}, mean absolute error {figure(values['mae'])}"
+        if values["coverage95"]:
+            told += ", {inside} of {of} in their 95 % interval".format(**values["coverage95"])
+        lines.append(told)
+    shifts = [
+        f"{name} {share(one['shift'])} ({share(one['widest'])})"
+        for name, one in (result.get("selfplay_shifts") or {}).items()
+    ]
+    if shifts:
+        lines.append(
+            f"  self-play less people, in standard deviations: {', '.join(shifts)}; in brackets the furthest rated bot"
+        )
+    return ["", *lines] if lines else []
+
+
+def _carrying(found: Mapping[str, Any] | None) -> list[str]:
+    """Return which bots and which conversation carry a fit by least squares."""
+    if not found:
+        return []
+    bots = sorted(found["bots"].items(), key=lambda one: -(one[1]["cooks_distance"] or 0.0))
+    told = [f"{bot} {figure(one['cooks_distance'])}" for bot, one in bots]
+    lines = ["", f"  Cook's distance of leaving a bot out: {', '.join(told)}"]
+    if found["conversations"]:
+        first = found["conversations"][0]
+        lines.append(
+            f"  the conversation that moves the fit most: {first['conversation']} of {first['bot']}, "
+            f"{figure(first['cooks_distance'])}"
+        )
     return lines
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.hybrid.bot_level import Permuted, with_reason
+from evaluation.hybrid.worth import Worth
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation, null_point
 
@@ -61,6 +62,7 @@ class Values:
         within_bots: r of single conversations after each bot's mean is taken away.
         blocks: share of the variance between bots by block, under two priors.
         reason: why the first of them are undefined.
+        worth: how many ratings a prediction is worth, for fits with intervals.
     """
 
     q2: float | None
@@ -76,6 +78,7 @@ class Values:
     within_bots: Correlation | None
     blocks: Mapping[str, Mapping[str, float]]
     reason: Reason | None = None
+    worth: Worth | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -89,6 +92,7 @@ class Values:
             "interval_score95": self.interval_score,
             "partial_r": None if self.partial is None else self.partial.to_json(),
             "within_bots": None if self.within_bots is None else self.within_bots.to_json(),
+            "ratings_worth": None if self.worth is None else self.worth.to_json(),
             "block_shares": {name: dict(shares) for name, shares in self.blocks.items()},
         }
 
@@ -102,6 +106,7 @@ def values_of(
     lengths: Mapping[str, np.ndarray] | None = None,
     within_bots: Correlation | None = None,
     blocks: Mapping[str, Mapping[str, float]] | None = None,
+    worth: Worth | None = None,
 ) -> Values:
     """Compare predicted with human means of the rated bots.
 
@@ -121,6 +126,7 @@ def values_of(
         "interval_score": float(np.mean([interval_score(*one) for one in ends])) if ends else None,
         "within_bots": within_bots,
         "blocks": blocks or {},
+        "worth": worth,
     }
     names = ("q2", "q2_null95", "mae", "mae_of_mean", "slope", "slope_interval", "partial")
     undefined: dict[str, Any] = dict.fromkeys(names)

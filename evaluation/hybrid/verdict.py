@@ -119,6 +119,7 @@ def verdict_of(
     selfplay: Evidence | None = None,
     n_selfplay: int = 0,
     values: Values | None = None,
+    values_selfplay: Values | None = None,
 ) -> Verdict:
     """Judge a fit by what stands beside its correlation over bots.
 
@@ -127,7 +128,7 @@ def verdict_of(
         n_bots: rated bots.
         selfplay: the same bots predicted from their conversations with themselves.
         n_selfplay: rated bots that have some.
-        values: how well values are predicted, by the fold's own intercept.
+        values: how well values are predicted, by the fold's own intercept; values_selfplay: the same from self-play.
     """
     standing = left_out.standing(n_bots)
     if standing in ("undefined", "few_bots"):
@@ -142,7 +143,10 @@ def verdict_of(
         return Verdict(intercept, standing, tuple(found))
     # With few bots their number is the reason for a missing correlation, so it is said first.
     played: Standing = "few_bots" if n_selfplay < FEW_BOTS else selfplay.standing(n_selfplay)
-    return Verdict(intercept, standing, tuple(found), played, _told(selfplay, n_selfplay))
+    told = _told(selfplay, n_selfplay)
+    if played != "few_bots":
+        told = (*told, *_values(values_selfplay))
+    return Verdict(intercept, standing, tuple(found), played, told)
 
 
 def _told(

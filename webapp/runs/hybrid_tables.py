@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evaluation.analysis.findings import Finding, finding
-from evaluation.hybrid.baselines import BASELINES
+from evaluation.hybrid.levels import LENGTHS
 from evaluation.languages import holds_for
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
@@ -124,11 +124,7 @@ class FitTables:
     def _lengths(self) -> list[Metric]:
         """Return the metrics beside the fit's own that baselines are made of."""
         names = {metric.name for metric in self.metrics}
-        return [
-            metric
-            for metric in metrics_of_columns(list(BASELINES.values()))
-            if metric.name not in names
-        ]
+        return [metric for metric in metrics_of_columns(list(LENGTHS)) if metric.name not in names]
 
     def to_apply_to(self) -> tuple[pd.DataFrame, Ratings]:
         """Return the conversations that a kept fit predicts, and every rating.

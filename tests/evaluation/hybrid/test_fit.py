@@ -140,7 +140,9 @@ def test_the_document_is_that_of_the_interfaces():
     assert set(document["baselines"]) == {
         "mean_of_the_other_bots",
         "words_per_human_turn",
+        "log_words_per_human_turn",
         "number_of_turns",
+        "log_number_of_turns",
     }
     assert "r" in document["baselines"]["number_of_turns"]["bot_level"]["pearson"]
 
@@ -318,12 +320,22 @@ def test_self_play_is_held_against_trivial_predictors_applied_to_it(intercept):
     turned = -human.groupby("bot")["words_user"].mean()
     played = played.assign(
         n_turns=10.0,
-        words_user=played["bot"].map(turned).fillna(0.0) + rng.normal(size=len(played)),
+        words_user=20 + played["bot"].map(turned).fillna(0.0) + rng.normal(size=len(played)),
     )
     human["group"] = human["bot"].map(lambda bot: "x" if bot < "bot3" else "y")
     found = fit_hybrid(human, features=FEATURES, intercept=intercept, selfplay=played)
     means = human.groupby("bot")["quality"].mean()
-    for name, column in (("words_per_human_turn", "words_user"), ("number_of_turns", "n_turns")):
+    for table in (human, played):
+        table["log words"], table["log turns"] = (
+            np.log1p(table["words_user"]),
+            np.log(table["n_turns"]),
+        )
+    for name, column in (
+        ("words_per_human_turn", "words_user"),
+        ("log_words_per_human_turn", "log words"),
+        ("log_number_of_turns", "log turns"),
+        ("number_of_turns", "n_turns"),
+    ):
         expected = []
         for bot in means.index:
             others = human[human["bot"] != bot]

@@ -22,6 +22,7 @@ from webapp.dashboard.plots.figure import Figure
 from webapp.dashboard.plots.predictions import predictions_figure
 from webapp.dashboard.plots.scatter import scatter_figure
 from webapp.dashboard.plots.weights import weights_figure
+from webapp.dashboard.wording.hybrid_bots import carrying_table, expected_table, selfplay_table
 from webapp.dashboard.wording.hybrid_tables import (
     METHODS,
     Check,
@@ -59,8 +60,7 @@ class HybridView:
     weights: Figure | None
     predictors: list[Predictor]
     predictors_selfplay: list[Predictor]
-    dimensions: NamedTable | None
-    combined: NamedTable | None
+    tables: list[NamedTable]
     n_bots: int
     n_selfplay: int
     n_conversations: int
@@ -115,8 +115,7 @@ def hybrid_view(
         weights=_weights(result),
         predictors=predictors,
         predictors_selfplay=predictors_selfplay(result) if enough else [],
-        dimensions=dimensions_table(result, titles),
-        combined=combined_table(result, bots),
+        tables=_tables(result, bots, titles),
         n_bots=n_bots,
         n_selfplay=selfplay_bots(result),
         n_conversations=result["n_conversations"],
@@ -138,6 +137,20 @@ def hybrid_view(
         verdict=verdict_text(result.get("verdict")),
         checks=checks_of(result, bots) if enough else choices_of(result),
     )
+
+
+def _tables(
+    result: Mapping[str, Any], bots: Mapping[str, BotInfo], titles: Mapping[str, str]
+) -> list[NamedTable]:
+    """Return the tables of a fit, bot by bot, block by block and dimension by dimension; those it has."""
+    tables = (
+        expected_table(result, bots),
+        combined_table(result, bots),
+        carrying_table(result, bots),
+        selfplay_table(result),
+        dimensions_table(result, titles),
+    )
+    return [table for table in tables if table is not None]
 
 
 def _caution(

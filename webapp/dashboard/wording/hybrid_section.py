@@ -69,8 +69,10 @@ def hybrid_section(
         section.figures.extend(_figures(view, fit.pk, name, with_weights=same not in drawn))
         drawn.add(same)
         section.tables.append(_predictors(view, fit.pk, name))
-        if view.dimensions is not None:
-            section.tables.append(replace(view.dimensions, id=f"hybrid-dimensions-{fit.pk}"))
+        section.tables.extend(
+            replace(table, id=f"{table.id}-{fit.pk}", method=f"{table.method} ({name}.)")
+            for table in view.tables
+        )
         if view.verdict and not section.points:
             section.points.append(view.verdict)
         if view.checks:

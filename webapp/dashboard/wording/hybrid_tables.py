@@ -16,6 +16,7 @@ from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.printing import figure, percent, share, span
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.hybrid_bots import worth_in_words
 from webapp.dashboard.wording.hybrid_verdict import INTERCEPTS
 from webapp.dashboard.wording.reasons import said
 from webapp.dashboard.wording.sections import NamedTable, share_cell, span_cell
@@ -25,7 +26,9 @@ METHODS = {"pearson": "Pearson r", "spearman": "Spearman ρ", "kendall": "Kendal
 _BASELINES = {
     "mean_of_the_other_bots": gettext_lazy("Mean of the other bots"),
     "words_per_human_turn": gettext_lazy("Words per message"),
+    "log_words_per_human_turn": gettext_lazy("Words per message, as logarithm"),
     "number_of_turns": gettext_lazy("Number of turns"),
+    "log_number_of_turns": gettext_lazy("Number of turns, as logarithm"),
     "group": gettext_lazy("Which group the bot is of"),
 }
 
@@ -188,6 +191,9 @@ def _values_of(result: Mapping[str, Any]) -> list[Check]:
     if partial.get("r") is not None:
         why = _("What is left when turns and words, as logarithms, are taken into account.")
         rows.append(Check(_("r given the length of conversations"), share(partial["r"]), why))
+    worth = worth_in_words(result.get("ratings_worth"))
+    if worth is not None:
+        rows.append(Check(_("What a prediction is worth, median over bots"), *worth))
     for name, found in result["block_shares"].items():
         title = _("Share of the block “{name}” in what differs between bots")
         why = _("By another prior {share}: with few bots it depends on the prior.")

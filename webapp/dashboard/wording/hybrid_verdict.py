@@ -25,7 +25,9 @@ INTERCEPTS = {
 RIVALS = {
     "mean_of_the_other_bots": gettext_lazy("the mean of the other bots"),
     "words_per_human_turn": gettext_lazy("the number of words people write"),
+    "log_words_per_human_turn": gettext_lazy("the logarithm of the number of words people write"),
     "number_of_turns": gettext_lazy("the number of turns"),
+    "log_number_of_turns": gettext_lazy("the logarithm of the number of turns"),
     "group": gettext_lazy("the group a bot belongs to"),
 }
 

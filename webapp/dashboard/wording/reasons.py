@@ -92,6 +92,10 @@ FRAGMENTS: dict[str, str] = {
     "no_rated_conversation": gettext_noop("no conversation has a rating"),
     "no_features": gettext_noop("no conversation with people has all features defined"),
     "no_selfplay_features": gettext_noop("no self-play conversation has all features defined"),
+    "selfplay_beyond": gettext_noop(
+        "self-play lies beyond the rated bots in {blocks}, and only {n_bots} have ratings and self-play to check it by; "
+        "{needed} others are needed"
+    ),
     "embedding": gettext_noop(
         "{n_directions} directions of an embedding, which mean nothing one by one"
     ),
@@ -171,6 +175,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "bots_mean": figure,
     "language": language_name,
     "holds": lambda codes: listed([language_name(code) for code in codes]),
+    "blocks": listed,
     "seconds": lambda value: figure(value, 0),
     "usual_seconds": lambda value: figure(value, 0),
 }

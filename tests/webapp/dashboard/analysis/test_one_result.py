@@ -16,8 +16,10 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
+import confab
 from evaluation.analysis.comparisons import compare
 from evaluation.hybrid.noise import told_apart
+from evaluation.hybrid.summary import summary_of
 from evaluation.printing import figure, percent, probability, share, span
 from tests.webapp.dashboard.analysis.conftest import section_of
 from webapp.bots.models import BotVersion
@@ -219,6 +221,67 @@ def test_every_page_tells_the_numbers_of_the_command(
     assert "Rows of the hybrid metric are those of fit" in matrices
 
 
+def test_values_and_intervals_are_the_same_on_the_page_in_the_report_and_in_a_notebook(
+    staff: Client, study: Study, run: SelfPlayRun, tmp_path: Path
+) -> None:
+    result = fit("--run", str(run.pk), "--preset", "strong")
+    hybrid, told = read(staff, "study_hybrid"), report(tmp_path)
+    summary = summary_of(result)
+    titles = {bot: info.title for bot, info in study_bots(study).items()}
+    for bot, one in result["bots"].items():
+        ends = [span(*one["interval95"]), span(*one["interval95_new"])]
+        line = next(line for line in summary.splitlines() if line.startswith(f"  {bot} "))
+        for words in ends:
+            assert words in line
+        human, middle = figure(one["adjusted_mean"]), figure(one["predicted_fold"])
+        row = f"{titles[bot]} people {human} {middle} {ends[0]} {ends[1]} {one['n_new']}"
+        played = one["selfplay"]
+        other = (
+            f"itself {human} {figure(played['predicted_fold'])} {span(*played['interval95'])} "
+            f"{span(*played['interval95_new'])} {played['n_new']}"
+        )
+        together = f"{figure(one['combined']['mean'])} {span(*one['combined']['ci95'])}"
+        for page in (hybrid, told):
+            assert row in page
+            assert other in page
+            assert together in page
+        assert together in line
+    for page in (hybrid, told, summary):
+        for value in (share(result["q2"]["value"]), figure(result["mae"])):
+            assert value in page
+        assert f"{result['ratings_worth']['stated']:.0f} ratings" in page
+        assert figure(result["values_selfplay"]["mae"]) in page
+        for one in result["selfplay_shifts"].values():
+            assert share(one["shift"]) in page
+
+    # A notebook that reads the same study fits the same numbers.
+    path = tmp_path / "exported.jsonl"
+    options = ["--what", "conversations", "--format", "jsonl", "--output", str(path)]
+    call_command("export", "--study", "one", *options, stdout=StringIO())
+    notebook = confab.hybrid(
+        confab.read(path), features=FEATURES.split(","), preset="strong"
+    ).to_json()
+    assert notebook["q2"]["value"] == pytest.approx(result["q2"]["value"], rel=1e-9)
+    for bot, one in result["bots"].items():
+        same = notebook["bots"][bot]
+        for name in ("adjusted_mean", "predicted", "interval95", "interval95_new"):
+            assert same[name] == pytest.approx(one[name], rel=1e-9)
+
+
+def test_which_bots_carry_a_fit_is_told_alike(staff: Client, study: Study, tmp_path: Path) -> None:
+    carrying = fit()["carrying"]
+    hybrid, told = read(staff, "study_hybrid"), report(tmp_path)
+    titles = {bot: info.title for bot, info in study_bots(study).items()}
+    summary = summary_of(fit())
+    for bot, one in carrying["bots"].items():
+        row = f"{percent(one['n'] / carrying['n'])} {percent(one['leverage'])} {figure(one['cooks_distance'])}"
+        for page in (hybrid, told):
+            assert f"{titles[bot]} {row}" in page
+        assert figure(one["cooks_distance"]) in summary
+    for page in (hybrid, told, summary):
+        assert carrying["conversations"][0]["conversation"] in page
+
+
 def matrix(study: Study, id: str) -> dict[tuple[str, str], str]:
     data = study_data(study)
     assert data is not None
@@ -231,8 +294,8 @@ def test_the_hybrid_metric_stands_in_the_matrices_with_every_dimension(
 ) -> None:
     result = fit("--run", str(run.pk))
     view = hybrid_view(result, study_bots(study), lambda bot: "", {"fluency": "Fluency"})
-    assert view.dimensions is not None
-    table = {row[0].text: [cell.text for cell in row] for row in view.dimensions.table.rows}
+    dimensions = {table.id: table.table for table in view.tables}["hybrid-dimensions"]
+    table = {row[0].text: [cell.text for cell in row] for row in dimensions.rows}
     for key, title in (("quality", "Quality"), ("fluency", "Fluency")):
         over_bots = result["dimensions"][key]
         chats = result["dimensions_conversation_level"][key]

@@ -1,0 +1,200 @@
+"""Tables of a hybrid fit bot by bot: where each one's mean is expected, which of them carry the fit, how self-play differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from evaluation.printing import figure, percent, share
+from webapp.dashboard import counts
+from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.reasons import said
+from webapp.dashboard.wording.sections import NamedTable, span_cell
+from webapp.ratings.bots import BotInfo
+
+
+def _bot_cell(bot: str, bots: Mapping[str, BotInfo]) -> Cell:
+    info = bots.get(bot)
+    return Cell(info.title if info else bot, slot=info.slot if info else 0)
+
+
+def expected_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
+    """Tabulate where each bot's mean is expected, from people and from self-play; None for fits that do not know."""
+    rows = []
+    for bot, one in result["bots"].items():
+        human = one.get("adjusted_mean", one["human_mean"])
+        sources = [(_("people"), one)] if one.get("interval95") else []
+        refused = [
+            reason
+            for reason in one.get("reasons", [])
+            if isinstance(reason, Mapping) and reason["code"] == "selfplay_beyond"
+        ]
+        if one.get("selfplay") or refused:
+            sources.append((_("itself"), one.get("selfplay") or {}))
+        for source, found in sources:
+            why = "" if found else said(refused[0])
+            rows.append(
+                [
+                    _bot_cell(bot, bots),
+                    Cell(source),
+                    Cell(figure(human), raw=(human,)),
+                    Cell(
+                        figure(found.get("predicted_fold")),
+                        why=why,
+                        raw=(found.get("predicted_fold"),),
+                    ),
+                    span_cell(*found.get("interval95", (None, None)), why=why),
+                    span_cell(*found.get("interval95_new", (None, None)), why=why),
+                    Cell(str(found.get("n_new", "–"))),
+                ]
+            )
+    if not rows:
+        return None
+    headers = [
+        Header(_("Bot")),
+        Header(_("Talking to")),
+        Header(_("Human mean"), numeric=True),
+        Header(_("Predicted"), numeric=True),
+        Header(_("95 %, true mean"), numeric=True),
+        Header(_("95 %, further ratings"), numeric=True),
+        Header(_("Further ratings"), numeric=True),
+    ]
+    return NamedTable(
+        "hybrid-expected",
+        _("Where each bot’s mean is expected"),
+        Table(headers, rows),
+        method=_(
+            "Each bot without its own ratings, by the intercept of its fold. The first interval is of the bot’s true mean, the "
+            "second of the mean of so many further ratings. Human means less the habits of their raters."
+        ),
+    )
+
+
+def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
+    """Tabulate which bots carry a fit by least squares; None for other fits."""
+    found = result.get("carrying")
+    if not found:
+        return None
+    rows = [
+        [
+            _bot_cell(bot, bots),
+            Cell(percent(one["n"] / found["n"]), raw=(one["n"] / found["n"],)),
+            Cell(percent(one["leverage"]), raw=(one["leverage"],)),
+            Cell(figure(one["cooks_distance"]), raw=(one["cooks_distance"],)),
+        ]
+        for bot, one in sorted(
+            found["bots"].items(), key=lambda pair: -(pair[1]["cooks_distance"] or 0.0)
+        )
+    ]
+    headers = [
+        Header(_("Bot")),
+        Header(_("Of the conversations"), numeric=True),
+        Header(_("Of the leverage"), numeric=True),
+        Header(_("Cook’s distance"), numeric=True),
+    ]
+    notes = []
+    if found["condition"] is not None:
+        notes.append(
+            _("Condition number of the standardised features: {condition}.").format(
+                condition=f"{found['condition']:.1f}"
+            )
+        )
+    if found["conversations"]:
+        first = found["conversations"][0]
+        notes.append(
+            _(
+                "The single conversation that moves the fit most is {conversation}, of {bot}: Cook’s distance {distance}."
+            ).format(
+                conversation=first["conversation"],
+                bot=bots[first["bot"]].title if first["bot"] in bots else first["bot"],
+                distance=figure(first["cooks_distance"]),
+            )
+        )
+    return NamedTable(
+        "hybrid-carrying",
+        _("Which bots carry the fit"),
+        Table(headers, rows),
+        method=_(
+            "Of the fit on all rated conversations, by statsmodels. Leverage: how much the features alone give a bot’s ratings to "
+            "say; above its share of conversations, it is unlike the others. Cook’s distance: how far predictions move "
+            "without the bot, in squared standard errors for each coefficient."
+        ),
+        note=" ".join(notes),
+    )
+
+
+def selfplay_table(result: Mapping[str, Any]) -> NamedTable | None:
+    """Tabulate how far self-play lies from conversations with people, block by block; None where nothing is known."""
+    shifts = result.get("selfplay_shifts")
+    if not shifts:
+        return None
+    rows = [
+        [Cell(name), Cell(share(one["shift"])), Cell(share(one["widest"]))]
+        for name, one in shifts.items()
+    ]
+    headers = [
+        Header(_("Block")),
+        Header(_("Self-play differs by"), numeric=True),
+        Header(_("Furthest rated bot"), numeric=True),
+    ]
+    return NamedTable(
+        "hybrid-shifts",
+        _("How self-play differs from conversations with people"),
+        Table(headers, rows),
+        method=_(
+            "Standard deviations within bots, root mean square over a block’s columns; the furthest rated bot from the centre "
+            "of all, with people. There is no participant in self-play: turns of both sides are averaged."
+        ),
+        note=_values_note(result.get("values_selfplay")),
+    )
+
+
+def _values_note(values: Mapping[str, Any] | None) -> str:
+    """Say how well self-play predicts values, and what that does to the intervals."""
+    if not values:
+        return ""
+    told = []
+    if values["q2"]["value"] is not None:
+        told.append(
+            _("From self-play Q² is {q2}, and the mean absolute error {error}.").format(
+                q2=share(values["q2"]["value"]), error=figure(values["mae"])
+            )
+        )
+    if values["coverage95"]:
+        told.append(
+            _("{inside} of {of} bots lie in their 95 % intervals.").format(**values["coverage95"])
+        )
+    if values["added_variance"] is None:
+        told.append(
+            _("Too few bots have ratings and self-play to see how far such predictions err.")
+        )
+    else:
+        told.append(
+            _(
+                "Intervals are widened by what the errors of the other rated bots on self-play show: a standard deviation of "
+                "{added} over all."
+            ).format(added=figure(values["added_variance"] ** 0.5))
+        )
+    return " ".join(told)
+
+
+def worth_in_words(found: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """Return how many ratings a prediction is worth, and what its errors say of that; None where it is not known."""
+    if not found:
+        return None
+    low, high = found["ci95"]
+    if found["by_error"] is None:
+        why = _("Its errors are no larger than the noise of the human means.")
+    elif low is not None and high is not None:
+        why = _("By its errors {n} (95 %: {low} to {high}).").format(
+            n=f"{found['by_error']:.0f}", low=f"{low:.0f}", high=f"{high:.0f}"
+        )
+    elif low is not None:
+        why = _("By its errors {n} (95 %: at least {low}).").format(
+            n=f"{found['by_error']:.0f}", low=f"{low:.0f}"
+        )
+    else:
+        why = _("By its errors {n}.").format(n=f"{found['by_error']:.0f}")
+    return counts.ratings(round(found["stated"])), why
