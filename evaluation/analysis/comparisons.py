@@ -2,7 +2,8 @@
 
 `told_apart` is the one place that says so: on the pages of bots, comparisons and the hybrid metric, in the report and
 in a notebook, two bots are told apart where the difference of their means passes a test after Holm's correction for
-all pairs, at `ORDER_ALPHA`. While a study collects (`Ratings.is_collecting`) the test is the always-valid one of
+all pairs, at `ORDER_ALPHA`. The means compared are those of generalised least squares with raters as a random effect
+(`evaluation.stats.gls`), so who is strict or kind takes no part; they order the bots, too. While a study collects (`Ratings.is_collecting`) the test is the always-valid one of
 `evaluation.stats.sequential`, for people look at it as it grows; once its planned size is reached or it is closed, the
 one of `evaluation.stats.compare`. `Comparisons.test` says which.
 """
@@ -43,6 +44,7 @@ TOO_MANY = 5000
 
 Verdict = Literal["higher", "lower", "not_told_apart", "undefined"]
 Need = Literal["enough", "unknown", "too_many", "at_border", "raters", "more"]
+Units = Literal["raters", "conversations", "raters_and_conversations"]
 Test = Literal["fixed", "always"]
 """Which test tells bots apart: for one look at a finished study, or for looks at any time."""
 
@@ -147,7 +149,8 @@ class Comparisons:
     Attributes:
         dimension: what is compared.
         alpha: chance allowed of any wrong order among all pairs.
-        order: bots with a rating, best mean first, without controls.
+        order: bots with a rating, best mean for the average rater first, without controls.
+        means: by bot, that mean; without raters who rated several times it is the plain one.
         controls: bots with a rating that were made to be bad.
         pairs: of all bots with a rating, controls too, sorted by name.
         plans: what it would take to tell each pair apart; empty where not asked for.
@@ -158,6 +161,8 @@ class Comparisons:
         unit: what `more` counts: raters, or what they rate (contexts, items) where there are fewer of these.
         n_raters: people who gave these ratings.
         n_ratings: of the dimension.
+        rater_share: of the variance around the bots' means, how much is the raters' (0 … 1); 0 where all gave one.
+        units: whose ratings are not taken as independent: raters, conversations where nobody is named, or both.
     """
 
     dimension: Dimension
@@ -172,6 +177,9 @@ class Comparisons:
     test: Test = "fixed"
     more: Annotated[Mapping[tuple[str, str], int | None], BY_TUPLE] = field(default_factory=dict)
     unit: Unit = RATERS
+    means: Mapping[str, float] = field(default_factory=dict)
+    rater_share: float = 0.0
+    units: Units = "raters"
 
     @property
     def told_apart(self) -> frozenset[tuple[str, str]]:
@@ -259,6 +267,9 @@ class Comparisons:
             "test": self.test,
             "unit": self.unit,
             "order": list(self.order),
+            "means": dict(self.means),
+            "rater_share": self.rater_share,
+            "clusters": self.units,
             "controls": list(self.controls),
             "n_ratings": self.n_ratings,
             "n_raters": self.n_raters,
@@ -278,6 +289,8 @@ class Comparisons:
             "high": pair.high,
             "p": pair.p,
             "p_holm": pair.p_holm,
+            "error": pair.error,
+            "df": pair.df,
             **number_or_reason(pair.reason),
             **({} if plan is None else {"need": self.need(pair), "raters_needed": plan.needed}),
             **({"raters_more": self.more[pair.a, pair.b]} if (pair.a, pair.b) in self.more else {}),
@@ -322,7 +335,8 @@ class Comparisons:
         )
         headers = ["a", "b", "a − b", f"{1 - self.alpha:.0%}", "p (Holm)", "a is"]
         foot = (
-            f"{self.n_ratings:,} ratings by {self.n_raters:,} named raters; best first: "
+            f"{self.n_ratings:,} ratings by {self.n_raters:,} named raters; least squares, errors clustered by "
+            f"{self.units.replace('_', ' ')}; best first: "
             + ", ".join(self.order)
         )
         return text_table(title, headers, rows, foot)
@@ -350,7 +364,7 @@ def compare(
     Args:
         target: a dimension, or several for their mean; None: what bots are ranked by.
         alpha: chance allowed of any wrong order among all pairs.
-        plans: whether to say what it would take to tell each pair apart, which fits a mixed model.
+        plans: whether to say what it would take to tell each pair apart.
         power: of the plans.
 
     Raises:
@@ -362,36 +376,41 @@ def compare(
     if ratings.leading is None:
         raise ValueError("there is no dimension to compare bots by")
     values = ratings.values()
-    known = np.isfinite(values)
-    means = {
-        bot: float(values[known & (ratings.bot == bot)].mean())
-        for bot in ratings.bots
-        if (known & (ratings.bot == bot)).any()
-    }
-    order = sorted(means, key=lambda bot: (-means[bot], bot))
+    known = ratings.where(np.isfinite(values))
     dimension, names, units = ratings.leading, ratings.bot.tolist(), ratings.unit.tolist()
+    shared = None if ratings.shared is None else ratings.shared.tolist()
+    tested = pairwise(values, names, units, shared, level=1 - alpha)
+    pairs, more, unit = tested.pairs, {}, RATERS
     if ratings.is_collecting:
         scale = {"low": dimension.low, "high": dimension.high}
-        shared = None if ratings.shared is None else ratings.shared.tolist()
-        pairs = pairwise_always(values, names, units, shared, **scale, level=1 - alpha)
+        pairs = tuple(pairwise_always(values, names, units, shared, **scale, level=1 - alpha))
         means_now = means_of(values, names, units, shared, **scale)
         more, unit = _more(pairs, means_now, alpha), means_now.unit
-    else:
-        pairs, more, unit = pairwise(values, names, units, level=1 - alpha), {}, RATERS
+    order = sorted(tested.means, key=lambda bot: (-tested.means[bot], bot))
     found = Comparisons(
         dimension=dimension,
         alpha=alpha,
         order=tuple(bot for bot in order if bot not in ratings.controls),
         controls=tuple(bot for bot in order if bot in ratings.controls),
-        pairs=tuple(pairs),
+        pairs=pairs,
         test="always" if ratings.is_collecting else "fixed",
         more=more,
         unit=unit,
-        n_raters=ratings.where(known).n_raters,
-        n_ratings=int(known.sum()),
+        n_raters=known.n_raters,
+        n_ratings=len(known),
+        means=tested.means,
+        rater_share=tested.rater_share,
+        units=_units(known),
         power=power,
     )
     return with_plans(found, ratings) if plans else found
+
+
+def _units(ratings: Ratings) -> Units:
+    """Return whose ratings are not taken as independent."""
+    if not len(ratings) or ratings.named.all():
+        return "raters"
+    return "raters_and_conversations" if ratings.named.any() else "conversations"
 
 
 def _more(
@@ -416,6 +435,7 @@ def with_plans(comparisons: Comparisons, ratings: Ratings) -> Comparisons:
         ratings.values(),
         ratings.bot.tolist(),
         ratings.unit.tolist(),
+        None if ratings.shared is None else ratings.shared.tolist(),
         power=comparisons.power,
         alpha=comparisons.alpha,
     )

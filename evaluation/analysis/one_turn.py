@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.analysis.comparisons import compare
 from evaluation.analysis.judged_pairs import Judgements
 from evaluation.analysis.pairs import LEVEL, Kappa, PairResults, judge_pairs, kappa_of, sign_of
 from evaluation.analysis.tables import plain, text_table
@@ -21,8 +22,6 @@ from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
 from evaluation.stats.agreement import USUAL_SHARED
 from evaluation.stats.bootstrap import Interval
-from evaluation.stats.compare import Comparison, pairwise
-from evaluation.stats.sequential import pairwise_always
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +141,8 @@ def compare_protocols(
     rows, kappas = [], []
     for question, asked in same.items():
         values = ratings.values(asked)
-        found = _chats_compared(ratings, asked, values, level, seed)
-        by_pair = {(pair.a, pair.b): pair for pair in found}
+        found = compare(ratings, asked, alpha=1 - level, plans=False)
+        by_pair = {(pair.a, pair.b): pair for pair in found.pairs}
         for outcome in results.outcomes:
             pair = by_pair.get((outcome.a, outcome.b))
             if outcome.question != question or pair is None:
@@ -167,19 +166,6 @@ def compare_protocols(
         tuple(kappa for kappa in results.kappas if kappa.question in same),
         tuple(kappas),
         level,
-    )
-
-
-def _chats_compared(
-    ratings: Ratings, asked: str, values: np.ndarray, level: float, seed: int
-) -> list[Comparison]:
-    """Return the differences of bots' mean ratings, with intervals that hold at any look while the study collects."""
-    bots = ratings.bot.tolist()
-    if not ratings.is_collecting:
-        return pairwise(values, bots, ratings.rater.tolist(), level=level, seed=seed)
-    scale = next(one for one in ratings.dimensions if one.key == asked)
-    return pairwise_always(
-        values, bots, ratings.unit.tolist(), low=scale.low, high=scale.high, level=level
     )
 
 

@@ -1,9 +1,15 @@
-"""How many raters a next study needs for a difference that would matter, by the spread of the ratings of this one."""
+"""How many raters a next study needs for a difference that would matter, by the spread of the ratings of this one.
+
+The spread is that of the test which tells bots apart (`evaluation.stats.gls`), pair by pair: between raters, and of each
+bot's ratings around their raters'. Bots differ in how much their ratings spread, so a plan holds for the pair that needs
+most, and says what the one would take that needs least.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,8 +18,7 @@ from evaluation.analysis.comparisons import POWER
 from evaluation.analysis.tables import number_or_reason, text_table
 from evaluation.printing import figure
 from evaluation.ratings import Ratings
-from evaluation.stats.compare import ORDER_ALPHA
-from evaluation.stats.mixed import mixed_model
+from evaluation.stats.compare import ORDER_ALPHA, Tested, pairwise
 from evaluation.stats.sample_size import Need, detectable_difference, n_pairs, raters_needed
 
 SHARES = (0.025, 0.05, 0.1, 0.15, 0.2)
@@ -26,14 +31,37 @@ class Planned:
 
     Attributes:
         difference: in points; share: of the scale.
-        independent: where each bot has raters of its own; paired: where every rater rates both. None where the
-            ratings of a bot do not vary.
+        independent: where each bot has raters of its own; paired: where every rater rates both; of the pair that
+            needs most. None where the ratings of no bot vary.
+        independent_least, paired_least: of the pair that needs least.
     """
 
     difference: float
     share: float
     independent: Need | None
     paired: Need | None
+    independent_least: Need | None = None
+    paired_least: Need | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairSpread:
+    """How much the ratings of two bots spread.
+
+    Attributes:
+        sd: of a rating around its bot's mean, root mean square of the two, in points.
+        correlation: between one rater's ratings of the two.
+    """
+
+    a: str
+    b: str
+    sd: float
+    correlation: float
+
+    @property
+    def paired_sd(self) -> float:
+        """Standard deviation of the difference of one rater's two ratings over root 2: what a paired plan goes by."""
+        return self.sd * float(np.sqrt(1 - self.correlation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +69,12 @@ class RaterPlan:
     """Plans for several differences.
 
     Attributes:
-        sd: of the ratings of one bot; None where they do not vary.
+        sd: of a rating around its bot's mean, over all bots; None where they do not vary.
         rater_share: of its square, how much lies between raters.
+        pairs: the spread of every two bots that are no controls and vary, the one that spreads most first.
         n_comparisons: pairs of bots that share alpha, controls aside.
-        n_fewest: ratings of the bot that has the fewest.
-        detectable: the smallest difference that so many show.
+        n_fewest: raters of the bot that has the fewest (conversations, where nobody is named).
+        detectable: the smallest difference that so many show, of the pair that spreads most.
         reach: of the scale, in points.
     """
 
@@ -58,6 +87,7 @@ class RaterPlan:
     n_fewest: int
     detectable: float | None
     reach: float
+    pairs: tuple[PairSpread, ...] = ()
 
     def for_differences(self, differences: Sequence[float], *, power: float) -> RaterPlan:
         """Return a plan for other differences, by the spread that is known."""
@@ -73,12 +103,18 @@ class RaterPlan:
             "rater_share": self.rater_share,
             "n_fewest": self.n_fewest,
             "detectable": self.detectable,
+            "pairs": [
+                {"a": one.a, "b": one.b, "sd": one.sd, "correlation": one.correlation}
+                for one in self.pairs
+            ],
             "plans": [
                 {
                     "difference": row.difference,
                     "share": row.share,
                     "independent": _need_json(row.independent),
                     "paired": _need_json(row.paired),
+                    "independent_least": _need_json(row.independent_least),
+                    "paired_least": _need_json(row.paired_least),
                 }
                 for row in self.rows
             ],
@@ -90,22 +126,27 @@ class RaterPlan:
             [
                 figure(row.difference),
                 f"{row.share:.1%}",
-                _shown(row.independent),
-                _shown(row.paired),
+                _shown(row.independent_least, row.independent),
+                _shown(row.paired_least, row.paired),
             ]
             for row in self.rows
         ]
         title = f"Raters per bot for a power of {self.power:g}, {self.n_comparisons} pairs compared"
         headers = ["difference", "of the scale", "own raters", "raters of both"]
-        return text_table(title, headers, rows, f"sd {figure(self.sd)}")
+        foot = f"sd {figure(self.sd)}"
+        if self.pairs:
+            most, least = self.pairs[0], self.pairs[-1]
+            foot += f"; from {least.a} and {least.b} (sd {figure(least.sd)}) to {most.a} and {most.b} ({figure(most.sd)})"
+        return text_table(title, headers, rows, foot)
 
 
 def _need_json(need: Need | None) -> dict[str, Any] | None:
     return None if need is None else {"n": need.n, **number_or_reason(need.reason)}
 
 
-def _shown(need: Need | None) -> str:
-    return "–" if need is None or need.n is None else f"{need.n:,}"
+def _shown(least: Need | None, most: Need | None) -> str:
+    ends = ["–" if need is None or need.n is None else f"{need.n:,}" for need in (least, most)]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def plan_raters(
@@ -121,46 +162,60 @@ def plan_raters(
     if leading is None:
         raise ValueError("there is no dimension to plan for")
     known = ratings.where(np.isfinite(ratings.values()))
-    sd, rater_share = _spread(known)
+    tested = pairwise(known.values(), known.bot.tolist(), known.unit.tolist())
+    bots = [bot for bot in sorted(tested.means) if bot not in known.controls]
+    n_comparisons = max(n_pairs(len(set(known.bots) - known.controls)), 1)
     return _planned(
         RaterPlan(
             rows=(),
             power=power,
             alpha=ORDER_ALPHA,
-            n_comparisons=max(n_pairs(len(set(known.bots) - known.controls)), 1),
-            sd=sd,
-            rater_share=rater_share,
-            n_fewest=min(int((ratings.bot == bot).sum()) for bot in known.bots)
-            if len(known)
-            else 0,
+            n_comparisons=n_comparisons,
+            sd=pooled_sd(known) if len(known) else None,
+            rater_share=tested.rater_share,
+            n_fewest=min(tested.n_raters.values(), default=0),
             detectable=None,
             reach=leading.high - leading.low,
+            pairs=tuple(sorted(_spreads(tested, bots), key=lambda one: -one.sd)),
         ),
         differences,
     )
 
 
+def _spreads(tested: Tested, bots: Sequence[str]) -> Iterator[PairSpread]:
+    """Yield the spread of every two bots of which one varies."""
+    for a, b in combinations(bots, 2):
+        own = (tested.own_variance[a] + tested.own_variance[b]) / 2
+        whole = tested.rater_variance + own
+        if min(tested.n_raters[a], tested.n_raters[b]) > 1 and whole > 0:
+            correlation = min(tested.rater_variance / whole, 0.99)
+            yield PairSpread(a, b, float(np.sqrt(whole)), correlation)
+
+
 def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
     """Return the plan with its rows and with what can be detected."""
 
-    def need(difference: float, *, paired: bool) -> Need | None:
-        if plan.sd is None:
+    def need(difference: float, pair: PairSpread | None, *, paired: bool) -> Need | None:
+        if pair is None:
             return None
         return raters_needed(
             difference,
-            plan.sd,
+            pair.sd,
             power=plan.power,
             alpha=plan.alpha,
             n_comparisons=plan.n_comparisons,
             design="paired" if paired else "independent",
-            correlation=plan.rater_share if paired else 0.0,
+            correlation=pair.correlation if paired else 0.0,
         )
 
+    most, least = (plan.pairs[0], plan.pairs[-1]) if plan.pairs else (None, None)
+    by_paired = sorted(plan.pairs, key=lambda one: one.paired_sd)
+    paired_least, paired_most = (by_paired[0], by_paired[-1]) if by_paired else (None, None)
     detectable = None
-    if plan.sd is not None and plan.n_fewest > 1:
+    if most is not None and plan.n_fewest > 1:
         detectable = detectable_difference(
             plan.n_fewest,
-            plan.sd,
+            most.sd,
             power=plan.power,
             alpha=plan.alpha,
             n_comparisons=plan.n_comparisons,
@@ -169,7 +224,14 @@ def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
     return replace(
         plan,
         rows=tuple(
-            Planned(gap, gap / plan.reach, need(gap, paired=False), need(gap, paired=True))
+            Planned(
+                gap,
+                gap / plan.reach,
+                need(gap, most, paired=False),
+                need(gap, paired_most, paired=True),
+                need(gap, least, paired=False),
+                need(gap, paired_least, paired=True),
+            )
             for gap in wanted
         ),
         detectable=detectable,
@@ -183,13 +245,3 @@ def pooled_sd(ratings: Ratings) -> float | None:
     free = len(values) - len(apart)
     sd = float(np.sqrt((np.concatenate(apart) ** 2).sum() / free)) if free > 0 else 0.0
     return sd if sd > 0 else None
-
-
-def _spread(ratings: Ratings) -> tuple[float | None, float]:
-    """Return the pooled standard deviation, and the raters' share of its square."""
-    values = ratings.values()
-    rater_share = 0.0
-    units = ratings.unit.tolist()
-    if len(set(units)) < len(units):
-        rater_share = mixed_model(values, ratings.bot.tolist(), units).rater_share or 0.0
-    return pooled_sd(ratings), min(rater_share, 0.99)

@@ -1,22 +1,24 @@
 """Which bots can be told apart: differences of means for every pair, corrected for their number.
 
-Welch's t-test where every rating comes from another participant; where participants rate several bots,
-or one bot several times, participants are resampled whole and the standard error of each difference
-is the bootstrap's, or its limit where there are many. p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
+The one fixed-sample test of Confab. Differences are those of generalised least squares with raters as a random effect,
+and their errors are clustered by rater (`evaluation.stats.gls`, with the equations). Where several people rate the same
+things (replies to one context), the variance of a pair is the largest of three: over raters, over things, and over both
+(Cameron, Gelbach & Miller, 2011, Journal of Business & Economic Statistics 29), with the fewer of their degrees of
+freedom. p-values are corrected by Holm (1979), Scandinavian Journal of Statistics 6.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT, unit_covariance
-from evaluation.stats.welch import welch
+from evaluation.stats.gls import Gap, RaterGls, codes, fit_gls
+from evaluation.stats.zscores import rater_codes
 
 ORDER_ALPHA = 0.10
 """Chance allowed of any wrong order among all pairs of bots, wherever bots are put in order by ratings."""
@@ -32,12 +34,14 @@ class Comparison:
     """Two bots, `a` before `b` in the alphabet.
 
     Attributes:
-        difference: mean of a − mean of b.
+        difference: mean of a − mean of b, for the average rater.
         low, high: interval of the difference, not corrected; None where there is none.
         p: two-sided p-value; None where undefined.
         p_holm: corrected for all pairs compared.
         ordered: whether p_holm is below 1 − level: the two can be put in order.
         reason: why there is no p-value.
+        error: standard error of the difference; None without a p-value.
+        df: degrees of freedom of the test; None where it has none.
     """
 
     a: str
@@ -49,61 +53,169 @@ class Comparison:
     p_holm: float | None
     ordered: bool
     reason: Reason | None = None
+    error: float | None = None
+    df: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """Every pair of bots, with what the test rests on.
+
+    Attributes:
+        pairs: sorted by name.
+        means: by bot with a rating, its mean for the average rater.
+        n_raters: by bot, who rated it.
+        rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
+        rater_variance: that variance itself; own_variance: by bot, that of its ratings around their raters'. In points².
+    """
+
+    pairs: tuple[Comparison, ...]
+    means: dict[str, float]
+    n_raters: dict[str, int]
+    rater_share: float
+    rater_variance: float
+    own_variance: dict[str, float]
 
 
 def pairwise(
     values: Sequence[float] | np.ndarray,
     bots: Sequence[str],
-    participants: Sequence[Any] | None = None,
+    raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
     *,
     level: float = 0.95,
-    n: int = 2000,
-    seed: int = 0,
-) -> list[Comparison]:
+) -> Tested:
     """Compare every pair of bots.
 
     Args:
         values: (k,) ratings; undefined ones are left out.
         bots: (k,) whom each rates.
-        participants: (k,) who rated; None as an entry stands for somebody who rated only this.
+        raters: (k,) who rated; None as an entry stands for somebody who rated only this.
+        things: (k,) what was rated, where several people rate the same; None: everybody something else.
         level: of the intervals; 1 − level is the chance allowed of any wrong order among all pairs.
-        n: resamples, where participants are resampled.
-        seed: of the resampling.
 
-    Returns:
-        All pairs, sorted by name.
+    Raises:
+        ValueError: lengths that differ.
     """
+    from scipy import stats
+
     array = np.asarray(values, dtype=float)
     names = np.asarray(bots, dtype=object).astype(str)
     if len(array) != len(names):
         raise ValueError(f"{len(array)} values for {len(names)} bots; there must be one bot each")
     keep = np.isfinite(array)
     labels = sorted(set(names.tolist()))
-    people = None if participants is None else _distinct(participants)[keep]
-    array, names = array[keep], names[keep]
-    if people is not None and len(np.unique(people)) < len(people):
-        found = _by_participant(array, names, people, labels, level, n, seed)
-    else:
-        found = _welch(array, names, labels, level)
+    people = np.arange(len(array)) if raters is None else rater_codes(raters)
+    if len(people) != len(array):
+        raise ValueError(f"{len(array)} values by {len(people)} raters; there must be one each")
+    array, names, people = array[keep], names[keep], codes(people[keep])
+    rated = sorted(set(names.tolist()))
+    fit = fit_gls(array, codes(names), people) if len(array) else None
+    over = _Things.of(things, keep, fit) if fit is not None and things is not None else None
+    found = []
+    for a, b in combinations(labels, 2):
+        gap, reason = difference_or_reason(array, names, a, b)
+        pair = Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
+        if fit is not None and a in rated and b in rated:
+            i, j = rated.index(a), rated.index(b)
+            pair = replace(pair, difference=float(fit.means[i] - fit.means[j]))
+            if reason is None and min(fit.n_raters[i], fit.n_raters[j]) < 2:
+                pair = replace(pair, reason=ONE_RATER)
+            elif reason is None:
+                pair = _tested(pair, _widest(fit, over, i, j), level, stats.t)
+        found.append(pair)
     adjusted = holm([pair.p for pair in found])
-    return [
-        Comparison(
-            pair.a,
-            pair.b,
-            pair.difference,
-            pair.low,
-            pair.high,
-            pair.p,
-            p_holm,
-            p_holm is not None and p_holm < 1 - level,
-            pair.reason,
-        )
-        for pair, p_holm in zip(found, adjusted, strict=True)
-    ]
+    pairs = tuple(
+        replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
+        for pair, p in zip(found, adjusted, strict=True)
+    )
+    if fit is None:
+        return Tested(pairs, {}, {}, 0.0, 0.0, {})
+    between, own = fit.spread
+
+    def by_bot(column: np.ndarray) -> dict[str, Any]:
+        return dict(zip(rated, column.tolist(), strict=True))
+
+    return Tested(
+        pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.share, between, by_bot(own)
+    )
+
+
+def _tested(pair: Comparison, gap: Gap, level: float, t: Any) -> Comparison:
+    if not gap.error:
+        return replace(pair, reason=NO_SPREAD)
+    half = float(t.ppf(0.5 + level / 2, gap.df)) * gap.error
+    return replace(
+        pair,
+        low=gap.difference - half,
+        high=gap.difference + half,
+        p=float(2 * t.sf(abs(gap.difference) / gap.error, gap.df)),
+        error=gap.error,
+        df=gap.df,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Things:
+    """What several people rated alike.
+
+    Attributes:
+        covariances: (2, K, K) of the means, over things, and over raters and things.
+        n: (K,) things of each bot.
+    """
+
+    covariances: np.ndarray
+    n: np.ndarray
+
+    @classmethod
+    def of(cls, things: Sequence[Any], keep: np.ndarray, fit: RaterGls) -> _Things | None:
+        """Return them; None where no thing was rated by two people."""
+        labels = np.asarray(things, dtype=object).astype(str)
+        if len(labels) != len(keep):
+            raise ValueError(f"{len(keep)} values of {len(labels)} things; there must be one each")
+        what = codes(labels[keep])
+        n_things = int(what.max()) + 1
+        both = codes(fit.rater.astype(np.int64) * n_things + what)
+        if int(both.max()) + 1 == n_things:
+            return None
+        of_things, n = clustered(fit, what)
+        crossed = clustered(fit, fit.rater)[0] + of_things - clustered(fit, both)[0]
+        return cls(np.stack([of_things, crossed]), n)
+
+
+def _widest(fit: RaterGls, over: _Things | None, i: int, j: int) -> Gap:
+    gap = fit.gap(i, j)
+    if over is None:
+        return gap
+    own = over.covariances[:, i, i] + over.covariances[:, j, j] - 2 * over.covariances[:, i, j]
+    df = min(gap.df, max(float(min(over.n[i], over.n[j])) - 1, 1.0))
+    return Gap(gap.difference, max(gap.error, float(np.sqrt(max(own.max(), 0.0)))), df)
+
+
+def clustered(fit: RaterGls, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means' covariance over groups, (K, K), and how many groups each bot has, (K,).
+
+    It is the sandwich of the groups' influences with the factor root n_a n_b / ((n_a − 1) (n_b − 1)) for bots a and b.
+
+    Args:
+        groups: (k,) codes.
+    """
+    n_groups, n_bots = int(groups.max()) + 1, len(fit.means)
+    sums = np.zeros((n_groups, n_bots))
+    np.add.at(sums, groups, fit.influence)
+    has = np.zeros((n_groups, n_bots), dtype=bool)
+    has[groups, fit.bot] = True
+    n = has.sum(axis=0).astype(float)
+    factor = np.sqrt(n / np.maximum(n - 1, 1))
+    return (sums.T @ sums) * factor[:, None] * factor[None], n
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values by Holm's step-down procedure; undefined ones stay undefined and do not count."""
+    """Correct p-values by Holm's step-down procedure; undefined ones stay undefined and do not count.
+
+    statsmodels' `multipletests` gives the same, as a test holds, but collects garbage at every call: 54 ms in a process
+    that holds little, at every look at a study.
+    """
     defined = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
@@ -113,132 +225,17 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    a: str
-    b: str
-    difference: float | None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    reason: Reason | None = None
-
-
-def _distinct(participants: Sequence[Any]) -> np.ndarray:
-    """Return codes of participants; those without a name get a code of their own each."""
-    codes: dict[Any, int] = {}
-    found = []
-    for i, person in enumerate(participants):
-        unknown = person is None or person != person
-        found.append(codes.setdefault(("nobody", i) if unknown else ("named", str(person)), i))
-    return np.array(found, dtype=int)
-
-
 def difference_or_reason(
     array: np.ndarray, names: np.ndarray, a: str, b: str
 ) -> tuple[float | None, Reason | None]:
-    """Return the difference of two bots' means, and why it cannot be tested; None where it can.
+    """Return the difference of two bots' plain means, and why it cannot be tested; None where it can.
 
     Args:
         array, names: (k,) finite ratings, and whom each rates.
     """
     x, y = array[names == a], array[names == b]
     if not len(x) or not len(y):
-        return None, _no_rating(a if not len(x) else b)
+        missing = a if not len(x) else b
+        return None, Reason("no_rating_of_bot", f"{missing} has no rating", bot=missing)
     gap = float(x.mean() - y.mean())
     return gap, ONE_RATING if len(x) < 2 or len(y) < 2 else None
-
-
-def _difference(array: np.ndarray, names: np.ndarray, a: str, b: str) -> _Pair | None:
-    """Return the pair with its reason where no test can be made, or None where one can."""
-    gap, reason = difference_or_reason(array, names, a, b)
-    return None if reason is None else _Pair(a, b, gap, reason=reason)
-
-
-def _no_rating(bot: str) -> Reason:
-    return Reason("no_rating_of_bot", f"{bot} has no rating", bot=bot)
-
-
-def _welch(
-    array: np.ndarray, names: np.ndarray, labels: Sequence[str], level: float
-) -> list[_Pair]:
-    found = []
-    for a, b in combinations(labels, 2):
-        pair = _difference(array, names, a, b)
-        if pair is None:
-            x, y = array[names == a], array[names == b]
-            gap = float(x.mean() - y.mean())
-            if np.ptp(x) == 0 and np.ptp(y) == 0:
-                pair = _Pair(a, b, gap, reason=NO_SPREAD)
-            else:
-                test = welch(x, y, level)
-                pair = _Pair(a, b, gap, test.low, test.high, test.p)
-        found.append(pair)
-    return found
-
-
-def _by_participant(
-    array: np.ndarray,
-    names: np.ndarray,
-    people: np.ndarray,
-    labels: Sequence[str],
-    level: float,
-    n: int,
-    seed: int,
-) -> list[_Pair]:
-    """Test the differences with the standard error of resampled participants, against Student's t."""
-    from scipy import stats
-
-    person, who = np.unique(people, return_inverse=True)
-    column = np.searchsorted(np.array(labels), names)
-    sums = np.zeros((len(person), len(labels)))
-    counts = np.zeros((len(person), len(labels)))
-    np.add.at(sums, (who, column), array)
-    np.add.at(counts, (who, column), 1.0)
-    errors = _errors(sums, counts, n, seed)
-    found = []
-    for a, b in combinations(labels, 2):
-        pair = _difference(array, names, a, b)
-        if pair is None:
-            i, j = labels.index(a), labels.index(b)
-            gap = float(array[names == a].mean() - array[names == b].mean())
-            error = float(errors[i, j])
-            n_people = int(min((counts[:, i] > 0).sum(), (counts[:, j] > 0).sum()))
-            if n_people < 2:
-                pair = _Pair(a, b, gap, reason=ONE_RATER)
-            elif error <= 1e-12:
-                pair = _Pair(a, b, gap, reason=NO_SPREAD)
-            else:
-                half = stats.t.ppf(0.5 + level / 2, n_people - 1) * error
-                p = float(2 * stats.t.sf(abs(gap) / error, n_people - 1))
-                pair = _Pair(a, b, gap, gap - half, gap + half, p)
-        found.append(pair)
-    return found
-
-
-def _errors(sums: np.ndarray, counts: np.ndarray, n: int, seed: int) -> np.ndarray:
-    """Return the standard errors of the differences of every two columns' means: (bots, bots).
-
-    Args:
-        sums, counts: (participants, bots).
-    """
-    n_people, n_bots = sums.shape
-    if n_people > BOOTSTRAP_LIMIT:
-        covariance = unit_covariance(sums, counts)
-        own = np.diag(covariance)
-        return np.sqrt(np.maximum(own[:, None] + own[None] - 2 * covariance, 0.0))
-    rng = np.random.default_rng(seed)
-    draws = np.empty((n, n_bots))
-    for k in range(n):
-        # How often each participant is drawn: the same as picking rows, and one product does the sums.
-        times = np.bincount(rng.integers(0, n_people, size=n_people), minlength=n_people)
-        times = times.astype(float)
-        number = times @ counts
-        draws[k] = np.divide(times @ sums, number, out=np.full(n_bots, np.nan), where=number > 0)
-    errors = np.full((n_bots, n_bots), np.nan)  # stays so for a bot without a rating
-    for i, j in combinations(range(n_bots), 2):
-        gaps = draws[:, i] - draws[:, j]
-        gaps = gaps[np.isfinite(gaps)]
-        if len(gaps) > 1:
-            errors[i, j] = errors[j, i] = gaps.std(ddof=1)
-    return errors

@@ -18,10 +18,9 @@ import numpy as np
 
 from evaluation.reasons import Reason
 from evaluation.stats.compare import NO_SPREAD, Comparison, holm
+from evaluation.stats.random_raters import Likelihood, rater_share
 from evaluation.stats.zscores import rater_codes
 from evaluation.wording import counted
-
-_TOP = 1 - 1e-7  # of the raters' share
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,6 @@ class MixedModel:
 
     Attributes:
         bots: sorted by name; empty where there is no fit.
-        comparisons: every pair, p-values also corrected by Holm.
         f, df1, df2, p: test of no difference between the bots.
         rater_sd, residual_sd: standard deviations, in points of the scale.
         rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
@@ -60,7 +58,6 @@ class MixedModel:
     """
 
     bots: tuple[BotMean, ...]
-    comparisons: tuple[Comparison, ...]
     f: float | None
     df1: int
     df2: int
@@ -112,7 +109,7 @@ def mixed_model(
 
     def nothing(reason: Reason) -> MixedModel:
         empty = (None,) * 5
-        return MixedModel((), (), None, 0, 0, None, *empty, n, n_raters, False, reason=reason)
+        return MixedModel((), None, 0, 0, None, *empty, n, n_raters, False, reason=reason)
 
     if n_bots < 2:
         return nothing(few_bots(n_bots))
@@ -121,7 +118,7 @@ def mixed_model(
     if n_raters == n:
         why = "every rater gave one rating: raters and chance cannot be told apart; compare the bots without raters"
         return nothing(Reason("one_rating_each", why))
-    likelihood = _Likelihood(y, bot, rater, n_bots, n_raters)
+    likelihood = Likelihood(y, bot, rater, n_bots, n_raters)
     within = bool(((likelihood.counts > 0).sum(axis=1) > 1).any())
     df = n - n_raters - n_bots + 1 if within else n_raters - n_bots
     if df < 1:
@@ -134,17 +131,15 @@ def mixed_model(
         why = "the ratings do not vary around the bots' and raters' means"
         return nothing(Reason("no_error", why))
 
-    share, low, high = _share(likelihood, level)
+    share, low, high = rater_share(likelihood, level)
     coefficients, covariance, variance = likelihood.solve(share)
     means = _bot_means(
         labels.tolist(), coefficients, covariance, likelihood, n_raters - 1, level, y, bot
     )
-    comparisons = wald_comparisons(labels.tolist(), coefficients, covariance, df, level)
     f, p = _test(coefficients, covariance, df)
     ratio = share / (1 - share)
     return MixedModel(
         means,
-        comparisons,
         f,
         n_bots - 1,
         df,
@@ -166,79 +161,11 @@ def few_bots(n_bots: int) -> Reason:
     return Reason("few_bots", why, n_bots=n_bots)
 
 
-class _Likelihood:
-    """Restricted likelihood as a function of the raters' share, from sums per rater and bot.
-
-    With θ = rater variance / error variance, a rater with m ratings has V⁻¹ = I − θ/(1 + mθ) · 11ᵀ.
-    """
-
-    def __init__(
-        self, y: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int
-    ) -> None:
-        self.n, self.n_bots = len(y), n_bots
-        self.centre = float(y.mean())
-        y = y - self.centre
-        self.counts = np.zeros((n_raters, n_bots))
-        np.add.at(self.counts, (rater, bot), 1.0)
-        self.size = self.counts.sum(axis=1)
-        self.sums = np.bincount(rater, weights=y, minlength=n_raters)
-        self.by_bot = np.bincount(bot, weights=y, minlength=n_bots)
-        self.squares = float(y @ y)
-
-    def _parts(self, share: float) -> tuple[np.ndarray, np.ndarray, float, float]:
-        ratio = share / (1 - share)
-        c = ratio / (1 + self.size * ratio)
-        normal = np.diag(self.counts.sum(axis=0)) - self.counts.T @ (c[:, None] * self.counts)
-        right = self.by_bot - self.counts.T @ (c * self.sums)
-        solution = np.linalg.solve(normal, right)
-        rest = self.squares - float(c @ self.sums**2) - float(solution @ right)
-        return normal, solution, max(rest, 0.0), float(np.log1p(self.size * ratio).sum())
-
-    def no_error(self) -> bool:
-        """Tell whether bots and raters explain everything, so that no error is left."""
-        return self._parts(_TOP)[2] <= 1e-12 * max(self.squares, 1e-300)
-
-    def minus_twice_log(self, share: float) -> float:
-        """Return −2 log restricted likelihood up to a constant, the error variance profiled out."""
-        normal, _, rest, log_v = self._parts(share)
-        return (self.n - self.n_bots) * np.log(rest) + log_v + float(np.linalg.slogdet(normal)[1])
-
-    def solve(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return the bots' means, their covariance, and the error variance."""
-        normal, solution, rest, _ = self._parts(share)
-        variance = rest / (self.n - self.n_bots)
-        return solution + self.centre, variance * np.linalg.inv(normal), variance
-
-
-def _share(likelihood: _Likelihood, level: float) -> tuple[float, float, float]:
-    """Return the raters' share of the variance and its profile likelihood interval."""
-    from scipy import optimize, stats
-
-    grid = np.concatenate([[0.0], np.linspace(0.005, 0.99, 60), [0.999, _TOP]])
-    values = [likelihood.minus_twice_log(share) for share in grid]
-    best = int(np.argmin(values))
-    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = optimize.minimize_scalar(
-        likelihood.minus_twice_log, bounds=around, method="bounded", options={"xatol": 1e-10}
-    )
-    share, least = float(found.x), float(found.fun)
-    if values[best] <= least:
-        share, least = float(grid[best]), values[best]
-    target = least + float(stats.chi2.ppf(level, 1))
-
-    def above(at: float) -> float:
-        return likelihood.minus_twice_log(at) - target
-
-    low = 0.0 if above(0.0) <= 0 else float(optimize.brentq(above, 0.0, share))
-    high = 1.0 if above(_TOP) <= 0 else float(optimize.brentq(above, share, _TOP))
-    return share, low, high
-
-
 def _bot_means(
     labels: Sequence[str],
     coefficients: np.ndarray,
     covariance: np.ndarray,
-    likelihood: _Likelihood,
+    likelihood: Likelihood,
     df: int,
     level: float,
     y: np.ndarray,

@@ -7,19 +7,15 @@ first step of Holm's correction, which `compare.py` uses).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import comb
 from typing import Any, Literal
 
 import numpy as np
 
 from evaluation.reasons import Reason
-from evaluation.stats.compare import NO_SPREAD
-from evaluation.stats.mixed import MixedModel, mixed_model
-from evaluation.stats.welch import welch
-from evaluation.stats.zscores import rater_codes
+from evaluation.stats.compare import Comparison, pairwise
 
 MOST = 10_000_000
 """More raters than this are no plan."""
@@ -208,72 +204,37 @@ def plan_from_ratings(
     values: Sequence[float] | np.ndarray,
     bots: Sequence[str],
     raters: Sequence[Any] | None = None,
+    things: Sequence[Any] | None = None,
     *,
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> list[PairPlan]:
     """Return for every pair of bots the raters that would have been needed, by this study's own spread.
 
-    Where raters rate several bots, error and difference are those of the mixed model, so what such a
-    design gains is kept. A plan for the observed difference alone is too hopeful about half of the
-    time; the interval's ends say how far it can be off.
+    Difference, error and interval of a pair are those of its test (`compare.pairwise`), so what a design gains, and
+    how much the ratings of just these two bots spread, is kept. A plan for the observed difference alone is too
+    hopeful about half of the time; the interval's ends say how far it can be off.
 
     Args:
-        values, bots, raters: (k,), as in `compare.pairwise`.
+        values, bots, raters, things: (k,), as in `compare.pairwise`.
         power, alpha: as in `raters_needed`; alpha is shared among the pairs.
     """
-    array = np.asarray(values, dtype=float)
-    keep = np.isfinite(array)
-    names = np.asarray(bots, dtype=object).astype(str)
-    labels = sorted(set(names.tolist()))
-    array, names = array[keep], names[keep]
-    people = np.arange(len(array)) if raters is None else rater_codes(raters)[keep]
-    model = None
-    if len(np.unique(people)) < len(people):
-        model = mixed_model(array, names.tolist(), people.tolist(), level=1 - alpha)
-    plans = []
-    for a, b in combinations(labels, 2):
-        n_a, n_b = (len(np.unique(people[names == bot])) for bot in (a, b))
-        plans.append(_pair(a, b, array, names, n_a, n_b, model, len(labels), power, alpha))
-    return plans
+    tested = pairwise(values, bots, raters, things, level=1 - alpha)
+    n_bots = len({name for pair in tested.pairs for name in (pair.a, pair.b)})
+    return [_pair(pair, tested.n_raters, n_bots, power, alpha) for pair in tested.pairs]
 
 
 def _pair(
-    a: str,
-    b: str,
-    array: np.ndarray,
-    names: np.ndarray,
-    n_a: int,
-    n_b: int,
-    model: MixedModel | None,
-    n_bots: int,
-    power: float,
-    alpha: float,
+    pair: Comparison, n_raters: Mapping[str, int], n_bots: int, power: float, alpha: float
 ) -> PairPlan:
-    from scipy import stats
-
+    n_a, n_b = n_raters.get(pair.a, 0), n_raters.get(pair.b, 0)
     if min(n_a, n_b) < 2:
         why = Reason("too_few_raters", "a bot has fewer than two raters: its spread is unknown")
-        return PairPlan(a, b, None, None, None, None, n_a, n_b, None, None, None, why)
-    if model is not None:
-        if not model.converged:
-            return PairPlan(a, b, None, None, None, None, n_a, n_b, None, None, None, model.reason)
-        found = next(pair for pair in model.comparisons if (pair.a, pair.b) == (a, b))
-        assert found.difference is not None
-        assert found.low is not None
-        assert found.high is not None
-        gap, low, high = found.difference, found.low, found.high
-        error = (high - gap) / float(stats.t.ppf(1 - alpha / 2, model.df2))
-    else:
-        x, y = array[names == a], array[names == b]
-        gap = float(x.mean() - y.mean())
-        error = float(np.sqrt(x.var(ddof=1) / n_a + y.var(ddof=1) / n_b))
-        if error == 0:
-            return PairPlan(a, b, gap, None, None, None, n_a, n_b, None, None, None, NO_SPREAD)
-        test = welch(x, y, 1 - alpha)
-        low, high = test.low, test.high
-    n_now = 2 / (1 / n_a + 1 / n_b)
-    sd = error * float(np.sqrt(n_now / 2))
+        return _without(pair, n_a, n_b, why)
+    if pair.error is None or pair.low is None or pair.high is None or pair.difference is None:
+        return _without(pair, n_a, n_b, pair.reason)
+    low, high = pair.low, pair.high
+    sd = pair.error * float(np.sqrt(1 / (1 / n_a + 1 / n_b)))
 
     def needed(difference: float) -> int | None:
         found = raters_needed(
@@ -282,22 +243,25 @@ def _pair(
         return found.n
 
     open_ended = low <= 0 <= high
-    most = None if open_ended else needed(min(abs(low), abs(high)))
-    reason = CONTAINS_0 if open_ended else None
     return PairPlan(
-        a,
-        b,
-        gap,
+        pair.a,
+        pair.b,
+        pair.difference,
         low,
         high,
         sd,
         n_a,
         n_b,
-        needed(gap),
+        needed(pair.difference),
         needed(max(abs(low), abs(high))),
-        most,
-        reason,
+        None if open_ended else needed(min(abs(low), abs(high))),
+        CONTAINS_0 if open_ended else None,
     )
+
+
+def _without(pair: Comparison, n_a: int, n_b: int, why: Reason | None) -> PairPlan:
+    nothing = (None, None, None)
+    return PairPlan(pair.a, pair.b, pair.difference, *nothing, n_a, n_b, *nothing, why)
 
 
 def _check(difference: float, sd: float, alpha: float, correlation: float) -> None:

@@ -13,7 +13,9 @@ and the product of the two is evidence too, whoever was given which bot for what
 difference is left out where the product is at least 1 / alpha for every pair of means with that difference: the
 smallest such product has a closed form. That is why the interval also holds under adaptive assignment.
 
-Raters, not ratings, are counted; what one rater says of several bots enters by the cluster-robust covariance. Three
+Means and their differences are those of every other comparison: generalised least squares with raters as a random effect
+(`evaluation.stats.gls`); without raters who rate several times these are the plain means. Raters, not ratings, are counted;
+what one rater says of several bots enters by the cluster-robust covariance of the means. Three
 things keep it right with few raters on a bounded scale, as simulations in the tests show: the variance of each mean
 gets three imagined raters, each half the scale away from it (a bot that has had only top marks is not certain to get
 no other); n / (n − 1) for raters; and of two bots' numbers of raters the smaller one in the factor before the variance.
@@ -36,7 +38,8 @@ import numpy as np
 
 from evaluation.reasons import Reason
 from evaluation.stats.bootstrap import NO_VALUE, Interval
-from evaluation.stats.compare import Comparison, difference_or_reason, holm
+from evaluation.stats.compare import Comparison, clustered, difference_or_reason, holm
+from evaluation.stats.gls import codes, fit_gls
 from evaluation.stats.zscores import rater_codes
 
 MIXING = 0.2
@@ -74,7 +77,7 @@ class Means:
 
     Attributes:
         labels: the bots, by name.
-        means: (bots,).
+        means: (bots,), for the average rater; of one bot the plain mean.
         n_units: (bots,) raters, or things where these are fewer.
         covariances: (groupings, bots, bots) of the means, over raters and, where several rate the same, over things
             and over both; the variances hold the imagined raters.
@@ -126,21 +129,19 @@ def means_of(
     names = np.asarray(bots, dtype=object).astype(str)
     keep = np.isfinite(array)
     people = np.arange(len(array)) if raters is None else rater_codes(raters)
-    labels, column = np.unique(names[keep], return_inverse=True)
-    given = array[keep]
-    means = np.bincount(column, given) / np.maximum(np.bincount(column), 1)
-
-    def over(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return _covariance(given - means[column], column, codes, len(labels))
-
-    covariance, n = over(people[keep])
+    labels = np.unique(names[keep])
+    if not len(labels):
+        empty = np.zeros(0)
+        return Means((), empty, empty, np.zeros((1, 0, 0)))
+    fit = fit_gls(array[keep], codes(names[keep]), codes(people[keep]))
+    covariance, n = clustered(fit, fit.rater)
     found, unit = [(covariance, n)], RATERS
     if things is not None:
-        _kinds, what = np.unique(np.asarray(things, dtype=object).astype(str), return_inverse=True)
-        of_things, n_things = over(what[keep])
-        both = people[keep].astype(np.int64) * (len(_kinds) + 1) + what[keep]
-        crossed = covariance + of_things - over(both)[0]
-        unit = THINGS if n_things.min(initial=np.inf) < n.min(initial=np.inf) else RATERS
+        what = codes(np.asarray(things, dtype=object).astype(str)[keep])
+        of_things, n_things = clustered(fit, what)
+        both = codes(fit.rater.astype(np.int64) * (int(what.max()) + 1) + what)
+        crossed = covariance + of_things - clustered(fit, both)[0]
+        unit = THINGS if n_things.min() < n.min() else RATERS
         n_both = np.minimum(n, n_things)
         found += [(of_things, n_things), (crossed, n_both)]
         n = n_both
@@ -149,27 +150,7 @@ def means_of(
         own = np.maximum(np.diag(one), 0)
         np.fill_diagonal(one, (own * number + IMAGINED * end / number) / (number + IMAGINED))
     covariances = np.stack([one for one, _number in found])
-    return Means(tuple(labels.tolist()), means, n, covariances, unit)
-
-
-def _covariance(
-    apart: np.ndarray, column: np.ndarray, codes: np.ndarray, n_bots: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the covariance of bots' means over groups, and how many groups each bot has.
-
-    Args:
-        apart: (k,) how far each rating is from its bot's mean.
-        column: (k,) the bot's place.
-        codes: (k,) the group.
-    """
-    kinds, group = np.unique(codes, return_inverse=True)
-    sums, counts = np.zeros((2, len(kinds), n_bots))
-    np.add.at(sums, (group, column), apart)
-    np.add.at(counts, (group, column), 1.0)
-    n = (counts > 0).sum(axis=0).astype(float)
-    shares = sums / np.maximum(counts.sum(axis=0), 1)
-    factor = np.sqrt(n / np.maximum(n - 1, 1))
-    return (shares.T @ shares) * factor[:, None] * factor[None], n
+    return Means(tuple(labels.tolist()), fit.means, n, covariances, unit)
 
 
 def mean_always(
@@ -243,6 +224,8 @@ def pairwise_always(
     pairs = []
     for a, b in combinations(sorted(set(names.tolist())), 2):
         gap, reason = difference_or_reason(array[keep], names[keep], a, b)
+        if a in place and b in place:
+            gap = float(found.means[place[a]] - found.means[place[b]])
         pair = Comparison(a, b, gap, None, None, None, None, ordered=False, reason=reason)
         if reason is None and gap is not None:
             i, j = place[a], place[b]

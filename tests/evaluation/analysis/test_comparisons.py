@@ -39,8 +39,10 @@ def ratings() -> Ratings:
 def test_pairs_are_those_of_the_test_and_told_apart_has_one_definition() -> None:
     read = ratings()
     found = compare(read)
-    expected = pairwise(read.values(), read.bot.tolist(), read.unit.tolist(), level=1 - ORDER_ALPHA)
-    assert list(found.pairs) == expected
+    tested = pairwise(read.values(), read.bot.tolist(), read.unit.tolist(), level=1 - ORDER_ALPHA)
+    expected = tested.pairs
+    assert found.pairs == expected
+    assert found.means == tested.means
     assert found.told_apart == {(p.a, p.b) for p in expected if p.ordered}
     assert found.told_apart == {("a", "c"), ("b", "c"), ("a", "bad"), ("b", "bad"), ("bad", "c")}
     assert (found.n_told_apart, found.n_pairs) == (5, 6)
@@ -105,7 +107,7 @@ def test_means_are_those_of_the_values() -> None:
     assert "quality" in found.summary()
 
 
-def test_a_plan_is_that_of_the_spread_within_bots() -> None:
+def test_a_plan_holds_for_the_pair_that_spreads_most() -> None:
     read = ratings()
     values = read.values()
     apart = np.concatenate(
@@ -115,12 +117,19 @@ def test_a_plan_is_that_of_the_spread_within_bots() -> None:
     found = plan_raters(read, [1.0], power=0.9)
     assert found.sd == pytest.approx(sd)
     assert found.n_comparisons == 6  # a, b, c and x
-    expected = raters_needed(1.0, sd, power=0.9, alpha=ORDER_ALPHA, n_comparisons=6)
+    names = {(one.a, one.b) for one in found.pairs}
+    assert names == {("a", "b"), ("a", "c"), ("b", "c")}, "no control, and nobody rated by one"
+    most, least = found.pairs[0], found.pairs[-1]
+    for one in found.pairs:
+        variances = [values[read.bot == bot].var(ddof=1) for bot in (one.a, one.b)]
+        assert one.sd**2 == pytest.approx(np.mean(variances), rel=0.05)
     (row,) = found.rows
-    assert row.independent == expected
+    for need, pair in ((row.independent, most), (row.independent_least, least)):
+        assert need == raters_needed(1.0, pair.sd, power=0.9, alpha=ORDER_ALPHA, n_comparisons=6)
+    assert row.independent.n > row.independent_least.n
     assert (row.share, found.n_fewest, found.detectable) == (pytest.approx(1 / 6), 1, None)
     json.dumps(found.to_json(), allow_nan=False)
-    assert f"{expected.n:,}" in found.summary()
+    assert f"{row.independent_least.n:,} to {row.independent.n:,}" in found.summary()
 
 
 def test_while_a_study_collects_the_always_valid_test_decides_and_says_how_many_more() -> None:

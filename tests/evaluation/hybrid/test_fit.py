@@ -275,8 +275,9 @@ def test_pairs_that_people_can_tell_apart_are_those_of_the_comparison_of_bots():
         ratings["quality"],
         ratings["bot"].tolist(),
         [f"p {rater}" for rater in ratings["rater"]],
+        ratings["conversation"].tolist(),
         level=0.90,
-    )
+    ).pairs
     apart = [pair for pair in compared if pair.ordered]
     assert 0 < len(apart) < len(compared)
     right = [
@@ -286,7 +287,9 @@ def test_pairs_that_people_can_tell_apart_are_those_of_the_comparison_of_bots():
     ]
     assert (found.pairs.all, found.pairs.resolvable) == (15, len(apart))
     assert found.pairs.resolvable_ordered == sum(right)
-    alone = pairwise(human["quality"], human["bot"].tolist(), human["participant"], level=0.90)
+    alone = pairwise(
+        human["quality"], human["bot"].tolist(), human["participant"], level=0.90
+    ).pairs
     without = fit_hybrid(human, features=FEATURES).pairs
     assert without.resolvable == sum(pair.ordered for pair in alone)
 

@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
-from evaluation.stats.mixed import mixed_model
 from evaluation.stats.sample_size import (
     corrected_alpha,
     detectable_difference,
@@ -114,9 +113,21 @@ def test_plan_where_raters_rate_all_bots_keeps_the_designs_gain():
     (paired,) = plan_from_ratings(values, bots, raters)
     (apart,) = plan_from_ratings(values, bots)
     assert paired.needed < apart.needed / 3
-    model = mixed_model(values, bots, raters)
-    assert paired.sd == pytest.approx(model.residual_sd, rel=1e-6)
+    # Of everybody's own difference.
+    own = values[:50] - values[50:]
+    assert paired.sd == pytest.approx(own.std(ddof=1) / np.sqrt(2), rel=1e-6)
     assert paired.n_a == 50
+
+
+def test_plans_go_by_the_spread_of_the_pair_and_not_by_that_of_all():
+    kind = rng.normal(0, 1, 60)
+    steady, wild = (kind + rng.normal(0, sd, 60) for sd in (0.3, 2.0))
+    third = kind + 0.4 + rng.normal(0, 0.3, 60)
+    values = np.concatenate([steady, third, wild])
+    bots, raters = np.repeat(["steady", "third", "wild"], 60), np.tile(np.arange(60), 3)
+    plans = {(p.a, p.b): p.sd for p in plan_from_ratings(values, bots, raters)}
+    assert plans["steady", "third"] == pytest.approx(0.3, rel=0.35)
+    assert plans["steady", "wild"] > 3 * plans["steady", "third"]
 
 
 def test_reasons_and_refusals():

@@ -124,7 +124,7 @@ def ever_wrong(
         if rater % 8 == 7 and all(counts):
             people = raters if repeats > 1 else None
             if fixed:
-                pairs = pairwise(values, bots, people, level=LEVEL)
+                pairs = pairwise(values, bots, people, level=LEVEL).pairs
             else:
                 low, high = (1.0, 7.0) if not spread else (-5.0, 13.0)
                 pairs = pairwise_always(values, bots, people, low=low, high=high, level=LEVEL)

@@ -1,0 +1,239 @@
+"""Bots' means and differences by generalised least squares: raters as a random effect, errors clustered by rater.
+
+The rating y that rater g gives to bot b is taken to be mu_b + u_g + e, with Var(u) = tau² and Var(e) = sigma². With
+theta = tau² / sigma² (restricted maximum likelihood, `random_raters`), X the bots' columns and W = V⁻¹,
+
+    m = M Xᵀ W y,  M = (Xᵀ W X)⁻¹.
+
+That sets the weights alone. The errors hold whatever the ratings' true covariance within a rater is, and whether bots
+differ in how much their ratings spread: they are cluster-robust of type CR2 (Bell & McCaffrey, 2002, Survey Methodology
+28; Pustejovsky & Tipton, 2018, Journal of Business & Economic Statistics 36),
+
+    Cov(m) = M (sum_g X_gᵀ W_g A_g e_g e_gᵀ A_gᵀ W_g X_g) Mᵀ,  A_g = D_g (D_g (V_g − X_g M X_gᵀ) D_g)^{+1/2} D_g,  D_g² = V_g,
+
+which has no bias where the working model is right, however few raters a bot has. A difference is held against Student's
+t with Satterthwaite's degrees of freedom, df = 2 E(v)² / Var(v) of its estimated variance v under normal ratings whose
+spread may differ from bot to bot. Where every rating has a rater of its own this is Welch's test, where everybody rates
+both bots once the paired t-test: exactly, as tests show. statsmodels' clustered covariance has neither (its factor is
+the same for all pairs, and too small for a bot with few raters); the sums below are held against it otherwise.
+
+A rater's ratings of one bot enter by their mean, so nothing here is larger than raters times bots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evaluation.stats.random_raters import Likelihood, most_likely_share
+
+_MOST_SHARE = 0.999
+"""More than this share of the variance between raters changes no weight, and makes sums lose digits."""
+_BLOCK = 4_000_000  # numbers held at once
+_NONE = 1e-9
+"""Of a cluster's own variance: what is left of less than this is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A difference of two bots' means.
+
+    Attributes:
+        difference: in points; error: its standard error, 0 where nothing varies; df: degrees of freedom.
+    """
+
+    difference: float
+    error: float
+    df: float
+
+
+@dataclass(frozen=True, eq=False)
+class RaterGls:
+    """The fit.
+
+    Attributes:
+        means: (K,) for the average rater.
+        bot, rater: (k,) codes of the ratings.
+        apart: (k,) how far each rating is from its bot's mean.
+        counts: (G, K) ratings that each rater gave to each bot.
+        share: of the variance around the bots' means, how much is the raters' (0 … 1).
+    """
+
+    means: np.ndarray
+    bot: np.ndarray
+    rater: np.ndarray
+    apart: np.ndarray
+    counts: np.ndarray
+    share: float
+
+    @cached_property
+    def _c(self) -> np.ndarray:
+        """(G,) of W_g = I − c_g 11ᵀ, in units of the error's variance."""
+        ratio = self.share / (1 - self.share)
+        return ratio / (1 + self.counts.sum(axis=1) * ratio)
+
+    @cached_property
+    def _m(self) -> np.ndarray:
+        """(K, K) M, in units of the error's variance."""
+        inner = self.counts.T @ (self._c[:, None] * self.counts)
+        return np.linalg.inv(np.diag(self.counts.sum(axis=0)) - inner)
+
+    @cached_property
+    def n_raters(self) -> np.ndarray:
+        """(K,) raters of each bot."""
+        return (self.counts > 0).sum(axis=0)
+
+    @cached_property
+    def influence(self) -> np.ndarray:
+        """(k, K) what each rating's residual adds to each mean: a row of M Xᵀ W times the residual."""
+        of_rater = self._c[:, None] * (self.counts @ self._m)
+        return (self._m[self.bot] - of_rater[self.rater]) * self.apart[:, None]
+
+    @cached_property
+    def _patterns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the different rows of `counts`, (U, K), which each rater has, (G,), and how many have each, (U,)."""
+        rows, which, n = np.unique(self.counts, axis=0, return_inverse=True, return_counts=True)
+        return rows, which.reshape(-1), n
+
+    @cached_property
+    def _transforms(self) -> np.ndarray:
+        """(U, K, K) Xᵀ W A of every pattern, on the means of the rater's ratings of a bot times root n."""
+        rows, _which, _n = self._patterns
+        step = max(1, _BLOCK // rows.shape[1] ** 2)
+        parts = [self._transform(rows[at : at + step]) for at in range(0, len(rows), step)]
+        return np.concatenate(parts)
+
+    def _transform(self, rows: np.ndarray) -> np.ndarray:
+        s = np.sqrt(rows)
+        size = rows.sum(axis=1)
+        ratio = self.share / (1 - self.share)
+        one = np.eye(rows.shape[1])
+        both = s[:, :, None] * s[:, None, :]
+        root = one + ((np.sqrt(1 + ratio * size) - 1) / size)[:, None, None] * both
+        left = root @ (one + ratio * both - both * self._m) @ root
+        values, vectors = np.linalg.eigh(left)
+        kept = values > _NONE * values.max(axis=1, keepdims=True)
+        power = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
+        adjust = root @ (vectors * power[:, None, :]) @ np.swapaxes(vectors, 1, 2) @ root
+        weight = one - (ratio / (1 + ratio * size))[:, None, None] * both
+        return s[:, :, None] * (weight @ adjust)
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """(K, K) of the means, CR2."""
+        rows, which, _n = self._patterns
+        total = np.zeros_like(self.counts)
+        np.add.at(total, (self.rater, self.bot), self.apart)
+        roots = np.sqrt(rows[which])
+        reduced = np.divide(total, roots, out=np.zeros_like(total), where=roots > 0)
+        # Sorted by pattern, so that raters alike share one product.
+        scores = np.empty_like(reduced)
+        order = np.argsort(which, kind="stable")
+        ends = np.searchsorted(which[order], np.arange(len(rows) + 1))
+        if len(rows) * 4 < len(which):
+            for u in range(len(rows)):
+                mine = order[ends[u] : ends[u + 1]]
+                scores[mine] = reduced[mine] @ self._transforms[u].T
+        else:
+            scores = np.einsum("gij,gj->gi", self._transforms[which], reduced)
+        scores = scores @ self._m
+        return scores.T @ scores
+
+    @cached_property
+    def spread(self) -> tuple[float, np.ndarray]:
+        """Return tau² and each bot's own error variance, (K,), of which degrees of freedom are made."""
+        n = np.bincount(self.bot, minlength=len(self.means)).astype(float)
+        squares = np.bincount(self.bot, self.apart**2, minlength=len(self.means))
+        within = squares / np.maximum(n - 1, 1)
+        between = self.share * float(squares.sum() / max(n.sum() - len(n), 1.0))
+        return between, np.maximum(within - between, 0.05 * within)
+
+    def gap(self, i: int, j: int) -> Gap:
+        """Return the difference of two bots' means, i less j, with its error and degrees of freedom."""
+        contrast = np.zeros(len(self.means))
+        contrast[i], contrast[j] = 1.0, -1.0
+        variance = float(contrast @ self.covariance @ contrast)
+        known = float(np.abs(self.means).max()) + float(np.abs(self.apart).max(initial=0.0))
+        error = float(np.sqrt(max(variance, 0.0)))
+        gap = float(self.means[i] - self.means[j])
+        if error <= 1e-9 * max(known, 1e-300):
+            return Gap(gap, 0.0, float("inf"))
+        return Gap(gap, error, self._freedom(contrast))
+
+    def _freedom(self, contrast: np.ndarray) -> float:
+        """Return Satterthwaite's degrees of freedom of the variance of a contrast.
+
+        The variance is the sum of (p_gᵀ y)² over raters. With Phi the ratings' covariance and Q = (p_gᵀ Phi p_h), df
+        is trace(Q)² / sum(Q²). Q is a diagonal d plus U Zᵀ + Z Uᵀ, with K columns each, so no matrix of raters is made.
+        """
+        between, own = self.spread
+        rows, _which, n = self._patterns
+        s = np.sqrt(rows)
+        a = np.einsum("uij,i->uj", self._transforms, self._m @ contrast)
+        along = (a * s).sum(axis=1)  # aᵀ 1, of the rater's effect
+        size = rows.sum(axis=1)
+        ratio = self.share / (1 - self.share)
+        c = ratio / (1 + ratio * size)
+        d = (a**2 * own).sum(axis=1) + between * along**2
+        u = a * s
+        # Phi a, then W Phi a, then M Xᵀ of it.
+        spread = a * own + between * along[:, None] * s
+        weighed = spread - (c * (spread * s).sum(axis=1))[:, None] * s
+        v = (weighed * s) @ self._m
+        z = u @ self._meat / 2 - v
+        corner = d + 2 * (u * z).sum(axis=1)
+        times = n[:, None] * z
+        cross = times.T @ u
+        total = float(n @ corner)
+        squares = float(
+            n @ (d**2 + 4 * d * (u * z).sum(axis=1))
+            + 2 * (cross * cross.T).sum()
+            + 2 * ((u.T @ (n[:, None] * u)) * (z.T @ times)).sum()
+        )
+        return total**2 / squares if squares > 0 else float("inf")
+
+    @cached_property
+    def _meat(self) -> np.ndarray:
+        """(K, K) M Xᵀ W Phi W X M: the means' covariance under that `spread`."""
+        between, own = self.spread
+        rows, _which, n = self._patterns
+        size = rows.sum(axis=1)
+        ratio = self.share / (1 - self.share)
+        c = ratio / (1 + ratio * size)
+        # W X = X − c 1 nᵀ; Phi = diag(own) + between 11ᵀ.
+        left = 1 - c * size
+        inner = np.diag((n @ rows) * own)
+        crossed = rows.T @ ((n * c)[:, None] * (rows * own))
+        inner = inner - crossed - crossed.T
+        inner = inner + rows.T @ ((n * (c**2 * (rows @ own) + between * left**2))[:, None] * rows)
+        return self._m @ inner @ self._m
+
+
+def fit_gls(y: np.ndarray, bot: np.ndarray, rater: np.ndarray) -> RaterGls:
+    """Fit the bots' means.
+
+    Args:
+        y: (k,) finite ratings.
+        bot, rater: (k,) codes 0 … K − 1 and 0 … G − 1, each of which there is.
+
+    Raises:
+        ValueError: there are no ratings.
+    """
+    if not len(y):
+        raise ValueError("there are no ratings to fit")
+    n_bots, n_raters = int(bot.max()) + 1, int(rater.max()) + 1
+    likelihood = Likelihood(y, bot, rater, n_bots, n_raters)
+    share = 0.0
+    if n_bots > 1 and n_raters < len(y) and len(y) > n_bots:
+        nothing = likelihood.no_error()
+        share = _MOST_SHARE if nothing else min(most_likely_share(likelihood)[0], _MOST_SHARE)
+    means = likelihood.means(share)
+    return RaterGls(means, bot, rater, y - means[bot], likelihood.counts, share)
+
+
+def codes(labels: Sequence[object] | np.ndarray) -> np.ndarray:
+    """Return the place of each label among the sorted different ones: (k,)."""
+    return np.unique(np.asarray(labels), return_inverse=True)[1].reshape(-1)
