@@ -400,13 +400,13 @@ def compare(
         n_ratings=len(known),
         means=tested.means,
         rater_share=tested.rater_share,
-        units=_units(known),
+        units=units_of(known),
         power=power,
     )
     return with_plans(found, ratings) if plans else found
 
 
-def _units(ratings: Ratings) -> Units:
+def units_of(ratings: Ratings) -> Units:
     """Return whose ratings are not taken as independent."""
     if not len(ratings) or ratings.named.all():
         return "raters"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.analysis.comparisons import POWER
+from evaluation.analysis.comparisons import POWER, Units, units_of
 from evaluation.analysis.tables import number_or_reason, text_table
 from evaluation.printing import figure
 from evaluation.ratings import Ratings
@@ -76,6 +76,7 @@ class RaterPlan:
         n_fewest: raters of the bot that has the fewest (conversations, where nobody is named).
         detectable: the smallest difference that so many show, of the pair that spreads most.
         reach: of the scale, in points.
+        units: what is planned: raters, conversations where nobody is named, or both.
     """
 
     rows: tuple[Planned, ...]
@@ -88,6 +89,7 @@ class RaterPlan:
     detectable: float | None
     reach: float
     pairs: tuple[PairSpread, ...] = ()
+    units: Units = "raters"
 
     def for_differences(self, differences: Sequence[float], *, power: float) -> RaterPlan:
         """Return a plan for other differences, by the spread that is known."""
@@ -102,6 +104,7 @@ class RaterPlan:
             "sd": self.sd,
             "rater_share": self.rater_share,
             "n_fewest": self.n_fewest,
+            "units": self.units,
             "detectable": self.detectable,
             "pairs": [
                 {"a": one.a, "b": one.b, "sd": one.sd, "correlation": one.correlation}
@@ -131,8 +134,9 @@ class RaterPlan:
             ]
             for row in self.rows
         ]
-        title = f"Raters per bot for a power of {self.power:g}, {self.n_comparisons} pairs compared"
-        headers = ["difference", "of the scale", "own raters", "raters of both"]
+        what = self.units.replace("_and_", " or ").capitalize()
+        title = f"{what} per bot for a power of {self.power:g}, {self.n_comparisons} pairs compared"
+        headers = ["difference", "of the scale", "own", "of both"]
         foot = f"sd {figure(self.sd)}"
         if self.pairs:
             most, least = self.pairs[0], self.pairs[-1]
@@ -176,6 +180,7 @@ def plan_raters(
             n_fewest=min(tested.n_raters.values(), default=0),
             detectable=None,
             reach=leading.high - leading.low,
+            units=units_of(known),
             pairs=tuple(sorted(_spreads(tested, bots), key=lambda one: -one.sd)),
         ),
         differences,

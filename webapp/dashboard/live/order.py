@@ -274,7 +274,9 @@ class _Words:
     def of_means(self, a: BotInfo, b: BotInfo, pair: Mapping[str, Any], unit: str) -> Sentence:
         """Return what means say, the better one first."""
         if pair["verdict"] in ("higher", "lower"):
-            return _settled(a, b)
+            # Who is better says the comparison, from which raters' strictness is taken; `a` has the higher plain mean.
+            first = pair["a"] if pair["verdict"] == "higher" else pair["b"]
+            return _settled(a, b) if a.bot_id == first else _settled(b, a)
         if pair["verdict"] == "undefined":
             return _undefined(a, b, pair.get("reason"))
         n_more = pair.get("raters_more")

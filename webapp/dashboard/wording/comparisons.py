@@ -5,10 +5,11 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 
 from evaluation.analysis.answers import DimensionAnswers
-from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons
+from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, Units
 from evaluation.analysis.planning import RaterPlan
 from evaluation.printing import digits_for, figure, percent, share
 from evaluation.ratings import MEAN_KEY
+from evaluation.stats.sample_size import Need
 from webapp.dashboard import counts
 from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.plots.differences import differences_figure
@@ -24,6 +25,8 @@ from webapp.dashboard.wording.sections import (
     two_digits,
 )
 from webapp.dashboard.wording.verdicts import (
+    by_units,
+    deciding_sentences,
     overall_verdict,
     pair_verdict,
     ranking_verdicts,
@@ -97,6 +100,7 @@ def comparisons_section(
             test=test_said(compared),
         )
     )
+    section.lead.append(" ".join(deciding_sentences(compared)))
     section.points.extend(ranking_verdicts(compared, titles, digits))
     if compared.controls:
         section.lead.append(_controls(compared, titles))
@@ -111,7 +115,7 @@ def comparisons_section(
             digits=digits,
             title=_("How far apart are they?"),
             method=_(
-                "{name}: the row’s mean minus the column’s; coloured where the two can be put in order "
+                "{name}: the row’s mean minus the column’s, by least squares; coloured where the two can be put in order "
                 "({test}, corrected for {pairs})."
             ).format(
                 name=frame.headline.title,
@@ -142,10 +146,10 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
     digits = digits_for(frame.headline.low, frame.headline.high)
     headers = [
         Header(_("Pair")),
-        Header(_("Raters now"), numeric=True),
+        Header(_("Raters now") if compared.units == "raters" else _("Units now"), numeric=True),
         Header(_("Difference"), numeric=True),
         Header(f"{round((1 - compared.alpha) * 100)} %", numeric=True),
-        Header(_("Raters needed"), numeric=True),
+        Header(_("Raters needed") if compared.units == "raters" else _("Units needed"), numeric=True),
         Header(_("if the interval’s ends are true"), numeric=True),
     ]
     rows = []
@@ -175,12 +179,14 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         )
     return NamedTable(
         "needed",
-        _("How many raters each pair would have taken"),
+        _("How many raters each pair would have taken")
+        if compared.units == "raters"
+        else _("How many conversations each pair would have taken"),
         Table(headers, rows),
         method=_(
-            "Raters per bot for a power of {power} at p < {alpha} shared among {n} pairs; error by the "
-            "mixed model where raters rate several bots."
-        ).format(power=share(compared.power), alpha=share(compared.alpha), n=len(compared.plans)),
+            "{units} per bot for a power of {power} at p < {alpha} shared among {n} pairs; difference and error are "
+            "those of the fixed-sample test of just these two bots."
+        ).format(units=_units_named(compared.units), power=share(compared.power), alpha=share(compared.alpha), n=len(compared.plans)),
         note=_(
             "A plan for the difference observed is too hopeful about half of the time: plan for the "
             "smallest difference that would matter to you."
@@ -196,23 +202,22 @@ def planning_table(frame: StudyFrame, plan: RaterPlan) -> NamedTable:
         Header(_("Each bot its own raters"), numeric=True),
         Header(_("Every rater rates both"), numeric=True),
     ]
-    rows = []
-    for row in plan.rows:
-        cells = [number_cell(row.difference, digits), Cell(f"{100 * row.share:.3g} %")]
-        for need in (row.independent, row.paired):
-            if need is None:
-                cells.append(Cell("–", why=_("the ratings of a bot do not vary")))
-                continue
-            shown = "–" if need.n is None else two_digits(need.n)
-            cells.append(Cell(shown, why=said(need.reason), raw=(need.n,)))
-        rows.append(cells)
+    rows = [
+        [
+            number_cell(row.difference, digits),
+            Cell(f"{100 * row.share:.3g} %"),
+            _need_cell(row.independent_least, row.independent),
+            _need_cell(row.paired_least, row.paired),
+        ]
+        for row in plan.rows
+    ]
     note = ""
     if plan.detectable is not None:
         note = _(
             "With {ratings} per bot, the fewest here, a difference of {gap} points is shown with a "
             "chance of {power}."
         ).format(
-            ratings=counts.ratings(plan.n_fewest),
+            ratings=by_units(plan.units, plan.n_fewest),
             gap=figure(plan.detectable, digits),
             power=percent(plan.power),
         )
@@ -221,15 +226,55 @@ def planning_table(frame: StudyFrame, plan: RaterPlan) -> NamedTable:
         _("How many raters for a difference that matters?"),
         Table(headers, rows),
         method=_(
-            "Raters per bot for a power of {power}, {pairs} compared; standard deviation {sd}, "
-            "{share} of the variance between raters."
+            "{units} per bot for a power of {power}, {pairs} compared; {share} of the variance between {whom}. {spreads}"
         ).format(
+            units=_units_named(plan.units),
             power=share(plan.power),
             pairs=counts.pairs(plan.n_comparisons),
-            sd=figure(plan.sd, digits),
             share=percent(plan.rater_share),
+            whom=_units_named(plan.units).lower(),
+            spreads=_spreads(frame, plan, digits),
         ),
         note=note,
+    )
+
+
+def _units_named(units: Units) -> str:
+    """Name what is counted."""
+    return {
+        "raters": _("Raters"),
+        "conversations": _("Conversations"),
+        "raters_and_conversations": _("Raters or unnamed conversations"),
+    }[units]
+
+
+def _need_cell(least: Need | None, most: Need | None) -> Cell:
+    """Show how many the pair takes that needs least, and the one that needs most."""
+    if least is None or most is None:
+        return Cell("–", why=_("the ratings of a bot do not vary"))
+    ends = ["–" if need.n is None else two_digits(need.n) for need in (least, most)]
+    shown = ends[0] if ends[0] == ends[1] else _("{low} to {high}").format(low=ends[0], high=ends[1])
+    return Cell(shown, why=said(most.reason), raw=(least.n, most.n))
+
+
+def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:
+    """Say whose ratings spread most and least, which makes the ends of a plan."""
+    if not plan.pairs:
+        return ""
+    most, least = plan.pairs[0], plan.pairs[-1]
+    if most is least:
+        words = _("The standard deviation of a rating is {sd}.")
+        return words.format(sd=figure(most.sd, digits))
+    words = _(
+        "Fewest for {a} and {b}, whose ratings spread least (standard deviation {least}), most for {c} and {d} ({most})."
+    )
+    return words.format(
+        a=frame.title(least.a),
+        b=frame.title(least.b),
+        least=figure(least.sd, digits),
+        c=frame.title(most.a),
+        d=frame.title(most.b),
+        most=figure(most.sd, digits),
     )
 
 

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
 from typing import Any
 
 from django.utils import timezone
@@ -16,8 +17,8 @@ from evaluation.analysis.comparisons import LEVEL
 from evaluation.analysis.trajectories import SEED
 from evaluation.printing import share
 from evaluation.ratings import MEAN_KEY
-from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
-from evaluation.stats.compare import ORDER_ALPHA, pairwise
+from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT, mean_interval
+from evaluation.stats.compare import ORDER_ALPHA
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
 from webapp.bots.models import BotVersion
@@ -141,12 +142,17 @@ def _data_sentence(frame: StudyFrame) -> str:
 
 
 def _statistics_sentence(frame: StudyFrame) -> str:
-    n_resamples = (pairwise.__kwdefaults__ or {})["n"]
+    n_resamples = signature(mean_interval).parameters["n"].default
     return _(
         "Intervals of means are {level} % percentile intervals of {n} resamples of whole raters (of conversations "
-        "where raters are not named; Efron and Tibshirani, 1993), or their normal limit from {many} raters on. Pairs of bots are compared by Welch’s test, or by the "
-        "bootstrap’s error where people rate several bots, corrected by Holm (1979) for all pairs at p < {alpha}; while a study collects, by "
-        "confidence sequences of a normal mixture (Robbins, 1970; Waudby-Smith et al., 2024) instead, which hold at all looks together. The "
+        "where raters are not named; Efron and Tibshirani, 1993), or their normal limit from {many} raters on. Pairs of bots are compared by "
+        "generalised least squares: y = μ(bot) + u(rater) + e, with Var(u) = τ² and Var(e) = σ² by restricted maximum likelihood, and m = M XᵀWy, "
+        "M = (XᵀWX)⁻¹, W = V⁻¹ (conversations take the place of raters where these are not named). The errors of m do not rest on that model: they are "
+        "clustered by rater with the correction CR2, M Σ XᵀWAeeᵀAᵀWX M (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018), and differences "
+        "are held against Student’s t with Satterthwaite’s degrees of freedom, each bot having a spread of its own; without repeated raters that is "
+        "Welch’s test. Where several people rate the same things, the largest variance over raters, things and both counts (Cameron, Gelbach and "
+        "Miller, 2011). p-values are corrected by Holm (1979) for all pairs at p < {alpha}. That fixed-sample test decides once a study is closed or has its planned size; while it collects, "
+        "confidence sequences of a normal mixture around the same estimates decide (Robbins, 1970; Waudby-Smith et al., 2024), which hold at all looks together. The "
         "mixed model has bots fixed and raters random (restricted maximum likelihood; Pinheiro and Bates, 2000); the "
         "ordinal model has proportional odds (McCullagh, 1980) with errors clustered by rater. Analysis of variance "
         "uses type III sums of squares. Agreement is Krippendorff’s α and intraclass correlations of form 1 (Shrout "

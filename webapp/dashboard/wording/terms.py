@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 
 from evaluation.printing import share
-from evaluation.stats.bootstrap import BOOTSTRAP_LIMIT
 from evaluation.stats.compare import ORDER_ALPHA
 
 
@@ -15,12 +14,12 @@ def terms() -> list[tuple[str, str]]:
         (
             _("Told apart"),
             _(
-                "Two bots are told apart where their mean ratings differ by more than chance: Welch’s test, or "
-                "whole raters resampled where people rate several bots (their limit from {many} raters on), "
-                "corrected by Holm for all pairs of the study, p < {alpha}. While a study collects, and until its planned "
+                "Two bots are told apart where their mean ratings differ by more than chance: by generalised least squares "
+                "with raters as a random effect and errors clustered by rater (Welch’s test where everybody rates once, the "
+                "paired one where everybody rates both), corrected by Holm for all pairs of the study, p < {alpha}. While a study collects, and until its planned "
                 "size is reached, an always-valid test takes its place: it may be looked at any time, and needs a clearer "
                 "difference for that (confidence sequences of a normal mixture; Robbins, 1970)."
-            ).format(many=f"{BOOTSTRAP_LIMIT:,}", alpha=share(ORDER_ALPHA)),
+            ).format(alpha=share(ORDER_ALPHA)),
         ),
         (
             _("Raters"),

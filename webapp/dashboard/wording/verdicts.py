@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from evaluation.analysis.comparisons import TOO_MANY, Comparisons, verdict
+from evaluation.analysis.comparisons import TOO_MANY, Comparisons, Units, verdict
 from evaluation.printing import figure, share, span
 from evaluation.stats.compare import Comparison
 from evaluation.stats.sample_size import PairPlan
@@ -32,7 +33,7 @@ def pair_verdict(
         why = said(found.reason) or _("no test")
         return _("{a} and {b} cannot be compared: {why}.").format(a=a, b=b, why=why)
     if code == "not_told_apart":
-        return f"{_not_apart(a, b, compared.plan(found.a, found.b))} {_need(found, compared)}"
+        return f"{_not_apart(a, b, compared.plan(found.a, found.b), compared)} {_need(found, compared)}"
     gap, low, high = found.difference, found.low, found.high
     if code == "lower" and gap is not None:
         a, b, gap = b, a, -gap
@@ -42,7 +43,19 @@ def pair_verdict(
     )
 
 
-def _not_apart(a: str, b: str, plan: PairPlan | None) -> str:
+def by_units(units: Units, n: int) -> str:
+    """Return how many raters, or conversations where nobody is named."""
+    if units == "raters":
+        return counts.raters(n)
+    return counts.conversations(n) if units == "conversations" else _raters_or_chats(n)
+
+
+def _raters_or_chats(n: int) -> str:
+    words = ngettext("%(n)s rater or unnamed conversation", "%(n)s raters or unnamed conversations", n)
+    return words % {"n": f"{n:,}"}
+
+
+def _not_apart(a: str, b: str, plan: PairPlan | None, compared: Comparisons) -> str:
     """Say that two bots cannot be told apart, and by how many raters."""
     if plan is None:
         return _("{a} and {b} cannot be told apart.").format(a=a, b=b)
@@ -52,7 +65,7 @@ def _not_apart(a: str, b: str, plan: PairPlan | None) -> str:
         if low == high
         else _("{a} and {b} cannot be told apart with {low} and {raters}.")
     )
-    return words.format(a=a, b=b, low=low, raters=counts.raters(high))
+    return words.format(a=a, b=b, low=low, raters=by_units(compared.units, high))
 
 
 def _need(found: Comparison, compared: Comparisons) -> str:
@@ -76,10 +89,42 @@ def _need(found: Comparison, compared: Comparisons) -> str:
 
 def test_said(compared: Comparisons) -> str:
     """Name the test by which bots are told apart: one for looks at any time while a study collects."""
-    words = _("Holm, p < {alpha}")
+    words = _("fixed-sample test, Holm, p < {alpha}")
     if compared.test == "always":
         words = _("always valid while the study collects, Holm, p < {alpha}")
     return words.format(alpha=share(compared.alpha))
+
+
+def deciding_sentences(compared: Comparisons) -> list[str]:
+    """Say which of the two tests decides who is better, and what it compares."""
+    if compared.test == "always":
+        which = _(
+            "Ratings are still to come, so the always-valid test decides who is better: looking early or often "
+            "does not add to its errors."
+        )
+    else:
+        which = _(
+            "The study is closed or has its planned size, so the fixed-sample test decides who is better."
+        )
+    what = {
+        "raters": _(
+            "It compares means by generalised least squares with raters as a random effect; errors are clustered by rater."
+        ),
+        "conversations": _(
+            "It compares means by generalised least squares with conversations as a random effect, for raters are not "
+            "named; errors are clustered by conversation."
+        ),
+        "raters_and_conversations": _(
+            "It compares means by generalised least squares with raters, or conversations where nobody is named, as a "
+            "random effect; errors are clustered by them."
+        ),
+    }[compared.units]
+    said_of = [which, what]
+    if compared.rater_share > 0:
+        said_of.append(
+            _("So a difference may be another than that of the plain means: who is strict or kind is taken out.")
+        )
+    return said_of
 
 
 def ranking_verdicts(compared: Comparisons, titles: Mapping[str, str], digits: int) -> list[str]:

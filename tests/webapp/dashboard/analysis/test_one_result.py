@@ -190,10 +190,10 @@ def test_every_page_tells_the_numbers_of_the_command(
     apart, pairs = summary.compared.n_told_apart, summary.compared.n_pairs
     assert 0 < apart < pairs == 21
     assert (result["pairs"]["resolvable"], result["pairs_selfplay"]["resolvable"]) == (apart, apart)
-    said = f"People can tell {apart} of {pairs} pairs of bots apart by quality (Holm, p < .10)."
+    said = f"People can tell {apart} of {pairs} pairs of bots apart by quality (fixed-sample test, Holm, p < .10)."
     assert said in comparisons
     assert said in told
-    assert f"(Holm, p < .10 tells {apart} of {pairs} pairs apart)" in bots
+    assert f"(fixed-sample test, Holm, p < .10 tells {apart} of {pairs} pairs apart)" in bots
     for page in (hybrid, told):
         assert f"of the {apart} pairs that people can tell apart (Holm, p < .10)" in page
         assert f"Of {apart} pairs of bots that people can tell apart (p < .10 by Holm" in page

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from io import StringIO
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -66,19 +67,19 @@ def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
     (row,) = cells(
         planning_table(study_frame(data.study, data.facts), plan_raters(data.ratings, [1.0])).table
     )
-    values = frame()
-    sd = np.sqrt(
-        (values.groupby("bot")["quality"].var() * (N_RATERS - 1)).sum() / (4 * (N_RATERS - 1))
-    )
+    variances = frame().groupby("bot")["quality"].var().drop("bad")
     alpha = 0.10 / 3  # three pairs of bots that are no control
-    n = int(row[2].replace(",", ""))
 
-    def power(k: int) -> float:
+    def power(k: int, sd: float) -> float:
         limit = stats.t.ppf(1 - alpha / 2, 2 * (k - 1))
         return stats.nct.sf(limit, 2 * (k - 1), np.sqrt(k / 2) / sd)
 
-    assert power(n) >= 0.8 > power(n - 1)
-    assert int(row[3]) < n  # raters who rate both need fewer
+    ends = [int(n.replace(",", "")) for n in row[2].split(" to ")]
+    pairs = [np.sqrt(variances[list(pair)].mean()) for pair in combinations(variances.index, 2)]
+    # Every rater rated every bot once, so that a bot's spread is that of its column.
+    for n, sd in zip(ends, (min(pairs), max(pairs)), strict=True):
+        assert n == pytest.approx(next(k for k in range(2, 500) if power(k, sd) >= 0.8), abs=2)
+    assert int(row[3].split(" to ")[-1]) < ends[-1]  # raters who rate both need fewer
 
 
 def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> None:
