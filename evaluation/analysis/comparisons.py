@@ -336,8 +336,7 @@ class Comparisons:
         headers = ["a", "b", "a − b", f"{1 - self.alpha:.0%}", "p (Holm)", "a is"]
         foot = (
             f"{self.n_ratings:,} ratings by {self.n_raters:,} named raters; least squares, errors clustered by "
-            f"{self.units.replace('_', ' ')}; best first: "
-            + ", ".join(self.order)
+            f"{self.units.replace('_', ' ')}; best first: " + ", ".join(self.order)
         )
         return text_table(title, headers, rows, foot)
 

@@ -136,9 +136,7 @@ def pairwise(
     def by_bot(column: np.ndarray) -> dict[str, Any]:
         return dict(zip(rated, column.tolist(), strict=True))
 
-    return Tested(
-        pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.share, between, by_bot(own)
-    )
+    return Tested(pairs, by_bot(fit.means), by_bot(fit.n_raters), fit.share, between, by_bot(own))
 
 
 def _tested(pair: Comparison, gap: Gap, level: float, t: Any) -> Comparison:

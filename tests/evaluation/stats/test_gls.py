@@ -82,8 +82,10 @@ def dense(fit: RaterGls, i: int, j: int) -> tuple[float, float, float]:
     between, own = fit.spread
     spread = np.diag(own[fit.bot]) + between * same
     q = np.array(rows) @ spread @ np.array(rows).T
-    return math.sqrt(total), float(np.trace(q) ** 2 / (q**2).sum()), expected / float(
-        contrast @ m @ contrast
+    return (
+        math.sqrt(total),
+        float(np.trace(q) ** 2 / (q**2).sum()),
+        expected / float(contrast @ m @ contrast),
     )
 
 
@@ -125,7 +127,9 @@ def test_where_ratings_are_alone_it_is_welchs_test() -> None:
     for i, j in ((0, 1), (0, 3), (2, 3)):
         test = stats.ttest_ind(values[bot == i], values[bot == j], equal_var=False)
         found = fit.gap(i, j)
-        assert (found.difference / found.error, found.df) == pytest.approx((test.statistic, test.df))
+        assert (found.difference / found.error, found.df) == pytest.approx(
+            (test.statistic, test.df)
+        )
 
 
 def test_a_bot_that_spreads_more_has_larger_errors_which_one_variance_for_all_misses() -> None:
@@ -164,7 +168,10 @@ def test_no_interval_of_a_difference_covers_less_than_it_says(
             width[place] += 2 * half
     print(
         f"{design.__name__}: {N_STUDIES} studies, {LEVEL:.0%} intervals cover",
-        ", ".join(f"{share:.3f} (width {w:.2f})" for share, w in zip(inside / N_STUDIES, width / N_STUDIES, strict=True)),
+        ", ".join(
+            f"{share:.3f} (width {w:.2f})"
+            for share, w in zip(inside / N_STUDIES, width / N_STUDIES, strict=True)
+        ),
     )
     assert (inside / N_STUDIES).mean() >= LEAST
     # Six pairs are looked at, so the least may be a little further off by chance.

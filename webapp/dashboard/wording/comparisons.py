@@ -149,7 +149,9 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         Header(_("Raters now") if compared.units == "raters" else _("Units now"), numeric=True),
         Header(_("Difference"), numeric=True),
         Header(f"{round((1 - compared.alpha) * 100)} %", numeric=True),
-        Header(_("Raters needed") if compared.units == "raters" else _("Units needed"), numeric=True),
+        Header(
+            _("Raters needed") if compared.units == "raters" else _("Units needed"), numeric=True
+        ),
         Header(_("if the interval’s ends are true"), numeric=True),
     ]
     rows = []
@@ -186,7 +188,12 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         method=_(
             "{units} per bot for a power of {power} at p < {alpha} shared among {n} pairs; difference and error are "
             "those of the fixed-sample test of just these two bots."
-        ).format(units=_units_named(compared.units), power=share(compared.power), alpha=share(compared.alpha), n=len(compared.plans)),
+        ).format(
+            units=_units_named(compared.units),
+            power=share(compared.power),
+            alpha=share(compared.alpha),
+            n=len(compared.plans),
+        ),
         note=_(
             "A plan for the difference observed is too hopeful about half of the time: plan for the "
             "smallest difference that would matter to you."
@@ -253,7 +260,9 @@ def _need_cell(least: Need | None, most: Need | None) -> Cell:
     if least is None or most is None:
         return Cell("–", why=_("the ratings of a bot do not vary"))
     ends = ["–" if need.n is None else two_digits(need.n) for need in (least, most)]
-    shown = ends[0] if ends[0] == ends[1] else _("{low} to {high}").format(low=ends[0], high=ends[1])
+    shown = (
+        ends[0] if ends[0] == ends[1] else _("{low} to {high}").format(low=ends[0], high=ends[1])
+    )
     return Cell(shown, why=said(most.reason), raw=(least.n, most.n))
 
 

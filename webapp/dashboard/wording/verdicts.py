@@ -51,7 +51,9 @@ def by_units(units: Units, n: int) -> str:
 
 
 def _raters_or_chats(n: int) -> str:
-    words = ngettext("%(n)s rater or unnamed conversation", "%(n)s raters or unnamed conversations", n)
+    words = ngettext(
+        "%(n)s rater or unnamed conversation", "%(n)s raters or unnamed conversations", n
+    )
     return words % {"n": f"{n:,}"}
 
 
@@ -122,7 +124,9 @@ def deciding_sentences(compared: Comparisons) -> list[str]:
     said_of = [which, what]
     if compared.rater_share > 0:
         said_of.append(
-            _("So a difference may be another than that of the plain means: who is strict or kind is taken out.")
+            _(
+                "So a difference may be another than that of the plain means: who is strict or kind is taken out."
+            )
         )
     return said_of
 

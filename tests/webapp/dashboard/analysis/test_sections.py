@@ -17,7 +17,7 @@ from scipy import stats
 
 from evaluation.analysis.planning import plan_raters
 from evaluation.stats.anova import anova
-from tests.webapp.dashboard.analysis.conftest import BOTS, N_RATERS, TABLE, records, section_of
+from tests.webapp.dashboard.analysis.conftest import BOTS, TABLE, records, section_of
 from webapp.dashboard.parts import hybrid_part, point_part
 from webapp.dashboard.plots.figure import Table
 from webapp.dashboard.wording.comparisons import planning_table
