@@ -1,0 +1,141 @@
+"""How much less the differences of bots vary by least squares than by plain means, on sets of real ratings.
+
+    python -m tests.validation.comparisons [--data FOLDER]
+
+For each set the variance of every pair's difference, by `evaluation.stats.compare` (raters as a random effect, errors
+clustered by rater, CR2) and by a bootstrap of whole raters of the plain means, which decided before; and how many pairs
+each tells apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from evaluation.analysis.comparisons import compare
+from evaluation.ratings import Dimension, Ratings
+from evaluation.stats.compare import ORDER_ALPHA, holm
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "interactive"
+SEVEN = ("robotic", "interesting", "fun", "consistent", "fluent", "repetitive", "topic")
+SETS: dict[str, tuple[tuple[str, ...], tuple[float, float], frozenset[str]]] = {
+    "reliable": (SEVEN, (0, 100), frozenset({"qc"})),
+    "dstc9": (("overall",), (1, 5), frozenset()),
+}
+N_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What least squares save on one set.
+
+    Attributes:
+        less: mean share by which the variance of a difference is smaller.
+        least, most: of the single pairs.
+        apart, apart_before: pairs told apart by either, of `n_pairs`.
+        rater_share: of the variance around the bots' means.
+    """
+
+    less: float
+    least: float
+    most: float
+    apart: int
+    apart_before: int
+    n_pairs: int
+    rater_share: float
+
+
+def read(
+    path: Path, keys: tuple[str, ...], scale: tuple[float, float], without: frozenset[str]
+) -> Ratings:
+    """Return the ratings of a file of conversations, without some bots."""
+    rows = []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            one = json.loads(line)
+            if one["bot"] in without:
+                continue
+            for rating in one.get("ratings", ()):
+                answers = {key: rating.get(key) for key in keys}
+                rows.append(
+                    {
+                        "conversation": one["dialogue_id"],
+                        "bot": one["bot"],
+                        "rater": rating.get("rater"),
+                        **answers,
+                    }
+                )
+    dimensions = [Dimension(key, key, *scale) for key in keys]
+    return Ratings.from_frame(pd.DataFrame(rows), dimensions)
+
+
+def plain_errors(
+    ratings: Ratings, bots: list[str], seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return plain means, the bootstrap's errors of their differences, and how many raters each bot has."""
+    values, units = ratings.values(), np.unique(ratings.unit.astype(str), return_inverse=True)[1]
+    column = np.array([bots.index(bot) for bot in ratings.bot])
+    known = np.isfinite(values)
+    sums, counts = np.zeros((2, units.max() + 1, len(bots)))
+    np.add.at(sums, (units[known], column[known]), values[known])
+    np.add.at(counts, (units[known], column[known]), 1.0)
+    rng = np.random.default_rng(seed)
+    times = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=N_RESAMPLES).astype(
+        float
+    )
+    draws = (times @ sums) / (times @ counts)
+    gaps = draws[:, :, None] - draws[:, None]
+    return sums.sum(axis=0) / counts.sum(axis=0), gaps.std(axis=0, ddof=1), (counts > 0).sum(axis=0)
+
+
+def saved(ratings: Ratings) -> Saved:
+    """Return what least squares save on these ratings."""
+    found = compare(ratings, plans=False)
+    bots = sorted(found.means)
+    means, errors, n = plain_errors(ratings, bots)
+    shares, p_before = [], []
+    for i, j in combinations(range(len(bots)), 2):
+        pair = found.pair(bots[i], bots[j])
+        assert pair is not None and pair.error is not None
+        shares.append(1 - pair.error**2 / errors[i, j] ** 2)
+        statistic = abs(means[i] - means[j]) / errors[i, j]
+        p_before.append(float(2 * stats.t.sf(statistic, min(n[i], n[j]) - 1)))
+    before = [p for p in holm(p_before) if p is not None]
+    return Saved(
+        float(np.mean(shares)),
+        min(shares),
+        max(shares),
+        found.n_told_apart,
+        sum(p < ORDER_ALPHA for p in before),
+        found.n_pairs,
+        found.rater_share,
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table; return 0."""
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("--data", type=Path, default=DATA, help="folder with the sets")
+    options = parser.parse_args(arguments)
+    for name, (keys, scale, without) in SETS.items():
+        ratings = read(options.data / f"{name}.jsonl.gz", keys, scale, without)
+        found = saved(ratings)
+        print(
+            f"{name}: {len(ratings):,} ratings, raters' share {found.rater_share:.2f}; variance of a difference "
+            f"{found.less:.1%} less ({found.least:.1%} to {found.most:.1%} over {found.n_pairs} pairs); "
+            f"told apart {found.apart}, by the bootstrap of plain means {found.apart_before}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
