@@ -105,7 +105,8 @@ def saved(ratings: Ratings) -> Saved:
     shares, p_before = [], []
     for i, j in combinations(range(len(bots)), 2):
         pair = found.pair(bots[i], bots[j])
-        assert pair is not None and pair.error is not None
+        assert pair is not None
+        assert pair.error is not None
         shares.append(1 - pair.error**2 / errors[i, j] ** 2)
         statistic = abs(means[i] - means[j]) / errors[i, j]
         p_before.append(float(2 * stats.t.sf(statistic, min(n[i], n[j]) - 1)))
