@@ -7,7 +7,7 @@ their figures are means over them. A study whose ratings were dealt out to other
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.presets import preset_get
-from evaluation.hybrid.values import interval_score
+from evaluation.hybrid.values import calibration, interval_score, others_mean, q_squared
 from evaluation.printing import figure, share
 from evaluation.ratings import Ratings
 
@@ -138,16 +138,41 @@ def value_row(name: str, size: str, preset: str, found: Sequence[float], n: int)
 
 
 def value_rows(name: str, tables: Tables, sizes: Sequence[int], n_samples: int) -> list[list[str]]:
-    """Return the lines of a set: whole, and by size the mean over seeded subsamples."""
-    rows = [
-        value_row(name, "all", preset, figures_of(fitted(tables, preset)), 1) for preset in PRESETS
-    ]
+    """Return the lines of a set: whole, and by size the mean over seeded subsamples.
+
+    What a subsample predicts is compared with its own human means, which are noisy, and for `strong` with those of
+    all conversations too.
+    """
+    whole = {preset: fitted(tables, preset) for preset in PRESETS}
+    rows = [value_row(name, "all", preset, figures_of(fit), 1) for preset, fit in whole.items()]
+    human = {bot: found["adjusted_mean"] for bot, found in whole["strong"]["bots"].items()}
     for size in sizes:
         samples = [subsample(tables, size, seed) for seed in range(n_samples)]
         for preset in SUBSAMPLED:
-            found = np.array([figures_of(fitted(sample, preset)) for sample in samples])
+            fits = [fitted(sample, preset) for sample in samples]
+            found = np.array([figures_of(fit) for fit in fits])
             rows.append(value_row(name, str(size), preset, _means(found), n_samples))
+            if preset == "strong":
+                against = np.array([figures_against(fit, human) for fit in fits])
+                title = f"{preset}, human means of all conversations"
+                rows.append(value_row(name, str(size), title, _means(against), n_samples))
     return rows
+
+
+def figures_against(document: dict[str, Any], human: Mapping[str, float]) -> list[float]:
+    """Return the numbers of `VALUE_HEADINGS` by other human means, NaN for those that have no meaning then."""
+    bots = [bot for bot in document["bots"] if bot in human]
+    y = np.array([human[bot] for bot in bots])
+    common, fold = (
+        np.array([document["bots"][bot][name] for bot in bots])
+        for name in ("predicted", "predicted_fold")
+    )
+    q2 = float(q_squared(fold[None], y[None])[0])
+    errors = [float(np.abs(y - x).mean()) for x in (fold, others_mean(y[None])[0])]
+    slope = calibration(fold, y)[0]
+    rs = [float(np.corrcoef(x, y)[0, 1]) for x in (common, fold)]
+    rest = math.nan
+    return [*rs, q2, rest, *errors, math.nan if slope is None else slope, rest, rest, rest]
 
 
 def _means(found: np.ndarray) -> list[float]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from evaluation.hybrid.bot_level import BotLevel, Pairs
+from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.frame import Ceiling, Frame, most_influential
 from evaluation.hybrid.values import values_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
+from evaluation.ratings import Ratings
 from evaluation.reasons import Reason
 from evaluation.stats.correlation import Correlation
+from tests.validation.values import Tables, permuted
 
 
 def level(r, null95=0.5):
@@ -156,3 +161,24 @@ def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, 
     assert found["q2"] == pytest.approx(1 - 6 * shift**2 / 25.2)
     assert (found["passed"], found["slope"]) == (passed, pytest.approx(1.0))
     assert "values" not in codes(verdict(evidence(0.9)).findings)
+
+
+def test_a_permuted_study_does_not_pass() -> None:
+    """A study whose features tell the bots apart is believed; dealt out to other bots its ratings are not."""
+    rng = np.random.default_rng(6)
+    n_bots, n = 8, 25
+    x = np.repeat(rng.normal(size=(n_bots, 2)), n, axis=0)
+    human = pd.DataFrame(x + 0.7 * rng.normal(size=x.shape), columns=["f", "g"]).assign(
+        conversation=[f"c{i}" for i in range(n_bots * n)],
+        bot=np.repeat([f"b{k}" for k in range(n_bots)], n),
+        quality=x @ [1.0, -0.5] + rng.normal(size=n_bots * n),
+    )
+    ratings = Ratings.from_frame(human.assign(rater=None), ["quality"])
+    tables = Tables(human, ratings, ("quality",))
+
+    def believed(given: Tables) -> bool:
+        fit = fit_hybrid(given.human, features=["f", "g"], preset="strong", ratings=given.ratings)
+        return fit.verdict.standing == "ranking"
+
+    assert believed(tables)
+    assert sum(believed(permuted(tables, seed)) for seed in range(4)) == 0
