@@ -6,6 +6,7 @@
     played = confab.selfplay(["eliza", "retrieval"], conversations=20)
     study.metrics(["question", "sentiment"])
     confab.compare(study, "quality")
+    confab.powered(study, "words", "words_user").sentence
     confab.models(study), confab.raters(study), confab.agreement(study)
     confab.raters(study.where(without=["fast", "pasted"]))
     fit = confab.hybrid(study, selfplay=played)
@@ -33,7 +34,16 @@ from evaluation.hybrid.of_study import hybrid
 from evaluation.judgements import judge
 from evaluation.judging import judge_pairs
 from evaluation.reading import read
-from evaluation.study import Study, agreement, compare, models, raters, selfplay, vectors_kept_in
+from evaluation.study import (
+    Study,
+    agreement,
+    compare,
+    models,
+    powered,
+    raters,
+    selfplay,
+    vectors_kept_in,
+)
 
 __all__ = [
     "Study",
@@ -46,6 +56,7 @@ __all__ = [
     "judge_pairs",
     "models",
     "plugins_import",
+    "powered",
     "rank",
     "raters",
     "read",

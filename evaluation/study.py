@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from evaluation.analysis.comparisons import Comparisons
     from evaluation.analysis.item_sets import ItemSets
     from evaluation.analysis.models import RatingModels
+    from evaluation.analysis.powered import PoweredMeans
     from evaluation.analysis.raters import RaterAnalysis
     from evaluation.metrics.base import MetricTable
     from evaluation.plots.plot import Plot
@@ -328,6 +329,44 @@ def compare(study: Study, target: str | Sequence[str] | None = None) -> Comparis
     from evaluation.analysis.comparisons import compare as compared
 
     return compared(_rated(study), target)
+
+
+def powered(
+    study: Study,
+    metric: str,
+    column: str | None = None,
+    target: str | Sequence[str] | None = None,
+) -> PoweredMeans:
+    """Estimate the bots' means from their ratings and a metric of conversations that nobody rated (PPI++).
+
+    Args:
+        metric: its name; column: which of its quantities, such as "words_user"; None where it has one.
+        target: a question, or several for their mean; None: what bots are ranked by.
+
+    Returns:
+        Means with and without the metric, and what it gains, in a sentence, too.
+
+    Raises:
+        ValueError: without ratings, for a question that there is not, or a column that the metric has not.
+    """
+    from evaluation.analysis.powered import powered_means
+
+    ratings = _rated(study)
+    if target is not None:
+        ratings = replace(ratings, headline=(target,) if isinstance(target, str) else tuple(target))
+    table = study.metrics([metric])
+    names = [str(name) for name in table.columns if name not in ("conversation", "bot")]
+    if column is None and len(names) == 1:
+        column = names[0]
+    if column not in names:
+        raise ValueError(f"column is {column!r}; {metric} gives {', '.join(names)}")
+    return powered_means(
+        ratings,
+        table["conversation"].astype(str).tolist(),
+        table["bot"].astype(str).tolist(),
+        table[column].to_numpy(dtype=float),
+        by=column,
+    )
 
 
 def models(study: Study, factors: Mapping[str, Mapping[str, str]] | None = None) -> RatingModels:

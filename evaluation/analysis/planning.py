@@ -7,7 +7,7 @@ most, and says what the one would take that needs least.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -241,6 +241,44 @@ def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
         ),
         detectable=detectable,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionWorth:
+    """What the hybrid metric's prediction of a further bot saves.
+
+    Attributes:
+        ratings: how many ratings of a bot it is worth: with a prediction whose standard deviation around the bot's true
+            mean is t, and ratings that spread by s, n ratings and the prediction are together as good as n + s² / t²
+            (`evaluation.hybrid.combined`). The smaller of what its own standard deviation and its errors say.
+        bots: those whose ratings it learned from; of them the plan knows nothing new, it holds for further ones.
+    """
+
+    ratings: float
+    bots: tuple[str, ...]
+
+    def left(self, n: int) -> int:
+        """Return how many ratings a bot still takes of n without a prediction; two where it would be fewer."""
+        return max(2, int(np.ceil(n - self.ratings)))
+
+
+def prediction_worth(fit: Mapping[str, Any], keys: Collection[str]) -> PredictionWorth | None:
+    """Return what the prediction of a fit saves; None where it does not know, or its values are no better than chance.
+
+    Args:
+        fit: its JSON document.
+        keys: of the questions that bots are ranked by; a fit to others says nothing of them.
+    """
+    worth = fit.get("ratings_worth")
+    if not worth or set(str(fit.get("target", "")).split(",")) != set(keys):
+        return None
+    q2 = fit.get("q2") or {}
+    if q2.get("value") is None or q2["value"] <= max(0.0, q2.get("null95") or 0.0):
+        return None
+    known = [
+        number for number in (worth.get("stated"), worth.get("by_error")) if number is not None
+    ]
+    return PredictionWorth(min(known), tuple(sorted(fit.get("bots", {})))) if known else None
 
 
 def pooled_sd(ratings: Ratings) -> float | None:

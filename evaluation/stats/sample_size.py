@@ -1,6 +1,6 @@
 """How many raters per bot tell two bots apart, before a study and from the ratings of one.
 
-Power of the two-sided t-test (noncentral t distribution); Cohen (1988), Statistical Power Analysis,
+Power of the two-sided t-test (noncentral t distribution), by statsmodels; Cohen (1988), Statistical Power Analysis,
 chapter 2. With several bots every pair is compared, and the level is shared among the pairs (Bonferroni, the
 first step of Holm's correction, which `compare.py` uses).
 """
@@ -276,18 +276,33 @@ def _check(difference: float, sd: float, alpha: float, correlation: float) -> No
 def _power(
     n: int, difference: float, sd: float, alpha: float, design: Design, correlation: float
 ) -> float:
-    from scipy import stats
+    """Return the power as statsmodels has it, or by own integration where its noncentral t has no value."""
+    from statsmodels.stats.power import ttest_power
 
     if design == "paired":
         df, error = n - 1, sd * np.sqrt(2 * (1 - correlation) / n)
     else:
         df, error = 2 * (n - 1), sd * np.sqrt(2 / n)
-    shift = difference / error
+    shift = float(difference / error)
+    with np.errstate(all="ignore"):
+        # Its effect is per root observation, so that of one observation is the shift itself.
+        found = float(ttest_power(shift, 1, alpha, df=df))
+    return found if np.isfinite(found) else power_integrated(shift, df, alpha)
+
+
+def power_integrated(shift: float, df: int, alpha: float) -> float:
+    """Return the power of a two-sided t-test by integration, where SciPy's noncentral t gives NaN (large shifts).
+
+    P(T > t) is the mean of Φ(shift − t·s) over s = √(χ²/df).
+
+    Args:
+        shift: difference over its standard error; df: degrees of freedom; alpha: level.
+    """
+    from scipy import stats
+
     limit = float(stats.t.ppf(1 - alpha / 2, df))
     if df > 200_000:
         return float(stats.norm.sf(limit - shift) + stats.norm.cdf(-limit - shift))
-    # P(T > t) is the mean of Φ(shift − t·s) over s = √(χ²/df): it keeps its digits where the
-    # noncentral t of SciPy gives NaN (large shifts).
     first, last = np.sqrt(stats.chi2.ppf([1e-13, 1 - 1e-13], df) / df)
     nodes, weights = _NODES
     s = (first + last) / 2 + (last - first) / 2 * nodes

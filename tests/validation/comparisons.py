@@ -4,7 +4,7 @@
 
 For each set the variance of every pair's difference, by `evaluation.stats.compare` (raters as a random effect, errors
 clustered by rater, CR2) and by a bootstrap of whole raters of the plain means, which decided before; and how many pairs
-each tells apart.
+each tells apart. Then what prediction-powered estimates gain where half the conversations are taken as unrated.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pandas as pd
 from scipy import stats
 
 from evaluation.analysis.comparisons import compare
+from evaluation.analysis.powered import PoweredMeans, powered_means
 from evaluation.ratings import Dimension, Ratings
 from evaluation.stats.compare import ORDER_ALPHA, holm
 
@@ -122,6 +123,23 @@ def saved(ratings: Ratings) -> Saved:
     )
 
 
+def powered_by_words(path: Path, ratings: Ratings, seed: int = 0) -> PoweredMeans:
+    """Return means of half the conversations' ratings, helped by how much people wrote in the other half."""
+    names, bots, words = [], [], []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            one = json.loads(line)
+            if one["bot"] in ratings.bots:
+                said = [t["text"].split() for t in one["turns"] if t["speaker"] == "human"]
+                names.append(one["dialogue_id"])
+                bots.append(one["bot"])
+                words.append(float(np.log1p(sum(map(len, said)))))
+    rng = np.random.default_rng(seed)
+    kept = dict(zip(names, (rng.random(len(names)) < 0.5).tolist(), strict=True))
+    half = ratings.where(np.array([kept[name] for name in ratings.conversation]))
+    return powered_means(half, names, bots, words, by="the people's words (log)")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; return 0."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
@@ -134,6 +152,9 @@ def main(arguments: list[str] | None = None) -> int:
             f"{name}: {len(ratings):,} ratings, raters' share {found.rater_share:.2f}; variance of a difference "
             f"{found.less:.1%} less ({found.least:.1%} to {found.most:.1%} over {found.n_pairs} pairs); "
             f"told apart {found.apart}, by the bootstrap of plain means {found.apart_before}"
+        )
+        print(
+            f"  half of it unrated: {powered_by_words(options.data / f'{name}.jsonl.gz', ratings).sentence}"
         )
     return 0
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluation.analysis.correlations import HybridCorrelations
 from evaluation.analysis.models import RatingModels
+from evaluation.analysis.planning import PredictionWorth, prediction_worth
 from evaluation.analysis.raters import RaterAnalysis
 from webapp.dashboard.wording.comparisons import comparisons_section
 from webapp.dashboard.wording.correlations import correlations_section
@@ -25,7 +26,7 @@ from webapp.dashboard.wording.trajectories import (
 )
 from webapp.ratings.bots import study_bots
 from webapp.ratings.pairs import compares_pairs
-from webapp.ratings.selectors import study_conversations
+from webapp.ratings.selectors import study_conversations, study_whole
 from webapp.results.making import (
     StudyComparisons,
     StudyCorrelations,
@@ -36,7 +37,7 @@ from webapp.results.making import (
 from webapp.results.pairs import PairPage
 from webapp.results.study_data import StudyFrame
 from webapp.runs.selectors.bot_facts import bot_versions
-from webapp.runs.selectors.fits import fit_by_id, fits_newest
+from webapp.runs.selectors.fits import fit_by_id, fit_leading, fits_newest
 from webapp.runs.selectors.languages import left_out_told, metrics_left_out
 from webapp.runs.selectors.metrics import versions_used
 from webapp.studies.models import Study
@@ -45,7 +46,15 @@ from webapp.studies.selectors import judges_items
 
 def comparisons_part(frame: StudyFrame, found: StudyComparisons) -> Section:
     """Return which bots people can tell apart."""
-    return comparisons_section(frame, found.compared, found.planned)
+    return comparisons_section(frame, found.compared, found.planned, prediction_of(frame))
+
+
+def prediction_of(frame: StudyFrame) -> PredictionWorth | None:
+    """Return what the leading fit's predictions of further bots save."""
+    fit = fit_leading(frame.study, frame.without)
+    if fit is None or not fit.result:
+        return None
+    return prediction_worth(fit.result, study_whole(frame.study))
 
 
 def models_part(frame: StudyFrame, found: RatingModels) -> Section:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from evaluation.analysis.comparisons import Comparisons, bot_means, compare, verdict
-from evaluation.analysis.planning import plan_raters
+from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.ratings import Ratings
 from evaluation.stats.compare import ORDER_ALPHA, pairwise
 from evaluation.stats.sample_size import raters_needed
@@ -159,3 +159,23 @@ def test_while_a_study_collects_the_always_valid_test_decides_and_says_how_many_
     assert "always valid" in always.summary()
     assert result_load(result_dump(always, Comparisons), Comparisons).more == always.more
     assert collecting.where(collecting.bot == collecting.bot[0]).is_collecting
+
+
+def test_a_prediction_saves_ratings_of_further_bots_where_its_values_count() -> None:
+    fit = {
+        "target": "quality",
+        "q2": {"value": 0.7, "null95": 0.4},
+        "ratings_worth": {"stated": 21.0, "by_error": 30.0, "ci95": [12.0, None]},
+        "bots": {"b": {}, "a": {}},
+    }
+    found = prediction_worth(fit, ("quality",))
+    assert found is not None
+    assert (found.ratings, found.bots) == (21.0, ("a", "b"))
+    assert (found.left(64), found.left(22)) == (43, 2)
+    # As the combined mean says: its variance with so many ratings is that of all ratings without a prediction.
+    spread, sd = 1.5 / np.sqrt(21), 1.5
+    together = 1 / (1 / spread**2 + found.left(64) / sd**2)
+    assert together == pytest.approx(sd**2 / 64)
+    assert prediction_worth(fit, ("fun",)) is None
+    assert prediction_worth(fit | {"q2": {"value": 0.3, "null95": 0.4}}, ("quality",)) is None
+    assert prediction_worth(fit | {"ratings_worth": None}, ("quality",)) is None

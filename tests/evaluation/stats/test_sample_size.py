@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.power import TTestIndPower, TTestPower
+from statsmodels.stats.power import TTestIndPower, TTestPower, ttest_power
 
 from evaluation.stats.sample_size import (
     corrected_alpha,
     detectable_difference,
     n_pairs,
     plan_from_ratings,
+    power_integrated,
     power_reached,
     raters_needed,
 )
@@ -145,3 +146,15 @@ def test_reasons_and_refusals():
         power_reached(1, 1.0, 1.0)
     with pytest.raises(ValueError, match="correlation is 1"):
         raters_needed(1.0, 1.0, correlation=1.0)
+
+
+def test_power_by_integration_is_statsmodels():
+    """It stands in where the noncentral t has no value."""
+    for shift, df, alpha in (
+        (1.5, 58, 0.01),
+        (4.0, 8, 0.05),
+        (2.7, 300_000, 0.001),
+        (60.0, 4, 0.05),
+    ):
+        expected = ttest_power(shift, 1, alpha, df=df)
+        assert power_integrated(shift, df, alpha) == pytest.approx(expected, abs=1e-5)

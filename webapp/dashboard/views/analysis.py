@@ -26,7 +26,7 @@ from webapp.core.rights import Right
 from webapp.dashboard.access import needs, staff_only
 from webapp.dashboard.forms import BotColumnsForm, PlanForm
 from webapp.dashboard.leaving_out import without_asked, without_now
-from webapp.dashboard.parts import SECTIONS, point_part
+from webapp.dashboard.parts import SECTIONS, point_part, prediction_of
 from webapp.dashboard.plots.bots import bots_figure
 from webapp.dashboard.report_files import (
     KIND,
@@ -245,7 +245,8 @@ def _plan(frame: StudyFrame, planned: RaterPlan | None, form: PlanForm) -> Named
     if asked.get("difference") is None or planned is None:
         return None
     power = asked["power"] or POWER
-    return planning_table(frame, planned.for_differences([asked["difference"]], power=power))
+    chosen = planned.for_differences([asked["difference"]], power=power)
+    return planning_table(frame, chosen, prediction_of(frame))
 
 
 def _store(request: HttpRequest, study: Study) -> str:

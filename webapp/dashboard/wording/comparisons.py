@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.comparisons import LEVEL, BotMeans, Comparisons, Units
-from evaluation.analysis.planning import RaterPlan
+from evaluation.analysis.planning import PredictionWorth, RaterPlan
 from evaluation.printing import digits_for, figure, percent, share
 from evaluation.ratings import MEAN_KEY
 from evaluation.stats.sample_size import Need
@@ -20,6 +20,7 @@ from webapp.dashboard.wording.sections import (
     NamedTable,
     Section,
     count_cell,
+    listed,
     number_cell,
     span_cell,
     two_digits,
@@ -78,12 +79,16 @@ def _distributions(frame: StudyFrame, means: BotMeans) -> NamedTable:
 
 
 def comparisons_section(
-    frame: StudyFrame, compared: Comparisons, planned: RaterPlan | None
+    frame: StudyFrame,
+    compared: Comparisons,
+    planned: RaterPlan | None,
+    worth: PredictionWorth | None = None,
 ) -> Section:
     """Say which bots can be put in order, and what it would take for the others.
 
     Args:
         compared: the comparisons, with plans.
+        worth: what the hybrid metric's predictions of further bots save.
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
     titles = {bot: info.title for bot, info in frame.bots.items()}
@@ -128,7 +133,7 @@ def comparisons_section(
     )
     section.tables.append(_plan_table(frame, compared))
     if planned is not None:
-        section.tables.append(planning_table(frame, planned))
+        section.tables.append(planning_table(frame, planned, worth))
     return section
 
 
@@ -201,19 +206,28 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
     )
 
 
-def planning_table(frame: StudyFrame, plan: RaterPlan) -> NamedTable:
-    """Tabulate the raters per bot for differences that might matter, by this study's spread."""
+def planning_table(
+    frame: StudyFrame, plan: RaterPlan, worth: PredictionWorth | None = None
+) -> NamedTable:
+    """Tabulate the raters per bot for differences that might matter, by this study's spread.
+
+    Args:
+        worth: as `comparisons_section`.
+    """
     digits = digits_for(frame.headline.low, frame.headline.high)
     headers = [Header(_("Difference")), Header(_("Share of the scale"), numeric=True)]
     headers += [
         Header(_("Each bot its own raters"), numeric=True),
         Header(_("Every rater rates both"), numeric=True),
     ]
+    if worth is not None:
+        headers.insert(3, Header(_("with the prediction"), numeric=True))
     rows = [
         [
             number_cell(row.difference, digits),
             Cell(f"{100 * row.share:.3g} %"),
             _need_cell(row.independent_least, row.independent),
+            *([] if worth is None else [_need_cell(row.independent_least, row.independent, worth)]),
             _need_cell(row.paired_least, row.paired),
         ]
         for row in plan.rows
@@ -228,6 +242,8 @@ def planning_table(frame: StudyFrame, plan: RaterPlan) -> NamedTable:
             gap=figure(plan.detectable, digits),
             power=percent(plan.power),
         )
+    if worth is not None:
+        note = f"{note} {_prediction(frame, worth)}".strip()
     return NamedTable(
         "planning",
         _("How many raters for a difference that matters?"),
@@ -255,15 +271,28 @@ def _units_named(units: Units) -> str:
     }[units]
 
 
-def _need_cell(least: Need | None, most: Need | None) -> Cell:
+def _need_cell(least: Need | None, most: Need | None, worth: PredictionWorth | None = None) -> Cell:
     """Show how many the pair takes that needs least, and the one that needs most."""
     if least is None or most is None:
         return Cell("–", why=_("the ratings of a bot do not vary"))
-    ends = ["–" if need.n is None else two_digits(need.n) for need in (least, most)]
+    numbers = [
+        need.n if need.n is None or worth is None else worth.left(need.n) for need in (least, most)
+    ]
+    ends = ["–" if n is None else two_digits(n) for n in numbers]
     shown = (
         ends[0] if ends[0] == ends[1] else _("{low} to {high}").format(low=ends[0], high=ends[1])
     )
-    return Cell(shown, why=said(most.reason), raw=(least.n, most.n))
+    return Cell(shown, why=said(most.reason), raw=tuple(numbers))
+
+
+def _prediction(frame: StudyFrame, worth: PredictionWorth) -> str:
+    """Say for which bots a prediction saves ratings, and what such a mean may not be used for."""
+    return _(
+        "With the prediction: for further bots like {bots}, from whose ratings the hybrid metric predicts them; it is worth "
+        "about {n} ratings a bot (empirical Bayes). Such a mean never stands alone behind “A is better than B”."
+    ).format(
+        bots=listed([frame.title(bot) for bot in worth.bots]), n=two_digits(round(worth.ratings))
+    )
 
 
 def _spreads(frame: StudyFrame, plan: RaterPlan, digits: int) -> str:

@@ -15,7 +15,7 @@ import pytest
 from django.core.management import call_command
 from scipy import stats
 
-from evaluation.analysis.planning import plan_raters
+from evaluation.analysis.planning import PredictionWorth, plan_raters
 from evaluation.stats.anova import anova
 from tests.webapp.dashboard.analysis.conftest import BOTS, TABLE, records, section_of
 from webapp.dashboard.parts import hybrid_part, point_part
@@ -80,6 +80,19 @@ def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
     for n, sd in zip(ends, (min(pairs), max(pairs)), strict=True):
         assert n == pytest.approx(next(k for k in range(2, 500) if power(k, sd) >= 0.8), abs=2)
     assert int(row[3].split(" to ")[-1]) < ends[-1]  # raters who rate both need fewer
+
+
+def test_planning_shows_what_a_prediction_saves_and_for_which_bots(data: StudyData) -> None:
+    around, plan = study_frame(data.study, data.facts), plan_raters(data.ratings, [1.0])
+    (row,) = cells(planning_table(around, plan).table)
+    shown = planning_table(around, plan, PredictionWorth(10.0, ("alpha", "gamma")))
+    (helped,) = cells(shown.table)
+    assert [column.text for column in shown.table.headers][3] == "with the prediction"
+    assert [*helped[:3], helped[4]] == row
+    [without, with_it] = [[int(n) for n in one.split(" to ")] for one in helped[2:4]]
+    assert with_it == [pytest.approx(n - 10, abs=1) for n in without]
+    assert "further bots like alpha and gamma" in shown.note
+    assert "about 10 ratings a bot" in shown.note
 
 
 def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> None:
