@@ -23,6 +23,7 @@ APPS = (
     "quality",
     "ratings",
     "runs",
+    "reading",
     "results",
     "transfer",
     "pay",

@@ -187,11 +187,15 @@ def table_counts() -> dict[str, int]:
 
 
 def database_has_rows() -> bool:
-    """Return whether a table of Confab's own apps holds anything; what Django fills by itself does not count."""
-    own = tuple(f"{app.label}_" for app in apps.get_app_configs() if app.name.startswith("webapp."))
+    """Return whether a table of Confab's own apps holds anything; what Django or the database fills does not count."""
+    own = {
+        model._meta.db_table
+        for model in apps.get_models(include_auto_created=True)
+        if model.__module__.startswith("webapp.") and not getattr(model, "is_derived", False)
+    }
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
-            if table.startswith(own):
+            if table in own:
                 cursor.execute(f"SELECT 1 FROM {connection.ops.quote_name(table)} LIMIT 1")  # noqa: S608
                 if cursor.fetchone():
                     return True

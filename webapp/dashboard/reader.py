@@ -19,6 +19,7 @@ from webapp.dashboard.plots.tracks import TrackCell, printed, track
 from webapp.dashboard.wording.reasons import said
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
+from webapp.reading.words import Piece, Words, pieces_of
 from webapp.runs.models import MetricResult
 from webapp.studies.questions import BETWEEN_CHOICES
 from webapp.studies.reply_filters.base import reply_filters
@@ -30,12 +31,14 @@ _DEFAULT = ("sentiment", "semantic_similarity_user_bot", "words")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number with its name; `why` where there is none."""
+    """A number with its name; `why` where there is none; of a rating the way along its scale in percent."""
 
     title: str
     value: str
     why: str = ""
     about: str = ""
+    name: str = ""
+    percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class TurnView:
     answered_by: str
     said_of: tuple[str, ...] = ()
     withheld_text: str = ""
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def has_missing(self) -> bool:
@@ -99,13 +103,19 @@ def conversations_to_read() -> QuerySet[Conversation]:
 
 
 def read_conversation(
-    conversation: Conversation, wanted: Sequence[str] = (), chosen: str = ""
+    conversation: Conversation,
+    wanted: Sequence[str] = (),
+    chosen: str = "",
+    words: Sequence[Words] = (),
+    first: Sequence[str] = (),
 ) -> Reading:
-    """Return everything the reader shows, in four queries.
+    """Return everything the reader shows, in a fixed number of queries.
 
     Args:
         wanted: names of series to draw.
-        chosen: number of the turn to spell out; the first reply if it is no number of a turn.
+        chosen: number of the turn to spell out; the first one that has the words, or the first reply, otherwise.
+        words: to be marked in the turns.
+        first: names of columns whose values of the whole conversation come before the others'.
     """
     turns = list(Turn.objects.filter(conversation=conversation).order_by("index"))
     results = _current(
@@ -134,7 +144,8 @@ def read_conversation(
         )
         for shown in tracks
     }
-    at = _chosen(chosen, turns)
+    pieces = {turn.index: tuple(pieces_of(turn.text, words)) for turn in turns}
+    at = _chosen(chosen, turns, [i for i, found in pieces.items() if any(p.is_hit for p in found)])
     views, said_of = [], _said_of(conversation)
     for i, turn in enumerate(turns):
         spelled = [
@@ -161,6 +172,7 @@ def read_conversation(
                 answered_by=turn.answered_by,
                 said_of=tuple(said_of.get(turn.index, ())),
                 withheld_text=turn.withheld_text,
+                pieces=pieces[turn.index],
             )
         )
     overall = [
@@ -169,8 +181,9 @@ def read_conversation(
             printed(value, column.unit) if value is not None else _("none"),
             "" if value is not None else reasons.get(name) or _("undefined"),
             column.description,
+            name,
         )
-        for name, value in sorted(totals.items())
+        for name, value in sorted(totals.items(), key=lambda one: _place(one[0], first))
         if (column := declared.get(("conversation", name))) is not None
     ]
     return Reading(
@@ -255,10 +268,16 @@ def _full(values: Sequence[float | None], n: int) -> list[float | None]:
     return [*values[:n], *[None] * (n - len(values))]
 
 
-def _chosen(text: str, turns: Sequence[Turn]) -> int:
+def _place(name: str, first: Sequence[str]) -> tuple[int, str]:
+    return (first.index(name) if name in first else len(first), name)
+
+
+def _chosen(text: str, turns: Sequence[Turn], hits: Sequence[int]) -> int:
     indices = [turn.index for turn in turns]
     if text.isdigit() and int(text) in indices:
         return int(text)
+    if hits:
+        return hits[0]
     replies = [turn.index for turn in turns if turn.speaker == Turn.Speaker.BOT]
     return (replies or indices or [0])[0]
 
@@ -285,11 +304,13 @@ def _ratings(conversation: Conversation) -> list[RatingView]:
         for dimension in rubric.dimensions.all():
             high = rubric.high if dimension.high is None else dimension.high
             value = rating.answers.get(dimension.key)
-            text = _("not answered")
+            text, percent = _("not answered"), None
             if isinstance(value, int | float):
                 number_text = plain(value) if float(value).is_integer() else figure(value)
                 text = _("{value} of {high}").format(value=number_text, high=plain(high))
-            answers.append(Value(title_as_given(dimension), text))
+                low = rubric.low if dimension.low is None else dimension.low
+                percent = 100 * (value - low) / (high - low) if high > low else None
+            answers.append(Value(title_as_given(dimension), text, percent=percent))
         for question in asked:
             given = rating.other_answers.get(question.key)
             if given is not None:

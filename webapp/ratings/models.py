@@ -99,7 +99,10 @@ class Rating(TimeStamped):
                 name="rating_in_task_has_person",
             ),
         ]
-        indexes = [models.Index(fields=["submitted_at"], name="rating_submitted")]
+        indexes = [
+            models.Index(fields=["submitted_at"], name="rating_submitted"),
+            models.Index(fields=["rater"], condition=~Q(rater=""), name="rating_rater"),
+        ]
 
     def __str__(self) -> str:
         return f"rating {self.pk}"

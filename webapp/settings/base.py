@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     "webapp.quality",
     "webapp.ratings",
     "webapp.runs",
+    "webapp.reading",
     "webapp.results",
     "webapp.transfer",
     "webapp.pay",

@@ -205,10 +205,14 @@ django.setup()
 from django.apps import apps
 from webapp.conversations.models import Turn
 from webapp.core import moving
+from webapp.reading.models import Figure
 
 def rows(alias):
     models = [m for m in apps.get_models(include_auto_created=True) if m._meta.managed]
-    return {m.__name__: list(m._base_manager.using(alias).order_by("pk").values()) for m in models}
+    found = {m.__name__: list(m._base_manager.using(alias).order_by("pk").values()) for m in models if not hasattr(m, "is_derived")}
+    # What the database derives has keys of its own there.
+    figures = Figure.objects.using(alias).values_list("conversation", "series__kind", "series__name", "value")
+    return {**found, "Figure": sorted(figures)}
 
 def differing(one, two):
     return {

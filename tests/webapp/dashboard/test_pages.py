@@ -19,8 +19,8 @@ from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
-from webapp.dashboard import conversation_list
 from webapp.ratings.models import Rating
+from webapp.reading import listing
 from webapp.runs.models import HybridFit, Job, MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.studies.models import Study
 
@@ -185,11 +185,11 @@ def test_conversations_are_filtered_and_paged(
     eliza = staff.get(address + "?bot=eliza").context["page"].rows
     assert {row.conversation.bot.bot_id for row in eliza} == {"eliza"}
     threes = staff.get(address + "?answer=3").context["page"].rows
-    assert [row.rating for row in threes] == [3]
+    assert [row.figures[0][1] for row in threes] == [3]
     assert staff.get(address + "?rated=no").context["page"].rows == []
     assert len(staff.get(address + "?state=nonsense&answer=abc").context["page"].rows) == 8
 
-    monkeypatch.setitem(conversation_list.page_of.__kwdefaults__, "size", 3)
+    monkeypatch.setitem(listing.page_of.__kwdefaults__, "size", 3)
     seen, after = [], ""
     for _page in range(4):
         answer = staff.get(address, {"after": after})
@@ -217,7 +217,7 @@ def test_the_reader_goes_through_the_filtered_list(staff: Client, rated: Study) 
     middle = staff.get(reverse("dashboard:conversation", args=[newest[1]]) + "?bot=eliza")
     assert str(newest[0]) in middle.context["before"]
     assert str(newest[2]) in middle.context["following"]
-    assert middle.context["following"].endswith("?bot=eliza")
+    assert middle.context["following"].endswith("?q=bot:eliza")
     first = staff.get(reverse("dashboard:conversation", args=[newest[0]]) + "?bot=eliza")
     assert first.context["before"] == ""
 

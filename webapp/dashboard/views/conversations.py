@@ -1,8 +1,11 @@
-"""The list of conversations of a study or run, and the reader."""
+"""The workbench of a study's or run's conversations, and the reader."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -10,59 +13,177 @@ from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from evaluation.plots.lettering import plain
-from evaluation.plots.scale import rating_ticks
+from evaluation.ratings import Dimension
 from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import synthetic_count
-from webapp.dashboard import conversation_list, reader
+from webapp.dashboard import reader, workbench
 from webapp.dashboard.access import staff_only
 from webapp.dashboard.context import page
 from webapp.dashboard.leaving_out import without_now
 from webapp.dashboard.views.study import study_of, study_page
+from webapp.dashboard.workbench import Workbench, workbench_of
 from webapp.ratings.bots import study_bots
 from webapp.ratings.selectors import study_dimensions, title_as_given
+from webapp.reading.fields import Numbers
+from webapp.reading.listing import (
+    Listing,
+    Page,
+    Place,
+    all_and_scripted,
+    beside,
+    of_run,
+    of_study,
+    page_of,
+    place_of,
+)
 from webapp.runs.models import SelfPlayRun
+from webapp.studies.models import Study
+
+
+def dimensions_of(study: Study | None) -> list[Dimension]:
+    """Return a study's questions, titled for answers as they were given; none for self-play."""
+    if study is None:
+        return []
+    return [replace(d, title=title_as_given(d)) for d in study_dimensions(study)]
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """The conversation that is read beside the list.
+
+    Attributes:
+        place: in the list; None for one that does not fit what the list shows.
+        before, following: addresses of this page with the conversations beside it; empty where there is none.
+        kept: parts of the address of this page with this conversation.
+    """
+
+    conversation: Conversation
+    read: reader.Reading
+    place: Place | None
+    before: str
+    following: str
+    kept: list[tuple[str, str]]
+
+    @property
+    def query(self) -> str:
+        """The address part of this page with this conversation."""
+        return urlencode(self.kept, safe=",:~")
+
+
+def pane_of(
+    request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, shown: Page | None
+) -> Pane:
+    """Return the conversation with this id as the pane beside the list shows it.
+
+    Args:
+        shown: the page of the list, where it is the first one.
+
+    Raises:
+        Http404: there is none.
+    """
+    row = get_object_or_404(reader.conversations_to_read(), pk=pk)
+    place = place_of(listing, row, shown)
+    after = request.GET.get("after", "")
+    kept = [*_kept(bench), ("columns", bench.chosen), ("after", after), ("chat", str(pk))]
+    before, following = (
+        bench.address(chat=str(one), after=after) if one else ""
+        for one in ((place.before, place.following) if place else (None, None))
+    )
+    columns = [one.name for one in bench.columns]
+    return Pane(
+        row,
+        reader.read_conversation(
+            row,
+            request.GET.getlist("track"),
+            request.GET.get("turn", ""),
+            listing.words,
+            columns,
+        ),
+        place,
+        before,
+        following,
+        [(name, value) for name, value in kept if value],
+    )
+
+
+def bench_context(
+    request: HttpRequest,
+    bench: Workbench,
+    rows: Any,
+    numbers: Numbers,
+    slots: dict[str, Any],
+    n_all: int,
+) -> dict[str, Any]:
+    """Return what the page of a workbench shows: the list, and the conversation that is read beside it.
+
+    Args:
+        slots: by a bot's id, what fixes its mark.
+        n_all: conversations that there are without the line.
+    """
+    listing = bench.listing(rows)
+    after = request.GET.get("after", "")
+    is_all = not bench.narrows and not bench.without and bench.wrong is None
+    found = page_of(listing, bench.columns, after=after, total=n_all if is_all else None)
+    chat = _chat(request)
+    pane = None
+    if found.rows or chat:
+        first = chat or found.rows[0].conversation.pk
+        pane = pane_of(request, bench, listing, first, None if after else found)
+    order = workbench.order_now(bench.asked)
+    return {
+        "bench": bench,
+        "page": found,
+        "rows": [
+            (
+                row,
+                slots.get(row.conversation.bot.bot_id),
+                bench.address(chat=str(row.conversation.pk), after=after),
+            )
+            for row in found.rows
+        ],
+        "pane": pane,
+        "pane_slot": slots.get(pane.conversation.bot.bot_id) if pane else None,
+        "columns_open": [(n, n in bench.columns) for n in numbers.measured()],
+        "is_reading": chat is not None,
+        "to_list": bench.address(after=after),
+        "next_page": bench.address(after=found.after) if found.after else "",
+        "first_page": bench.address() if after else "",
+        "orders": workbench.orders(numbers),
+        "order": order,
+        "wider": None if found.total else workbench.wider(bench, rows, numbers),
+        "n_all": n_all,
+    }
+
+
+def _chat(request: HttpRequest) -> UUID | None:
+    try:
+        return UUID(request.GET.get("chat", ""))
+    except ValueError:
+        return None
 
 
 @require_safe
 @staff_only
 def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
-    """Show a study's conversations, filtered, searched and sorted."""
+    """Show a study's conversations, asked for by a line, with one of them beside the list."""
     study = study_of(key)
     without_now(request, study)
-    filters = conversation_list.Filters.of(request.GET)
-    dimensions = [replace(d, title=title_as_given(d)) for d in study_dimensions(study)]
-    leading = filters.asked(dimensions)
-    rows = conversation_list.of_study(study)
+    dimensions = dimensions_of(study)
+    numbers = Numbers(dimensions)
     bots = study_bots(study)
-    steps = rating_ticks(leading.low, leading.high, 11) if leading else []
-    listing = filters.apply(rows, dimensions)
-    # The list shows the rating that it is sorted by, else the leading one.
-    shown = listing.dimension or leading
-    found = conversation_list.page_of(
-        listing, shown, words=filters.words, after=request.GET.get("after", "")
-    )
-    n_synthetic = synthetic_count(study)
-    n_all = rows.count() - (0 if filters.synthetic else n_synthetic)
+    bench = workbench_of(request.GET, numbers, dimensions, bots, study)
+    rows = of_study(study)
+    n_all, n_synthetic = all_and_scripted(rows)
+    n_all -= 0 if bench.synthetic else n_synthetic
     return study_page(
         request,
         "conversations.html",
         study,
         "conversations",
         leaves_out=True,
-        page=found,
-        rows=[(row, bots.get(row.conversation.bot.bot_id)) for row in found.rows],
-        filters=filters,
-        query=filters.query(),
         bots=list(bots.values()),
         states=Conversation.State.choices,
-        leading=leading,
-        shown=shown,
-        orders=conversation_list.orders(dimensions),
-        n_all=n_all,
-        answers=[plain(step) for step in steps if float(step).is_integer()],
-        after=request.GET.get("after", ""),
-        n_synthetic=0 if filters.synthetic else n_synthetic,
+        n_synthetic=0 if bench.synthetic else n_synthetic,
+        **bench_context(request, bench, rows, numbers, bots, n_all),
     )
 
 
@@ -71,33 +192,21 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
 def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show a self-play run's conversations."""
     run = get_object_or_404(SelfPlayRun, pk=run_id)
-    filters = conversation_list.Filters.of(request.GET)
-    rows = conversation_list.of_run(run)
-    found = conversation_list.page_of(
-        filters.apply(rows, []), words=filters.words, after=request.GET.get("after", "")
-    )
-    slots = {bot_id: slot for slot, bot_id in enumerate(run.plan.get("bots", []), start=1)}
+    numbers = Numbers([])
+    slots = {
+        bot_id: {"bot_id": bot_id, "title": bot_id, "slot": slot}
+        for slot, bot_id in enumerate(run.plan.get("bots", []), start=1)
+    }
+    bench = workbench_of(request.GET, numbers, bots=slots)
+    rows = of_run(run)
     return page(
         request,
         "run_conversations.html",
         "runs",
         run=run,
-        page=found,
-        rows=[
-            (
-                row,
-                slots.get(row.conversation.bot.bot_id, 0),
-                row.conversation.selfplay.partner_bot_id,
-            )
-            for row in found.rows
-        ],
+        bots=list(slots.values()),
         has_pairs=run.plan.get("pairs") == "all",
-        filters=filters,
-        query=filters.query(),
-        orders=conversation_list.orders([]),
-        n_all=rows.count(),
-        slots=slots,
-        after=request.GET.get("after", ""),
+        **bench_context(request, bench, rows, numbers, slots, rows.count()),
     )
 
 
@@ -106,31 +215,35 @@ def run_conversations(request: HttpRequest, run_id: int) -> HttpResponse:
 def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
     """Show the reader: turns beside their metrics."""
     row = get_object_or_404(reader.conversations_to_read(), pk=conversation_id)
-    filters = conversation_list.Filters.of(request.GET)
     run = row.selfplay.run if hasattr(row, "selfplay") else None
-    dimensions = study_dimensions(row.study) if row.study is not None else []
-    listing = filters.apply(conversation_list.beside(row), dimensions)
-    before, following = conversation_list.neighbours(listing, row)
-    read = reader.read_conversation(row, request.GET.getlist("track"), request.GET.get("turn", ""))
-    query = filters.query()
-
-    def address(pk: UUID | None) -> str:
-        if pk is None:
-            return ""
-        url = reverse("dashboard:conversation", args=[pk])
-        parts = [query, *(f"track={name}" for name in request.GET.getlist("track"))]
-        joined = "&".join(part for part in parts if part)
-        return f"{url}?{joined}" if joined else url
-
+    dimensions = dimensions_of(row.study)
+    bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=row.study)
+    listing = bench.listing(beside(row))
+    place = place_of(listing, row)
+    tracks = request.GET.getlist("track")
+    read = reader.read_conversation(row, tracks, request.GET.get("turn", ""), listing.words)
     return page(
         request,
         "conversation.html",
         "studies" if row.study is not None else "runs",
         conversation=row,
         run=run,
-        filters=filters,
-        query=query,
+        query=bench.query,
+        kept=_kept(bench),
         read=read,
-        before=address(before),
-        following=address(following),
+        before=_address(place.before if place else None, bench, tracks),
+        following=_address(place.following if place else None, bench, tracks),
     )
+
+
+def _kept(bench: Workbench) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in (("q", bench.line), *bench.kept) if value]
+
+
+def _address(pk: UUID | None, bench: Workbench, tracks: Sequence[str]) -> str:
+    """Return the address of another conversation's page with the same line and tracks."""
+    if pk is None:
+        return ""
+    query = urlencode([*_kept(bench), *(("track", name) for name in tracks)], safe=",:")
+    url = reverse("dashboard:conversation", args=[pk])
+    return f"{url}?{query}" if query else url

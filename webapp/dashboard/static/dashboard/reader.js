@@ -1,55 +1,73 @@
 // The reader: J and K go from turn to turn, arrows from conversation to conversation.
-const list = document.querySelector("[data-turns]");
-const keys = document.querySelector("[data-keys]");
 const STORED = "confab-reader-keys";
-
-if (list) {
-  const turns = [...list.querySelectorAll("[data-turn]")];
-
-  const choose = (turn, focus) => {
-    for (const one of turns) {
-      const chosen = one === turn;
-      one.classList.toggle("is-chosen", chosen);
-      const link = one.querySelector(".turn-text");
-      if (chosen) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
-    }
-    for (const box of document.querySelectorAll("[data-turn-values]")) {
-      box.hidden = box.dataset.turnValues !== turn.dataset.turn;
-    }
-    const address = new URL(location.href);
-    address.searchParams.set("turn", turn.dataset.turn);
-    history.replaceState(null, "", address);
-    if (focus) turn.querySelector(".turn-text").focus();
-    turn.scrollIntoView({ block: "nearest" });
-  };
-
-  turns.forEach((turn) => turn.querySelector(".turn-text").addEventListener("click", (event) => {
-    if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-    event.preventDefault();
-    choose(turn, true);
-  }));
-
-  document.addEventListener("keydown", (event) => {
-    if (!keys.checked || event.altKey || event.ctrlKey || event.metaKey) return;
-    const at = document.activeElement;
-    if (at !== document.body && at?.id !== "main" && !list.contains(at)) return;
-    const now = turns.findIndex((turn) => turn.classList.contains("is-chosen"));
-    const step = { j: 1, k: -1 }[event.key.toLowerCase()];
-    if (step && turns[now + step]) {
-      event.preventDefault();
-      choose(turns[now + step], true);
-    }
-    const way = { ArrowLeft: "[data-previous]", ArrowRight: "[data-next]" }[event.key];
-    if (way) document.querySelector(way)?.click();
-  });
+let keysAreOn = true;
+let list = null;
+try {
+  keysAreOn = localStorage.getItem(STORED) !== "off";
+} catch {
+  // Without storage the choice holds for this page.
 }
 
-if (keys) {
-  try {
-    keys.checked = localStorage.getItem(STORED) !== "off";
-    keys.addEventListener("change", () => localStorage.setItem(STORED, keys.checked ? "on" : "off"));
-  } catch {
-    // Without storage the choice holds for this page.
+// Single keys act only where they are switched on and nobody types or works a control of its own.
+export function readerKeysMayAct(event) {
+  if (!keysAreOn || event.altKey || event.ctrlKey || event.metaKey || event.defaultPrevented) return false;
+  return !event.target.closest?.("input, textarea, select, summary, [contenteditable], dialog");
+}
+
+const turnsOf = () => [...(list?.querySelectorAll("[data-turn]") ?? [])];
+
+function choose(turn) {
+  for (const one of turnsOf()) {
+    const chosen = one === turn;
+    one.classList.toggle("is-chosen", chosen);
+    const link = one.querySelector(".turn-text");
+    if (chosen) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+  for (const box of document.querySelectorAll("[data-turn-values]")) {
+    box.hidden = box.dataset.turnValues !== turn.dataset.turn;
+  }
+  const address = new URL(location.href);
+  address.searchParams.set("turn", turn.dataset.turn);
+  history.replaceState(null, "", address);
+  turn.querySelector(".turn-text").focus();
+  turn.scrollIntoView({ block: "nearest" });
+}
+
+// Take up the turns of a page, or of a part of it that was put in place of another.
+export function readerStart(root = document) {
+  list = root.querySelector("[data-turns]");
+  for (const turn of turnsOf()) {
+    turn.querySelector(".turn-text").addEventListener("click", (event) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      choose(turn);
+    });
+  }
+  for (const box of root.querySelectorAll("[data-keys]")) {
+    box.checked = keysAreOn;
+    box.addEventListener("change", () => {
+      keysAreOn = box.checked;
+      try {
+        localStorage.setItem(STORED, keysAreOn ? "on" : "off");
+      } catch {
+        // As above.
+      }
+    });
   }
 }
+
+readerStart();
+document.addEventListener("keydown", (event) => {
+  if (!readerKeysMayAct(event)) return;
+  const turns = turnsOf();
+  const now = turns.findIndex((turn) => turn.classList.contains("is-chosen"));
+  const step = { j: 1, k: -1 }[event.key.toLowerCase()];
+  if (step && turns[now + step]) {
+    event.preventDefault();
+    choose(turns[now + step]);
+  }
+  const way = { ArrowLeft: "[data-previous]", ArrowRight: "[data-next]" }[event.key];
+  // Within the list, arrows are the list's.
+  if (way && !event.target.closest?.("[data-rows], [role=region], table")) document.querySelector(way)?.click();
+});

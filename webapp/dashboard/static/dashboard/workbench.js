@@ -1,0 +1,107 @@
+// The workbench: rows open beside the list without leaving it; the list is one stop of Tab, arrows go through it.
+import { readerKeysMayAct, readerStart } from "./reader.js";
+import { formsStart } from "./forms.js";
+
+const bench = document.querySelector("[data-workbench]");
+const wide = matchMedia("(min-width: 1001px)");
+
+if (bench) {
+  const rows = () => [...bench.querySelectorAll("[data-row]")];
+  const reader = () => bench.querySelector("[data-reader]");
+  const announce = document.querySelector("[data-announce]");
+  let asking = null;
+
+  const rove = () => {
+    const all = rows();
+    const current = all.find((row) => row.hasAttribute("aria-current")) ?? all[0];
+    for (const row of all) row.tabIndex = row === current ? 0 : -1;
+    return current;
+  };
+
+  // The page is asked for as a link would, and its reader takes the place of this one: nothing else moves.
+  const open = async (href, remember = true) => {
+    asking?.abort();
+    asking = new AbortController();
+    const box = reader();
+    const busy = setTimeout(() => box.setAttribute("aria-busy", "true"), 300);
+    try {
+      const answer = await fetch(href, { signal: asking.signal });
+      if (!answer.ok || answer.redirected) throw new Error(answer.statusText);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fresh = page.querySelector("[data-reader]");
+      if (!fresh) throw new Error("no reader");
+      const held = box.contains(document.activeElement)
+        ? ["data-next", "data-previous"].find((name) => document.activeElement.hasAttribute(name))
+        : null;
+      box.replaceChildren(...fresh.childNodes);
+      box.removeAttribute("aria-busy");
+      box.scrollTop = 0;
+      if (remember) history.pushState(null, "", href);
+      const chat = new URL(href, location.href).searchParams.get("chat");
+      for (const row of rows()) {
+        if (row.dataset.row === chat) row.setAttribute("aria-current", "true");
+        else row.removeAttribute("aria-current");
+      }
+      rove()?.scrollIntoView({ block: "nearest" });
+      readerStart(box);
+      formsStart(box);
+      if (held) (box.querySelector(`[${held}]`) ?? box.querySelector("h2 a"))?.focus();
+      announce.textContent = box.querySelector(".bench-title")?.innerText.replace(/\s+/g, " ") ?? "";
+    } catch (error) {
+      if (error.name !== "AbortError") location.assign(href);
+    } finally {
+      clearTimeout(busy);
+    }
+  };
+
+  rove();
+  bench.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-row], [data-next], [data-previous]");
+    if (!link || !wide.matches || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    open(link.href);
+  });
+
+  bench.querySelector("[data-rows]")?.addEventListener("keydown", (event) => {
+    const all = rows();
+    const now = all.indexOf(event.target.closest("[data-row]"));
+    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined || now < 0 || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    if (!all[to]) return;
+    all[to].focus();
+    for (const row of all) row.tabIndex = row === all[to] ? 0 : -1;
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || !readerKeysMayAct(event)) return;
+    event.preventDefault();
+    bench.querySelector("[data-line]").focus();
+  });
+
+  addEventListener("popstate", () => location.reload());
+
+  // One sheet at a time; Escape closes it and gives the focus back to its opener.
+  for (const sheet of bench.querySelectorAll("[data-closes]")) {
+    sheet.addEventListener("toggle", () => {
+      if (!sheet.open) return;
+      for (const other of bench.querySelectorAll("[data-closes][open]")) if (other !== sheet) other.open = false;
+    });
+    sheet.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      sheet.open = false;
+      sheet.querySelector("summary").focus();
+    });
+  }
+
+  // Six columns at most: the others are closed once six are chosen.
+  for (const form of bench.querySelectorAll("[data-columns]")) {
+    const boxes = [...form.querySelectorAll("[type=checkbox]")];
+    const limit = () => {
+      const full = boxes.filter((box) => box.checked).length >= 6;
+      for (const box of boxes) box.disabled = full && !box.checked;
+    };
+    form.addEventListener("change", limit);
+    limit();
+  }
+}

@@ -1,0 +1,246 @@
+"""What the address of the list of conversations asks for, and the parts of the page that lead to other addresses.
+
+`q` has the line. Addresses of before, with a name for each filter (`bot=`, `state=`, `rated=`, `answer=` with
+`question=`, `words=`, `first=`, `sort=`), are read as the line that says the same; others of the dashboard still lead here by them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from chatbots.registry import UnknownName
+from evaluation.ratings import Dimension
+from webapp.conversations.models import Conversation
+from webapp.quality.selectors import without_read
+from webapp.reading.asking import Asked, asked_of
+from webapp.reading.fields import Number, Numbers
+from webapp.reading.listing import Listing, people_kept
+from webapp.reading.syntax import Term, Unreadable, line_of, terms_of
+from webapp.studies.models import Study
+
+MOST_COLUMNS = 6
+_NUMBER = re.compile(r"[-−]?\d+(\.\d+)?")
+_TRIED = 8
+"""So many parts of a line that finds nothing are left out, one after the other, to see what would be found."""
+
+
+def line_asked(query: QueryDict, leading: str = "") -> str:
+    """Return the line of an address.
+
+    Args:
+        leading: key of the rating that `answer=` is about where the address does not say.
+    """
+    line = " ".join(query.get("q", "").split())
+    terms: list[Term] = [
+        Term(value, name, ":")
+        for name in ("bot", "state", "first")
+        if (value := query.get(name, ""))
+        and (name != "state" or value in Conversation.State.values)
+    ]
+    if query.get("rated") in ("yes", "no"):
+        terms.append(Term("rated" if query["rated"] == "yes" else "unrated", "is", ":"))
+    question, answer = query.get("question", "") or leading, query.get("answer", "")
+    if _NUMBER.fullmatch(answer) and question:
+        terms.append(Term(answer, f"any.{question}", ":"))
+    words = " ".join(query.get("words", "").replace('"', " ").split())
+    if words:
+        terms.append(Term(words, is_exact=True))
+    number, low, high = (query.get(name, "").strip() for name in ("number", "low", "high"))
+    if number and (low or high):
+        terms.append(Term(f"{low}..{high}" if low != high else low, number, ":"))
+    order = {"longest": "-exchanges", "shortest": "exchanges"}.get(query.get("sort", ""))
+    direction, _colon, key = query.get("sort", "").partition(":")
+    if key and direction in ("high", "low"):
+        order = f"-{key}" if direction == "high" else key
+    order = order or query.get("sort", "")
+    if order:
+        terms.append(Term(order, "sort", ":"))
+    return _with(line, terms)
+
+
+def _with(line: str, terms: Sequence[Term]) -> str:
+    """Return a line with these parts, in place of those that say something else of the same fields."""
+    if not terms:
+        return line
+    said = {term.field for term in terms} - {""}
+    try:
+        kept = [term for term in terms_of(line) if term.field not in said or term.is_not]
+    except Unreadable:  # it is told when the whole is read
+        return " ".join([line, *map(str, terms)])
+    return line_of([*kept, *terms])
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A part of the line, with the address of the page without it."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """What an address asks for.
+
+    Attributes:
+        line: as it was asked.
+        asked: None where the line cannot be read; `wrong` says why, then.
+        columns: the numbers that the list and the reader show, six at most.
+        kept: parts of the address beside the line and the columns, which every link of the page keeps.
+    """
+
+    line: str
+    asked: Asked | None
+    wrong: Unreadable | None
+    columns: tuple[Number, ...]
+    chosen: str
+    kept: tuple[tuple[str, str], ...]
+    synthetic: bool
+    without: tuple[str, ...]
+    study: Study | None
+
+    @property
+    def narrows(self) -> bool:
+        """Whether the line leaves anything out."""
+        return self.asked is not None and self.asked.narrows
+
+    def address(self, **other: str) -> str:
+        """Return the address part of this page with other values; an empty one leaves its part out."""
+        parts = {"q": self.line, "columns": self.chosen, **dict(self.kept), **other}
+        query = urlencode({name: value for name, value in parts.items() if value}, safe=",:~")
+        return f"?{query}" if query else "?"
+
+    @property
+    def query(self) -> str:
+        """The address part that keeps the line and who is counted, without the question mark."""
+        return self.address()[1:]
+
+    @property
+    def chips(self) -> list[Chip]:
+        """The parts of the line, each with a way to leave it out."""
+        if self.wrong is not None:
+            return []
+        terms = terms_of(self.line)
+        return [
+            Chip(str(term), self.address(q=line_of(terms[:i] + terms[i + 1 :])))
+            for i, term in enumerate(terms)
+        ]
+
+    def listing(self, rows: QuerySet[Conversation]) -> Listing:
+        """Return the conversations that the page lists; none where the line cannot be read."""
+        if self.asked is None:
+            return Listing(rows.none(), Asked())
+        return Listing(
+            people_kept(rows, synthetic=self.synthetic, without=self.without), self.asked
+        )
+
+
+def workbench_of(
+    query: QueryDict,
+    numbers: Numbers,
+    dimensions: Sequence[Dimension] = (),
+    bots: Mapping[str, Any] | None = None,
+    study: Study | None = None,
+) -> Workbench:
+    """Read an address.
+
+    Args:
+        dimensions: of the study, the leading one first.
+        bots: by id, those that can be asked for.
+        study: whose conversations are asked for; None for those of self-play.
+    """
+    leading = dimensions[0].key if dimensions else ""
+    line = line_asked(query, leading)
+    asked, wrong = None, None
+    try:
+        asked = asked_of(line, numbers, bots=tuple(bots or ()), study=study)
+    except Unreadable as error:
+        wrong = error
+    chosen = ",".join(filter(None, query.getlist("columns")))
+    synthetic = query.get("synthetic") == "1"
+    try:
+        without = without_read(",".join(query.getlist("without")))
+    except UnknownName:  # pages refuse such an address
+        without = ()
+    return Workbench(
+        line=line,
+        asked=asked,
+        wrong=wrong,
+        columns=_columns(chosen, numbers, leading, asked),
+        chosen=chosen,
+        kept=(
+            *((("synthetic", "1"),) if synthetic else ()),
+            *((("without", ",".join(without)),) if without else ()),
+        ),
+        synthetic=synthetic,
+        without=without,
+        study=study,
+    )
+
+
+def _columns(
+    chosen: str, numbers: Numbers, leading: str, asked: Asked | None
+) -> tuple[Number, ...]:
+    """Return the chosen numbers; without a choice, what the list is sorted by or the leading rating, and what is asked by."""
+    named = [numbers.get(name) for name in chosen.split(",") if name]
+    found = list(dict.fromkeys(one for one in named if one is not None))
+    if not found:
+        spoken = list(asked.numbers) if asked is not None else []
+        first = asked.sort if asked is not None else None
+        lead = first or numbers.get(f"rating.{leading}")
+        found = list(dict.fromkeys([*([lead] if lead else []), *spoken]))
+    return tuple(found[:MOST_COLUMNS])
+
+
+@dataclass(frozen=True, slots=True)
+class Wider:
+    """A part of a line that finds nothing, and how many would be found without it."""
+
+    without: str
+    href: str
+    total: int
+
+
+def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> Wider | None:
+    """Return the one part to drop from a line that finds nothing, which lets most be found; None if none helps."""
+    if bench.wrong is not None:
+        return None
+    terms = terms_of(bench.line)
+    best = None
+    for i, term in enumerate(terms[:_TRIED]):
+        if term.field in ("sort", "limit", "seed"):
+            continue
+        line = line_of(terms[:i] + terms[i + 1 :])
+        total = (
+            replace(bench, line=line, asked=asked_of(line, numbers, study=bench.study))
+            .listing(rows)
+            .count()
+        )
+        if total and (best is None or total > best.total):
+            best = Wider(str(term), bench.address(q=line), total)
+    return best
+
+
+def orders(numbers: Numbers) -> list[tuple[str, str]]:
+    """Return the orders that a reader may choose, each as `sort:` has it and its name."""
+    found = [("newest", _("newest first")), ("oldest", _("oldest first"))]
+    for number in numbers.measured():
+        words = {"title": number.title}
+        found.append((number.name, _("{title}, lowest first").format(**words)))
+        found.append((f"-{number.name}", _("{title}, highest first").format(**words)))
+    return found
+
+
+def order_now(asked: Asked | None) -> str:
+    """Return the order of a line, as `sort:` has it."""
+    if asked is None or asked.sort is None:
+        return "newest" if asked is None or asked.is_falling else "oldest"
+    return f"{'-' if asked.is_falling else ''}{asked.sort.name}"

@@ -1,0 +1,373 @@
+"""What a line asks for: every field known, every value read, what is wrong said in words.
+
+`Asked` is what a page, an export and a saved filter have in common; `apply` makes the conversations of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import (
+    CharField,
+    Exists,
+    F,
+    FilteredRelation,
+    FloatField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Value,
+)
+from django.db.models.fields.json import KT
+from django.db.models.functions import MD5, Cast, Concat, Replace
+from django.utils.translation import gettext as _
+
+from chatbots.names import nearest_names
+from webapp.conversations.models import Conversation
+from webapp.quality.flags.base import flag_kinds
+from webapp.quality.models import TaskFlag
+from webapp.ratings.models import Rating
+from webapp.reading.fields import Number, Numbers
+from webapp.reading.models import Figure
+from webapp.reading.syntax import EXAMPLE, Term, Unreadable, terms_of
+from webapp.reading.words import Words, words_within
+from webapp.studies.models import Study
+
+_LOOKUPS = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+_NEVER = Q(pk__in=[])
+_IS: dict[str, Callable[[], Q]] = {
+    "rated": lambda: Q(Exists(Rating.objects.filter(conversation=OuterRef("pk")))),
+    "unrated": lambda: ~Q(Exists(Rating.objects.filter(conversation=OuterRef("pk")))),
+    "commented": lambda: Q(
+        Exists(Rating.objects.filter(conversation=OuterRef("pk")).exclude(comment=""))
+    ),
+    "scripted": lambda: Q(is_synthetic=True),
+}
+CHOICES = ("bot", "state", "source", "rater", "flag", "is", "first", "id")
+ORDERS = ("sort", "limit", "sample", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a line asks for.
+
+    Attributes:
+        condition: on conversations.
+        words: what is looked for in the texts, to be marked where it is found.
+        sort: the number that they are sorted by; None: by time.
+        is_falling: the highest value, or the newest conversation, comes first.
+        limit: at most so many; None: all.
+        sample: so many are drawn of those that fit; None: none is drawn.
+        seed: of the draw.
+        narrows: whether anything is left out.
+        numbers: that the line speaks of, in their order.
+    """
+
+    condition: Q = field(default_factory=Q)
+    words: tuple[Words, ...] = ()
+    sort: Number | None = None
+    is_falling: bool = True
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+    narrows: bool = False
+    numbers: tuple[Number, ...] = ()
+
+    def matching(self, rows: QuerySet[Conversation]) -> QuerySet[Conversation]:
+        """Return those of the conversations that fit, those drawn where a sample is asked for."""
+        found = rows.filter(self.condition)
+        if self.sample is None:
+            return found
+        drawn = found.annotate(lot=_lot(self.seed)).order_by("lot", "pk").values("pk")
+        return rows.filter(pk__in=list(drawn.values_list("pk", flat=True)[: self.sample]))
+
+
+def _lot(seed: int) -> Any:
+    """Return the expression that gives every conversation a lot, by its id and the seed, alike in every database."""
+    text = Replace(Cast("pk", CharField()), Value("-"), Value(""))
+    return MD5(Concat(text, Value(f"/{seed}")))
+
+
+def asked_of(
+    line: str,
+    numbers: Numbers,
+    *,
+    bots: Collection[str] = (),
+    study: Study | None = None,
+    conditions: dict[str, Callable[[str], Q]] | None = None,
+) -> Asked:
+    """Read a line.
+
+    Args:
+        numbers: that there are.
+        bots: ids of bots that can be asked for.
+        study: whose conversations are asked for; None for others.
+        conditions: further fields, each with what makes a condition of a value.
+
+    Raises:
+        Unreadable: with what is wrong and a line that would work.
+    """
+    reader = _Reader(numbers, bots, study, conditions or {})
+    for term in terms_of(line):
+        reader.take(term)
+    return reader.asked()
+
+
+class _Reader:
+    """Takes one term after the other."""
+
+    def __init__(
+        self,
+        numbers: Numbers,
+        bots: Collection[str],
+        study: Study | None,
+        more: dict[str, Callable[[str], Q]],
+    ) -> None:
+        self.numbers = numbers
+        self.bots = bots
+        self.of_study = {"study": study} if study is not None else {}
+        self.more = more
+        self.conditions: list[Q] = []
+        self.words: list[Words] = []
+        self.spoken_of: dict[str, Number] = {}
+        self.sort: Number | None = None
+        self.is_falling = True
+        self.orders: dict[str, int] = {}
+
+    def take(self, term: Term) -> None:
+        """Read one term."""
+        if not term.field:
+            condition = self._said(term)
+        elif term.field in ORDERS:
+            self._order(term)
+            return
+        elif term.field in CHOICES or term.field in self.more:
+            condition = self._choice(term)
+        else:
+            condition = self._number(term)
+        self.conditions.append(~condition if term.is_not else condition)
+
+    def asked(self) -> Asked:
+        """Return all that was read."""
+        condition = Q()
+        for one in self.conditions:
+            condition &= one
+        return Asked(
+            condition=condition,
+            words=tuple(self.words),
+            sort=self.sort,
+            is_falling=self.is_falling,
+            limit=self.orders.get("limit"),
+            sample=self.orders.get("sample"),
+            seed=self.orders.get("seed", 0),
+            narrows=bool(self.conditions) or "limit" in self.orders or "sample" in self.orders,
+            numbers=tuple(self.spoken_of.values()),
+        )
+
+    def _said(self, term: Term) -> Q:
+        words = Words(term.value, term.is_exact)
+        if not words.parts:
+            raise Unreadable(
+                _("“{text}” has no letter or digit to look for.").format(text=term.value), '"100 %"'
+            )
+        if not term.is_not:
+            self.words.append(words)
+        return words_within(words)
+
+    def _choice(self, term: Term) -> Q:
+        if term.sign != ":":
+            raise Unreadable(
+                _("“{field}” has no order, so “{sign}” says nothing of it.").format(
+                    field=term.field, sign=term.sign
+                ),
+                f"{term.field}:{term.value}",
+            )
+        if term.field in self.more:
+            make = self.more[term.field]
+        else:
+            make = getattr(self, f"_by_{term.field}")
+        condition = Q()
+        for value in filter(None, term.value.split(",")):
+            condition |= make(value)
+        return condition
+
+    def _by_bot(self, value: str) -> Q:
+        if self.bots and value not in self.bots:
+            _known(value, self.bots, _("There is no bot “{name}” here."), "bot:{}")
+        return Q(bot__bot_id=value)
+
+    def _by_first(self, value: str) -> Q:
+        alone = Q(selfplay__partner_bot_id="", selfplay__bot_id=value)
+        return alone | Q(selfplay__partner_bot_id=value)
+
+    def _by_state(self, value: str) -> Q:
+        states = Conversation.State.values
+        return Q(state=_known(value, states, _("There is no state “{name}”."), "state:{}"))
+
+    def _by_source(self, value: str) -> Q:
+        sources = Conversation.Source.values
+        return Q(source=_known(value, sources, _("There is no source “{name}”."), "source:{}"))
+
+    def _by_is(self, value: str) -> Q:
+        _known(value, _IS, _("Conversations cannot be “{name}”."), "is:{}")
+        return _IS[value]()
+
+    def _by_flag(self, value: str) -> Q:
+        _known(value, flag_kinds.names(), _("There is no flag “{name}”."), "flag:{}")
+        return Q(participant__in=TaskFlag.objects.filter(name=value).values("participant"))
+
+    def _by_rater(self, value: str) -> Q:
+        by = Q(rater=value)
+        with contextlib.suppress(ValueError):
+            by |= Q(participant=uuid.UUID(value))
+        return Q(pk__in=Rating.objects.filter(by).values("conversation"))
+
+    def _by_id(self, value: str) -> Q:
+        try:
+            low, high = (uuid.UUID(value.replace("-", "").ljust(32, last)) for last in "0f")
+        except ValueError:
+            raise Unreadable(
+                _("“{text}” does not begin the id of a conversation.").format(text=value), "id:7c1f"
+            ) from None
+        return Q(pk__gte=low, pk__lte=high)
+
+    def _named(self, term: Term, name: str, example: str) -> Number:
+        found = self.numbers.get(name)
+        if found is not None:
+            self.spoken_of.setdefault(found.name, found)
+            return found
+        known = [*CHOICES, *self.more, *ORDERS, *self.numbers.names()]
+        near = nearest_names(name, known)
+        why = _("There is no field “{name}” here.").format(name=name)
+        if near:
+            why += " " + _("Did you mean {names}?").format(names=_listed(near))
+            raise Unreadable(why, example.format(near[0]))
+        why += " " + _("To look for the words as such, put them in quotes.")
+        raise Unreadable(why, f'"{term}"')
+
+    def _number(self, term: Term) -> Q:
+        name = term.field.removeprefix("any.")
+        written = f"{term.sign}{term.value}"
+        number = self._named(term, name, "{}" + written)
+        bounds = _bounds(term)
+        if term.field.startswith("any."):
+            return self._any(term, number, bounds)
+        if number.column:
+            return Q(**{f"{number.column}__{sign}": value for sign, value in bounds.items()})
+        if number.series is None:
+            return _NEVER
+        of = Figure.objects.filter(
+            **self.of_study,
+            series=number.series,
+            **{f"value__{sign}": value for sign, value in bounds.items()},
+        )
+        return Q(pk__in=of.values("conversation"))
+
+    def _any(self, term: Term, number: Number, bounds: dict[str, float]) -> Q:
+        """Return the condition that at least one rater's answer lies there."""
+        if number.kind != "rating":
+            raise Unreadable(
+                _("“any.” asks for single answers of raters; “{name}” is no rating.").format(
+                    name=number.name
+                ),
+                str(term).replace("any.", ""),
+            )
+        given = Rating.objects.filter(
+            conversation=OuterRef("pk"), answers__has_key=number.name
+        ).annotate(given=Cast(KT(f"answers__{number.name}"), FloatField()))
+        return Q(Exists(given.filter(**{f"given__{sign}": v for sign, v in bounds.items()})))
+
+    def _order(self, term: Term) -> None:
+        if term.is_not or term.sign != ":":
+            raise Unreadable(
+                _("“{field}” needs a colon and a value.").format(field=term.field),
+                EXAMPLE,
+            )
+        if term.field == "sort":
+            name = term.value.removeprefix("-").lower()
+            if name in ("newest", "oldest"):
+                self.sort, self.is_falling = None, (name == "newest") != (term.value[0] == "-")
+            else:
+                self.sort = self._named(term, name, "sort:{}")
+                self.is_falling = term.value.startswith("-")
+            return
+        lowest = 0 if term.field == "seed" else 1
+        if not term.value.isascii() or not term.value.isdigit() or len(term.value) > 9:
+            raise Unreadable(
+                _("“{term}”: a whole number is needed.").format(term=term), f"{term.field}:20"
+            )
+        if int(term.value) < lowest:
+            raise Unreadable(
+                _("“{term}” would show nothing.").format(term=term), f"{term.field}:20"
+            )
+        self.orders[term.field] = int(term.value)
+
+
+def _bounds(term: Term) -> dict[str, float]:
+    """Return the lookups of a comparison, a range or a value with the numbers they compare with."""
+    example = f"{term.field}:2..4"
+    if term.sign != ":":
+        return {_LOOKUPS[term.sign]: _float(term.value, term, f"{term.field}{term.sign}3")}
+    low, dots, high = term.value.partition("..")
+    if not dots:
+        exact = _float(low, term, example)
+        # Means are sums of fractions: what prints alike is the same.
+        return {"gte": exact - 1e-9, "lte": exact + 1e-9}
+    found = {}
+    if low not in ("", "*"):
+        found["gte"] = _float(low, term, example)
+    if high not in ("", "*"):
+        found["lte"] = _float(high, term, example)
+    if not found:
+        raise Unreadable(_("“{term}” has neither end.").format(term=term), example)
+    if len(found) == 2 and found["gte"] > found["lte"]:
+        raise Unreadable(
+            _("“{term}” ends before it begins.").format(term=term), f"{term.field}:{high}..{low}"
+        )
+    return found
+
+
+def _float(text: str, term: Term, example: str) -> float:
+    try:
+        value = float(text.replace("−", "-"))
+    except ValueError:
+        value = float("nan")
+    if value != value or value in (float("inf"), float("-inf")):
+        raise Unreadable(
+            _("“{term}”: “{text}” is no number.").format(term=term, text=text), example
+        )
+    return value
+
+
+def _known(name: str, names: Iterable[str], why: str, example: str) -> str:
+    names = list(names)
+    if name in names:
+        return name
+    near = nearest_names(name, names) or sorted(names)
+    told = why.format(name=name) + " " + _("There is: {names}.").format(names=_listed(near[:12]))
+    raise Unreadable(told, example.format(near[0]) if near else EXAMPLE)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def sorted_rows(
+    rows: QuerySet[Conversation], number: Number, study: Study | None = None
+) -> QuerySet[Conversation]:
+    """Annotate conversations with `at`, the value of a number; None where one has none.
+
+    Args:
+        study: of all of them; with it the database can walk its index.
+    """
+    if number.column:
+        return rows.annotate(at=Cast(number.column, FloatField()))
+    condition = Q(figures__series=number.series or 0)
+    if study is not None:
+        condition &= Q(figures__study=study)
+    of = FilteredRelation("figures", condition=condition)
+    return rows.annotate(sorted_by=of, at=F("sorted_by__value"))

@@ -1,0 +1,226 @@
+"""The index in PostgreSQL: a `tsvector` for each conversation, its numbers as rows, kept once for every statement.
+
+All of a conversation's words stand in one vector, so that words said in different turns find it, and a search for a
+common word reads a row for each conversation rather than one for each turn. A word that nobody says stands between
+turns, so that no phrase goes from one into the next. Signs become spaces first: otherwise the parser would take an
+address as one word and leave out what looks like a tag. Whoever renews a conversation holds its row, so that two
+ratings that arrive together are both counted.
+"""
+
+from __future__ import annotations
+
+BETWEEN = "xturnoverx"
+"""Stands between the words of two turns."""
+MOST_CHARACTERS = 250_000
+"""So much of a conversation is searched; a vector must stay below a megabyte."""
+
+TABLES = (
+    r"""
+CREATE OR REPLACE FUNCTION reading_words(said text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT regexp_replace(said, '[!-/:-@\[-`{-~]+', ' ', 'g')
+$$
+""",
+    f"""
+CREATE OR REPLACE FUNCTION reading_words_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM reading_conversationwords AS w WHERE w.conversation_id = ANY(ids)
+        AND NOT EXISTS (SELECT 1 FROM conversations_turn t WHERE t.conversation_id = w.conversation_id)
+        AND NOT EXISTS (SELECT 1 FROM ratings_rating r WHERE r.conversation_id = w.conversation_id AND r.comment <> '');
+    INSERT INTO reading_conversationwords (conversation_id, document)
+    SELECT one.id, to_tsvector('simple', left(
+        concat_ws(' {BETWEEN} ', one.said, one.written), {MOST_CHARACTERS}
+    ))
+    FROM (
+        SELECT c.id,
+            (SELECT string_agg(reading_words(t.text), ' {BETWEEN} ' ORDER BY t.index)
+             FROM conversations_turn t WHERE t.conversation_id = c.id) AS said,
+            (SELECT string_agg(reading_words(r.comment), ' {BETWEEN} ' ORDER BY r.id)
+             FROM ratings_rating r WHERE r.conversation_id = c.id AND r.comment <> '') AS written
+        FROM conversations_conversation c WHERE c.id = ANY(ids)
+    ) AS one
+    WHERE one.said IS NOT NULL OR one.written IS NOT NULL
+    ON CONFLICT (conversation_id) DO UPDATE SET document = EXCLUDED.document;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_turns_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF COALESCE(cardinality(ids), 0) = 0 THEN RETURN; END IF;
+    PERFORM 1 FROM conversations_conversation WHERE id = ANY(ids) ORDER BY id FOR NO KEY UPDATE;
+    PERFORM reading_words_renew(ids);
+    INSERT INTO reading_series (kind, name, metric)
+    SELECT 'count', one.name, 0 FROM (VALUES ('turns'), ('up'), ('down')) AS one (name)
+    WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'count' AND s.name = one.name)
+    ON CONFLICT DO NOTHING;
+    DELETE FROM reading_figure f USING reading_series s
+    WHERE s.id = f.series_id AND s.kind = 'count' AND s.name IN ('turns', 'up', 'down')
+        AND f.conversation_id = ANY(ids)
+        AND NOT EXISTS (SELECT 1 FROM conversations_turn t WHERE t.conversation_id = f.conversation_id);
+    INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+    SELECT counted.id, s.id, counted.study_id,
+        CASE s.name WHEN 'turns' THEN counted.turns WHEN 'up' THEN counted.up ELSE counted.down END
+    FROM (
+        SELECT c.id, c.study_id, count(*) AS turns, count(*) FILTER (WHERE t.vote = 1) AS up,
+            count(*) FILTER (WHERE t.vote = -1) AS down
+        FROM conversations_conversation c JOIN conversations_turn t ON t.conversation_id = c.id
+        WHERE c.id = ANY(ids) GROUP BY c.id, c.study_id
+    ) AS counted
+    JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'up', 'down')
+    ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_ratings_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF COALESCE(cardinality(ids), 0) = 0 THEN RETURN; END IF;
+    PERFORM 1 FROM conversations_conversation WHERE id = ANY(ids) ORDER BY id FOR NO KEY UPDATE;
+    INSERT INTO reading_series (kind, name, metric)
+    SELECT DISTINCT 'rating', a.key, 0
+    FROM ratings_rating r CROSS JOIN LATERAL jsonb_each(r.answers) AS a
+    WHERE r.conversation_id = ANY(ids) AND jsonb_typeof(a.value) = 'number'
+        AND NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'rating' AND s.name = a.key)
+    UNION SELECT 'count', 'ratings', 0
+    WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'count' AND s.name = 'ratings')
+    ON CONFLICT DO NOTHING;
+    DELETE FROM reading_figure f USING reading_series s
+    WHERE s.id = f.series_id AND f.conversation_id = ANY(ids)
+        AND (s.kind = 'rating' OR (s.kind = 'count' AND s.name = 'ratings'));
+    INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+    SELECT r.conversation_id, s.id, c.study_id, avg((a.value #>> '{}')::float8)
+    FROM ratings_rating r
+    JOIN conversations_conversation c ON c.id = r.conversation_id
+    CROSS JOIN LATERAL jsonb_each(r.answers) AS a
+    JOIN reading_series s ON s.kind = 'rating' AND s.name = a.key AND s.metric = 0
+    WHERE r.conversation_id = ANY(ids) AND jsonb_typeof(a.value) = 'number'
+    GROUP BY r.conversation_id, s.id, c.study_id
+    UNION ALL
+    SELECT r.conversation_id, s.id, c.study_id, count(*)
+    FROM ratings_rating r
+    JOIN conversations_conversation c ON c.id = r.conversation_id
+    JOIN reading_series s ON s.kind = 'count' AND s.name = 'ratings'
+    WHERE r.conversation_id = ANY(ids)
+    GROUP BY r.conversation_id, s.id, c.study_id
+    ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_turn_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE ids uuid[];
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        SELECT array_agg(DISTINCT n.conversation_id) INTO ids
+        FROM fresh n JOIN gone o ON o.id = n.id
+        WHERE n.text IS DISTINCT FROM o.text OR n.vote <> o.vote OR n.index <> o.index;
+    ELSIF TG_OP = 'DELETE' THEN
+        SELECT array_agg(DISTINCT conversation_id) INTO ids FROM gone;
+    ELSE
+        SELECT array_agg(DISTINCT conversation_id) INTO ids FROM fresh;
+    END IF;
+    PERFORM reading_turns_renew(ids);
+    RETURN NULL;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_rating_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE ids uuid[]; spoken uuid[];
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        SELECT array_agg(DISTINCT n.conversation_id) FILTER (WHERE n.answers IS DISTINCT FROM o.answers),
+            array_agg(DISTINCT n.conversation_id) FILTER (WHERE n.comment <> o.comment)
+        INTO ids, spoken
+        FROM fresh n JOIN gone o ON o.id = n.id WHERE n.conversation_id IS NOT NULL;
+    ELSIF TG_OP = 'DELETE' THEN
+        SELECT array_agg(DISTINCT conversation_id),
+            array_agg(DISTINCT conversation_id) FILTER (WHERE comment <> '')
+        INTO ids, spoken FROM gone WHERE conversation_id IS NOT NULL;
+    ELSE
+        SELECT array_agg(DISTINCT conversation_id),
+            array_agg(DISTINCT conversation_id) FILTER (WHERE comment <> '')
+        INTO ids, spoken FROM fresh WHERE conversation_id IS NOT NULL;
+    END IF;
+    PERFORM reading_ratings_renew(ids);
+    IF COALESCE(cardinality(spoken), 0) > 0 THEN
+        PERFORM 1 FROM conversations_conversation WHERE id = ANY(spoken) ORDER BY id FOR NO KEY UPDATE;
+        PERFORM reading_words_renew(spoken);
+    END IF;
+    RETURN NULL;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_metric_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        DELETE FROM reading_figure f USING gone o, reading_series s
+        WHERE f.conversation_id = o.conversation_id AND s.id = f.series_id
+            AND s.kind = 'metric' AND s.metric = o.metric_id;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        INSERT INTO reading_series (kind, name, metric)
+        SELECT DISTINCT 'metric', v.key, n.metric_id FROM fresh n CROSS JOIN LATERAL jsonb_each(n.values) AS v
+        WHERE jsonb_typeof(v.value) = 'number' AND NOT EXISTS (
+            SELECT 1 FROM reading_series s WHERE s.kind = 'metric' AND s.name = v.key AND s.metric = n.metric_id
+        )
+        ON CONFLICT DO NOTHING;
+        INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+        SELECT n.conversation_id, s.id, c.study_id, (v.value #>> '{}')::float8
+        FROM fresh n
+        JOIN conversations_conversation c ON c.id = n.conversation_id
+        CROSS JOIN LATERAL jsonb_each(n.values) AS v
+        JOIN reading_series s ON s.kind = 'metric' AND s.name = v.key AND s.metric = n.metric_id
+        WHERE jsonb_typeof(v.value) = 'number'
+        ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
+    END IF;
+    RETURN NULL;
+END $$
+""",
+)
+
+_SEEN = {
+    "INSERT": "NEW TABLE AS fresh",
+    "UPDATE": "OLD TABLE AS gone NEW TABLE AS fresh",
+    "DELETE": "OLD TABLE AS gone",
+}
+TRIGGERS = {
+    f"reading_index_{what}_{event.lower()}": (
+        f"CREATE TRIGGER {{name}} AFTER {event} ON {table} REFERENCING {_SEEN[event]}"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION reading_{what}_changed()"
+    )
+    for what, table in (
+        ("turn", "conversations_turn"),
+        ("rating", "ratings_rating"),
+        ("metric", "runs_metricresult"),
+    )
+    for event in ("INSERT", "UPDATE", "DELETE")
+}
+TRIGGERS_THERE = """
+SELECT t.tgname, c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE t.tgname LIKE %s AND NOT t.tgisinternal AND pg_table_is_visible(c.oid)
+"""
+RENEW = (
+    "DELETE FROM reading_figure",
+    "DELETE FROM reading_conversationwords",
+    """
+SELECT reading_turns_renew(part.ids), reading_ratings_renew(part.ids) FROM (
+    SELECT array_agg(id) AS ids FROM (
+        SELECT id, row_number() OVER (ORDER BY id) / 1000 AS number FROM conversations_conversation
+    ) AS numbered GROUP BY number
+) AS part
+""",
+    """
+INSERT INTO reading_series (kind, name, metric)
+SELECT DISTINCT 'metric', v.key, m.metric_id FROM runs_metricresult m CROSS JOIN LATERAL jsonb_each(m.values) AS v
+WHERE jsonb_typeof(v.value) = 'number'
+ON CONFLICT DO NOTHING
+""",
+    """
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT m.conversation_id, s.id, c.study_id, (v.value #>> '{}')::float8
+FROM runs_metricresult m
+JOIN conversations_conversation c ON c.id = m.conversation_id
+CROSS JOIN LATERAL jsonb_each(m.values) AS v
+JOIN reading_series s ON s.kind = 'metric' AND s.name = v.key AND s.metric = m.metric_id
+WHERE jsonb_typeof(v.value) = 'number'
+ON CONFLICT DO NOTHING
+""",
+)
+AFTER_ERASURE: tuple[str, ...] = ()

@@ -1,0 +1,170 @@
+"""The index in SQLite: FTS5 tables over the texts of turns and of comments, numbers as rows, kept row by row.
+
+FTS5 keeps the words and reads the texts where they stand, so nothing is stored twice.
+"""
+
+from __future__ import annotations
+
+_WORDS = (
+    ("reading_turnwords", "conversations_turn", "text"),
+    ("reading_commentwords", "ratings_rating", "comment"),
+)
+TABLES = tuple(
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS {words} USING fts5("
+    f"{column}, content='{table}', content_rowid='id',"
+    " tokenize='unicode61 remove_diacritics 0', prefix='3')"
+    for words, table, column in _WORDS
+)
+
+
+def _series(kind: str, name: str, metric: str, source: str = "") -> str:
+    """Return the statement that adds the series which are not there; one name is quoted, others are columns."""
+    return f"""
+INSERT INTO reading_series (kind, name, metric)
+SELECT DISTINCT '{kind}', {name}, {metric} {source or "WHERE true"}
+    AND NOT EXISTS (
+        SELECT 1 FROM reading_series s WHERE s.kind = '{kind}' AND s.name = {name} AND s.metric = {metric}
+    );"""
+
+
+def _counted(name: str, by: str) -> str:
+    """Return the statements that change a count of `row`'s conversation; a conversation without turns has none."""
+    return f"""{_series("count", f"'{name}'", "0")}
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT c.id, s.id, c.study_id, {by} FROM conversations_conversation c, reading_series s
+WHERE c.id = {{row}}.conversation_id AND s.kind = 'count' AND s.name = '{name}'
+ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = value + excluded.value;"""
+
+
+def _turns(sign: str, row: str) -> str:
+    told = "".join(
+        _counted(name, by)
+        for name, by in (
+            ("turns", f"{sign}1"),
+            ("up", f"{sign}({row}.vote = 1)"),
+            ("down", f"{sign}({row}.vote = -1)"),
+        )
+    )
+    return told.replace("{row}", row)
+
+
+_NO_TURNS = """
+DELETE FROM reading_figure WHERE conversation_id = OLD.conversation_id AND series_id IN (
+    SELECT id FROM reading_series WHERE kind = 'count' AND name IN ('turns', 'up', 'down')
+) AND NOT EXISTS (SELECT 1 FROM conversations_turn t WHERE t.conversation_id = OLD.conversation_id);"""
+
+
+def _words(words: str, column: str, row: str) -> str:
+    if row == "OLD":
+        return f"""
+INSERT INTO {words} ({words}, rowid, {column}) VALUES ('delete', OLD.id, OLD.{column});"""
+    return f"""
+INSERT INTO {words} (rowid, {column}) VALUES (NEW.id, NEW.{column});"""
+
+
+_ANSWERS = "FROM ratings_rating r, json_each(r.answers) AS a WHERE {which} AND a.type IN ('integer', 'real')"
+_RATINGS_SERIES = _series("rating", "a.key", "0", _ANSWERS) + _series("count", "'ratings'", "0")
+_RATINGS_FIGURES = """
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT r.conversation_id, s.id, c.study_id, avg(a.value)
+FROM ratings_rating r, json_each(r.answers) AS a
+JOIN conversations_conversation c ON c.id = r.conversation_id
+JOIN reading_series s ON s.kind = 'rating' AND s.name = a.key AND s.metric = 0
+WHERE {which} AND a.type IN ('integer', 'real')
+GROUP BY r.conversation_id, s.id, c.study_id;
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT r.conversation_id, s.id, c.study_id, count(*)
+FROM ratings_rating r
+JOIN conversations_conversation c ON c.id = r.conversation_id
+JOIN reading_series s ON s.kind = 'count' AND s.name = 'ratings'
+WHERE {which}
+GROUP BY r.conversation_id, s.id, c.study_id;"""
+
+
+def _ratings(row: str) -> str:
+    which = f"r.conversation_id = {row}.conversation_id"
+    return f"""
+DELETE FROM reading_figure WHERE conversation_id = {row}.conversation_id AND series_id IN (
+    SELECT id FROM reading_series WHERE kind = 'rating' OR (kind = 'count' AND name = 'ratings')
+);{_RATINGS_SERIES.replace("{which}", which)}{_RATINGS_FIGURES.replace("{which}", which)}"""
+
+
+_METRIC_GONE = """
+DELETE FROM reading_figure WHERE conversation_id = OLD.conversation_id AND series_id IN (
+    SELECT id FROM reading_series WHERE kind = 'metric' AND metric = OLD.metric_id
+);"""
+_METRIC_SERIES = _series(
+    "metric",
+    "v.key",
+    "m.metric_id",
+    "FROM runs_metricresult m, json_each(m.\"values\") AS v WHERE {which} AND v.type IN ('integer', 'real')",
+)
+_METRIC_FIGURES = """
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT m.conversation_id, s.id, c.study_id, v.value
+FROM runs_metricresult m, json_each(m."values") AS v
+JOIN conversations_conversation c ON c.id = m.conversation_id
+JOIN reading_series s ON s.kind = 'metric' AND s.name = v.key AND s.metric = m.metric_id
+WHERE {which} AND v.type IN ('integer', 'real');"""
+_METRIC = (_METRIC_SERIES + _METRIC_FIGURES).replace("{which}", "m.id = NEW.id")
+
+_TURN, _COMMENT = _WORDS
+_DONE = {
+    ("turn", "INSERT"): _words(_TURN[0], "text", "NEW") + _turns("+", "NEW"),
+    ("turn", "UPDATE OF text, vote"): _words(_TURN[0], "text", "OLD")
+    + _words(_TURN[0], "text", "NEW")
+    + _turns("-", "OLD")
+    + _turns("+", "NEW"),
+    ("turn", "DELETE"): _words(_TURN[0], "text", "OLD")
+    # Only what is there is counted down: the conversation's numbers may be gone before its turns.
+    + """
+UPDATE reading_figure SET value = value - (
+    SELECT CASE s.name WHEN 'turns' THEN 1 WHEN 'up' THEN OLD.vote = 1 ELSE OLD.vote = -1 END
+    FROM reading_series s WHERE s.id = series_id
+) WHERE conversation_id = OLD.conversation_id AND series_id IN (
+    SELECT id FROM reading_series WHERE kind = 'count' AND name IN ('turns', 'up', 'down')
+);"""
+    + _NO_TURNS,
+    ("rating", "INSERT"): _words(_COMMENT[0], "comment", "NEW") + _ratings("NEW"),
+    ("rating", "UPDATE OF answers, comment"): _words(_COMMENT[0], "comment", "OLD")
+    + _words(_COMMENT[0], "comment", "NEW")
+    + _ratings("NEW"),
+    ("rating", "DELETE"): _words(_COMMENT[0], "comment", "OLD") + _ratings("OLD"),
+    ("metric", "INSERT"): _METRIC,
+    ("metric", 'UPDATE OF "values"'): _METRIC_GONE + _METRIC,
+    ("metric", "DELETE"): _METRIC_GONE,
+}
+_OF = {"turn": _TURN[1], "rating": _COMMENT[1], "metric": "runs_metricresult"}
+TRIGGERS = {
+    f"reading_index_{what}_{event.split()[0].lower()}": (
+        f"CREATE TRIGGER {{name}} AFTER {event} ON {_OF[what]} BEGIN{done}\nEND"
+    )
+    for (what, event), done in _DONE.items()
+}
+TRIGGERS_THERE = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE %s"
+
+
+def _all(statements: str) -> tuple[str, ...]:
+    """Return statements about rows that fit `which` as one for each, about all rows."""
+    split = statements.replace("{which}", "true").split(";")
+    return tuple(one for one in split if one.strip())
+
+
+RENEW = (
+    "DELETE FROM reading_figure",
+    *(f"INSERT INTO {words} ({words}) VALUES ('rebuild')" for words, _table, _column in _WORDS),
+    *_all("".join(_series("count", f"'{name}'", "0") for name in ("turns", "up", "down"))),
+    """
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT c.id, s.id, c.study_id,
+    CASE s.name WHEN 'turns' THEN count(*) WHEN 'up' THEN sum(t.vote = 1) ELSE sum(t.vote = -1) END
+FROM conversations_turn t
+JOIN conversations_conversation c ON c.id = t.conversation_id
+JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'up', 'down')
+GROUP BY c.id, s.id, s.name, c.study_id""",
+    *_all(_RATINGS_SERIES + _RATINGS_FIGURES),
+    *_all(_METRIC_SERIES + _METRIC_FIGURES),
+)
+AFTER_ERASURE = tuple(
+    f"INSERT INTO {words} ({words}) VALUES ('optimize')" for words, _table, _column in _WORDS
+)

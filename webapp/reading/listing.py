@@ -1,0 +1,320 @@
+"""Conversations that fit a line, in its order, read page by page from a key.
+
+Pages begin after the last row of the one before, so that new conversations shift nothing. A key holds the
+row's value in the chosen order (empty where it has none), its time and its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet
+from django.utils.dateparse import parse_datetime
+
+from webapp.conversations.models import Conversation, Turn
+from webapp.quality.selectors import left_out
+from webapp.ratings.models import Rating
+from webapp.reading.asking import Asked, sorted_rows
+from webapp.reading.fields import Number
+from webapp.reading.models import Figure
+from webapp.reading.words import Piece, Words, excerpt_of
+from webapp.runs.models import SelfPlayRun
+from webapp.studies.models import Study
+
+PAGE = 50
+
+
+def of_study(study: Study) -> QuerySet[Conversation]:
+    """Return all conversations of a study, scripted and failed ones too, without its bots' self-play."""
+    return Conversation.objects.filter(study=study).exclude(source=Conversation.Source.SELFPLAY)
+
+
+def of_run(run: SelfPlayRun) -> QuerySet[Conversation]:
+    """Return the conversations of a self-play run."""
+    return Conversation.objects.filter(selfplay__run=run).select_related("selfplay")
+
+
+def beside(conversation: Conversation) -> QuerySet[Conversation]:
+    """Return the conversations among which this one is read: its study's, its run's, or itself alone."""
+    if conversation.study is not None:
+        return of_study(conversation.study)
+    if hasattr(conversation, "selfplay"):
+        return of_run(conversation.selfplay.run)
+    return Conversation.objects.filter(pk=conversation.pk)
+
+
+def people_kept(
+    rows: QuerySet[Conversation], *, synthetic: bool, without: Sequence[str] = ()
+) -> QuerySet[Conversation]:
+    """Return those of the conversations that the pages of a study count.
+
+    Args:
+        synthetic: scripted participants' too.
+        without: names of flags; conversations of people with one of them are left out.
+    """
+    kept = rows.filter(left_out(None, without))
+    return kept if synthetic else kept.filter(is_synthetic=False)
+
+
+def all_and_scripted(rows: QuerySet[Conversation]) -> tuple[int, int]:
+    """Return how many conversations there are, and how many of them are scripted participants'."""
+    found = rows.aggregate(n=Count("pk"), scripted=Count("pk", filter=Q(is_synthetic=True)))
+    return found["n"], found["scripted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The place of a row in a listing."""
+
+    at: float | None
+    created_at: datetime
+    pk: UUID
+
+    def __str__(self) -> str:
+        return f"{'' if self.at is None else repr(self.at)}~{self.created_at.isoformat()}~{self.pk}"
+
+    @classmethod
+    def read(cls, text: str) -> Key | None:
+        """Return the key that an address names; None for what is none."""
+        try:
+            at, when, pk = text.split("~")
+            created_at = parse_datetime(when)
+            value = float(at) if at else None
+            return None if created_at is None else cls(value, created_at, UUID(pk))
+        except ValueError:
+            return None
+
+
+class Listing:
+    """The conversations that fit a line, in its order.
+
+    With a value to sort by, the rows have it as `at`, and those without one come last; of two with the same value
+    the newer one comes first. Those with a value are asked for first, and the others only where there are too few:
+    so the database can walk its index instead of sorting all of them.
+    """
+
+    def __init__(
+        self, rows: QuerySet[Conversation], asked: Asked, study: Study | None = None
+    ) -> None:
+        self.words = asked.words
+        self.number = asked.sort
+        self._falling = asked.is_falling
+        self._newest_first = asked.is_falling if self.number is None else True
+        self._fitting = asked.matching(rows)
+        self._study = study
+        if asked.limit is not None:
+            first = [row.pk for row in self.take(None, asked.limit)]
+            self._fitting = self._fitting.filter(pk__in=first)
+
+    @property
+    def rows(self) -> QuerySet[Conversation]:
+        """The conversations, with their value as `at`, in no order."""
+        if self.number is None:
+            return self._fitting
+        return sorted_rows(self._fitting, self.number, self._study)
+
+    def count(self) -> int:
+        """Return how many there are."""
+        return self._fitting.count()
+
+    def take(self, key: Key | None, n: int, *, backwards: bool = False) -> list[Conversation]:
+        """Return `n` rows behind a key (None: from the first one on), in their order.
+
+        Args:
+            backwards: those before the key, the nearest first.
+        """
+        found: list[Conversation] = []
+        for rows in self._parts(key, backwards):
+            found += rows.select_related("bot")[: n - len(found)]
+            if len(found) >= n:
+                break
+        return found
+
+    def number_of(self, key: Key) -> int:
+        """Return the place of a key, from 1."""
+        return 1 + sum(rows.order_by().count() for rows in self._parts(key, True))
+
+    def key_of(self, row: Conversation) -> Key:
+        """Return the place of one of the listing's rows."""
+        at = None if self.number is None else row.at  # type: ignore[attr-defined]
+        return Key(at, row.created_at, row.pk)
+
+    def find(self, pk: UUID) -> Key | None:
+        """Return the place of a conversation; None for one that does not fit."""
+        found = self.rows.filter(pk=pk).first()
+        return self.key_of(found) if found else None
+
+    def _parts(self, key: Key | None, backwards: bool) -> Iterator[QuerySet[Conversation]]:
+        """Yield the rows with a value and those without one, in this order or backwards, from the key on."""
+        newest_first = self._newest_first != backwards
+        sign, side = ("-", "lt") if newest_first else ("", "gt")
+        by_time = (f"{sign}created_at", f"{sign}pk")
+        later = Q()
+        if key is not None:
+            later = Q(**{f"created_at__{side}": key.created_at}) | Q(
+                **{"created_at": key.created_at, f"pk__{side}": key.pk}
+            )
+        if self.number is None:
+            yield self._fitting.filter(later).order_by(*by_time)
+            return
+        falling = self._falling != backwards
+        valued = self.rows.filter(Q(at__isnull=False))
+        valued = valued.order_by("-at" if falling else "at", *by_time)
+        if key is not None and key.at is not None:
+            beyond = Q(**{f"at__{'lt' if falling else 'gt'}": key.at})
+            valued = valued.filter(beyond | (Q(at=key.at) & later))
+        without = self.rows.filter(Q(at__isnull=True)).order_by(*by_time)
+        if key is not None and key.at is None:
+            without = without.filter(later)
+        # Those without a value come last: a key without one has all others before it, one with a value none of them.
+        if not backwards and (key is None or key.at is not None):
+            yield valued
+        if not backwards or (key is not None and key.at is None):
+            yield without
+        if backwards:
+            yield valued
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One conversation of the list.
+
+    Attributes:
+        excerpt: where the words were found, or how it begins.
+        figures: the values of the chosen columns, in their order; None where one is undefined.
+    """
+
+    conversation: Conversation
+    excerpt: list[Piece]
+    figures: list[tuple[Number, float | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page.
+
+    Attributes:
+        after: the key that the next page begins after; empty on the last one.
+        total: how many rows there are in all.
+        following: the first conversation of the next page.
+    """
+
+    rows: list[Row]
+    after: str
+    total: int
+    following: UUID | None = None
+
+
+def page_of(
+    listing: Listing,
+    columns: Sequence[Number] = (),
+    *,
+    after: str = "",
+    total: int | None = None,
+    size: int = PAGE,
+) -> Page:
+    """Read the next `size` conversations after a key (empty: from the first one), in six queries at most.
+
+    Args:
+        columns: numbers that each row tells.
+        total: how many there are, where that is known already.
+    """
+    found = listing.take(Key.read(after), size + 1)
+    rest, found = found[size:], found[:size]
+    ids = [conversation.pk for conversation in found]
+    excerpts = _excerpts(ids, listing.words)
+    values = _values(ids, columns)
+    return Page(
+        rows=[
+            Row(
+                row,
+                excerpts.get(row.pk, []),
+                [
+                    (
+                        one,
+                        getattr(row, one.column)
+                        if one.column
+                        else values.get((row.pk, one.series)),
+                    )
+                    for one in columns
+                ],
+            )
+            for row in found
+        ],
+        after=str(listing.key_of(found[-1])) if rest else "",
+        total=listing.count() if total is None else total,
+        following=rest[0].pk if rest else None,
+    )
+
+
+def _values(ids: Sequence[UUID], columns: Sequence[Number]) -> dict[tuple[UUID, int | None], float]:
+    series = [one.series for one in columns if one.series is not None]
+    found = Figure.objects.filter(conversation__in=ids, series__in=series)
+    return {
+        (conversation_id, series_id): value
+        for conversation_id, series_id, value in found.values_list(
+            "conversation_id", "series_id", "value"
+        )
+    }
+
+
+def _excerpts(ids: Sequence[UUID], words: Sequence[Words]) -> dict[UUID, list[Piece]]:
+    """Return for each conversation where the words were first found, or how it begins."""
+    turns = Turn.objects.filter(conversation__in=ids).order_by("conversation", "index")
+    if not words:
+        turns = turns.filter(index__lt=2)
+    opening: dict[UUID, list[Piece]] = {}
+    found: dict[UUID, list[Piece]] = {}
+    for conversation_id, text in turns.values_list("conversation", "text"):
+        if conversation_id in found or not text:
+            continue
+        pieces = excerpt_of(text, words)
+        opening.setdefault(conversation_id, pieces)
+        if any(piece.is_hit for piece in pieces):
+            found[conversation_id] = pieces
+    left = [pk for pk in ids if pk not in found] if words else []
+    if left:
+        comments = Rating.objects.filter(conversation__in=left).exclude(comment="")
+        for conversation_id, text in comments.values_list("conversation", "comment"):
+            pieces = excerpt_of(text, words)
+            if any(piece.is_hit for piece in pieces):
+                found.setdefault(conversation_id, pieces)
+    return {**opening, **found}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a conversation stands in a listing: from 1, with the ids of those beside it."""
+
+    number: int
+    before: UUID | None
+    following: UUID | None
+
+
+def place_of(
+    listing: Listing, conversation: Conversation, page: Page | None = None
+) -> Place | None:
+    """Return where a conversation stands; None for one that does not fit.
+
+    Args:
+        page: the first page of the listing: what is on it needs no query.
+    """
+    on_page = [row.conversation.pk for row in page.rows] if page is not None else []
+    if page is not None and conversation.pk in on_page:
+        i = on_page.index(conversation.pk)
+        beyond = [*on_page, *([page.following] if page.following else [])]
+        return Place(
+            i + 1, on_page[i - 1] if i else None, beyond[i + 1] if i + 1 < len(beyond) else None
+        )
+    key = listing.find(conversation.pk)
+    if key is None:
+        return None
+    before, following = (listing.take(key, 1, backwards=way) for way in (True, False))
+    return Place(
+        listing.number_of(key),
+        before[0].pk if before else None,
+        following[0].pk if following else None,
+    )
