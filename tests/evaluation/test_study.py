@@ -253,3 +253,19 @@ def test_models_and_raters_of_a_study_are_those_of_its_ratings(file: Path) -> No
     assert raters.to_json(names=True) == analyse_raters(study.answers).to_json(names=True)
     with pytest.raises(ValueError, match="has no ratings, so there is nothing to analyse"):
         confab.models(confab.selfplay(["parrot"], conversations=1, turns=2))
+
+
+def test_means_are_helped_by_a_metric_of_conversations_that_nobody_rated(tmp_path: Path) -> None:
+    found = lines(n_bots=2, n_each=30)
+    for number, one in enumerate(found):
+        if number % 3:
+            one["ratings"] = []
+    path = tmp_path / "some.jsonl"
+    path.write_text("\n".join(json.dumps(one) for one in found))
+    study = confab.read(path)
+    helped = confab.powered(study, "words", "words_user", target="quality")
+    assert (helped.bots["bot-0"].n, helped.bots["bot-0"].n_unrated) == (10, 20)
+    assert helped.bots["bot-1"].mean is not None
+    assert "words_user" in helped.sentence
+    with pytest.raises(ValueError, match="column is None; words gives words_user, words_bot"):
+        confab.powered(study, "words")

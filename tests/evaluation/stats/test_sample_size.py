@@ -154,7 +154,9 @@ def test_power_by_integration_is_statsmodels():
         (1.5, 58, 0.01),
         (4.0, 8, 0.05),
         (2.7, 300_000, 0.001),
-        (60.0, 4, 0.05),
     ):
         expected = ttest_power(shift, 1, alpha, df=df)
         assert power_integrated(shift, df, alpha) == pytest.approx(expected, abs=1e-5)
+    assert np.isnan(ttest_power(60.0, 1, 0.05, df=4))
+    assert power_integrated(60.0, 4, 0.05) == pytest.approx(1)
+    assert power_reached(3, 60.0, 1.0) == pytest.approx(1)
