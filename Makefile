@@ -73,14 +73,17 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 	@$(PYTHON) manage.py serve --demo --worker
 
 # The second pass takes every test; SECOND_PASS=database leaves out what knows neither database nor Redis
-# (tests/architecture sees to it), what a browser shows, for the views are tested on both, and what rights addresses ask for.
+# (tests/architecture sees to it), what a browser shows, for the views are tested on both, what rights addresses ask for,
+# and what pages say and show, where other files ask the same views on both (tests/architecture/test_passes names them).
 SECOND_PASS ?= all
 WITHOUT_DATABASE := $(addprefix --ignore=tests/,architecture browser chatbots checks evaluation reference \
   contracts/test_bots.py contracts/test_metrics.py contracts/test_devices.py journeys/test_package.py \
   journeys/test_adding.py journeys/test_make_run.py journeys/test_path_prefix.py \
   webapp/dashboard/test_rights.py webapp/runs/test_train_bot.py webapp/bots/test_train_emotion.py \
   webapp/dashboard/wording webapp/dashboard/test_plots.py webapp/transfer/test_writers.py \
-  webapp/core/test_plain_yaml.py webapp/test_catalogues.py)
+  webapp/core/test_plain_yaml.py webapp/test_catalogues.py webapp/studies/test_resolve_played.py \
+  contracts/test_previews.py webapp/dashboard/test_build_preview.py webapp/dashboard/test_build_questions.py \
+  webapp/dashboard/test_build_checks.py webapp/dashboard/test_plurals.py webapp/dashboard/test_tabs.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
 # every worker at the same time. What cannot be collected is told by the run itself.

@@ -18,11 +18,54 @@ def left_out() -> list[Path]:
     return [ROOT / "tests" / name for name in found[1].split()]
 
 
+SAME_VIEWS = {
+    # Every step of every protocol in a preview: previews, and every protocol's real pages from the first to the last.
+    "contracts/test_previews.py": (
+        "webapp/participant/test_preview.py",
+        "contracts/test_rehearsals.py",
+    ),
+    # Which pages the phone offers, how a question's and a check's card looks and what it says.
+    "webapp/dashboard/test_build_preview.py": ("webapp/participant/test_preview.py",),
+    "webapp/dashboard/test_build_questions.py": ("webapp/dashboard/test_build.py",),
+    "webapp/dashboard/test_build_checks.py": ("webapp/dashboard/test_build.py",),
+    # Words and navigation of pages that are opened there, of full studies and of studies with hardly anything in them.
+    "webapp/dashboard/test_plurals.py": (
+        "webapp/dashboard/test_pages.py",
+        "webapp/dashboard/test_thin_studies.py",
+    ),
+    "webapp/dashboard/test_tabs.py": (
+        "webapp/dashboard/test_pages.py",
+        "webapp/dashboard/test_thin_studies.py",
+    ),
+}
+"""Left out although they ask a database: what they look at is words and places, and these files ask the same views on both."""
+
+DIFFERS = re.compile(
+    r"transaction|select_for_update|IntegrityError|DatabaseError|Thread|Communicator|on_commit"
+    r"|connection\b|num_queries|RawSQL|cursor\(|call_command|start_worker|redis"
+)
+"""What may come out differently on another database or channel layer, and so is asked of both."""
+
+
+@pytest.mark.parametrize("name", SAME_VIEWS)
+def test_what_shows_pages_alone_is_left_out_where_others_ask_the_same_views(name: str) -> None:
+    without = left_out()
+    assert ROOT / "tests" / name in without
+    source = (ROOT / "tests" / name).read_text(encoding="utf-8")
+    assert not (found := DIFFERS.findall(source)), f"{name} asks more than what pages show: {found}"
+    for other in SAME_VIEWS[name]:
+        path = ROOT / "tests" / other
+        assert path.exists(), path
+        assert not any(path.is_relative_to(one) for one in without), f"{other} is left out too"
+
+
 @pytest.mark.parametrize("path", left_out(), ids=lambda path: path.name)
 def test_what_is_left_out_is_there_and_asks_no_database(path: Path) -> None:
     assert path.exists(), f"{path} is gone: its tests run twice, or nobody noticed that it moved"
     if path.name in ("architecture", "browser", "test_rights.py"):
         return  # commands of their own, pages whose views are tested on both, and what is asked before any row is read
+    if str(path.relative_to(ROOT / "tests")) in SAME_VIEWS:
+        return
     files = [path] if path.is_file() else [*path.rglob("*.py")]
     for file in files:
         assert "django_db" not in file.read_text(encoding="utf-8"), file
