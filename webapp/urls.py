@@ -19,6 +19,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("dashboard/", include("webapp.dashboard.urls")),
     path("hooks/", include("webapp.pay.urls")),
+    path("api/v1/", include("webapp.api.urls")),
     path("", include("webapp.participant.urls")),
 ]
 handler404 = "webapp.core.failing.not_found"

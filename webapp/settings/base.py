@@ -50,6 +50,7 @@ INSTALLED_APPS = [
     "webapp.pay",
     "webapp.participant",
     "webapp.dashboard",
+    "webapp.api",
     "webapp.plugins",
 ]
 
@@ -137,6 +138,8 @@ SECURE_REFERRER_POLICY = "strict-origin"
 CONFAB_REHEARSAL_URL = env.str("CONFAB_REHEARSAL_URL", default="").rstrip("/")
 # Of files that the dashboard takes: conversations, items, results of Mechanical Turk; the commands have no limit.
 CONFAB_UPLOAD_LIMIT_MB = env.int("CONFAB_UPLOAD_LIMIT_MB", default=200)
+# So many calls of the API a token may make in a time.
+CONFAB_API_RATE = env.str("CONFAB_API_RATE", default="600/m")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 
 CONTENT_SECURITY_POLICY = {

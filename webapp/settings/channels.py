@@ -1,4 +1,4 @@
-"""Redis by `REDIS_URL`; otherwise a channel layer in memory, for one process."""
+"""What processes share: Redis by `REDIS_URL`; otherwise memory, for one process."""
 
 from __future__ import annotations
 
@@ -42,3 +42,21 @@ def channel_layers() -> dict[str, dict[str, Any]]:
         "CONFIG": {"capacity": 5000, "expiry": 60},
     }
     return {"default": in_memory, "frames": in_memory}
+
+
+def shared_caches() -> dict[str, dict[str, Any]]:
+    """Return the `CACHES` setting.
+
+    `default` is each process's own. `shared` counts calls of the API, in Redis for all processes where there is one.
+    """
+    own = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    if not REDIS_URL:
+        return {"default": own, "shared": {**own, "LOCATION": "shared"}}
+    return {
+        "default": own,
+        "shared": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": REDIS_URL,
+            "KEY_PREFIX": CHANNEL_PREFIX,
+        },
+    }

@@ -14,7 +14,7 @@ from webapp.settings.base import *  # noqa: F403
 from webapp.settings.base import HOST
 from webapp.settings.bots import *  # noqa: F403
 from webapp.settings.celery import *  # noqa: F403
-from webapp.settings.channels import channel_layers
+from webapp.settings.channels import channel_layers, shared_caches
 from webapp.settings.database import databases
 from webapp.settings.env import DATA_DIR, env, folder_made, owner_only, proxy_count
 from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
@@ -23,6 +23,7 @@ from webapp.settings.serving import *  # noqa: F403
 
 DATABASES = databases()
 CHANNEL_LAYERS = channel_layers()
+CACHES = shared_caches()
 WHITENOISE_USE_FINDERS = True
 ALLOWED_HOSTS = [
     "localhost",

@@ -6,7 +6,7 @@ from webapp.settings.alerts import *  # noqa: F403
 from webapp.settings.base import *  # noqa: F403
 from webapp.settings.bots import *  # noqa: F403
 from webapp.settings.celery import *  # noqa: F403
-from webapp.settings.channels import channel_layers
+from webapp.settings.channels import channel_layers, shared_caches
 from webapp.settings.database import databases
 from webapp.settings.env import env, proxy_count
 from webapp.settings.logging import CELERY_WORKER_HIJACK_ROOT_LOGGER, LOGGING  # noqa: F401
@@ -21,6 +21,7 @@ CSRF_TRUSTED_ORIGINS = env.list(
 )
 DATABASES = databases()
 CHANNEL_LAYERS = channel_layers()
+CACHES = shared_caches()
 
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_SSL_REDIRECT = env.bool("CONFAB_SSL_REDIRECT", default=True)

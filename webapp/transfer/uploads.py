@@ -1,12 +1,91 @@
-"""Files that were uploaded for an import, which workers share."""
+"""Files that are uploaded for an import, which workers share."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.utils.translation import gettext as _
+
+from webapp.core.errors import Refused
 from webapp.runs.models import UNFINISHED, Job
+from webapp.runs.services.jobs import job_create
 from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".csv", ".zip")
+
+
+def upload_import(
+    *,
+    upload: UploadedFile,
+    study: str,
+    scale: tuple[float, float] | None = None,
+    language: str = "",
+    created_by: User | None = None,
+) -> Job:
+    """Write an upload into the data folder, which the workers share, and return the job that imports it.
+
+    Args:
+        study: key of the study that it goes into; made if there is none.
+        scale, language: as `import_conversations`.
+
+    Raises:
+        Refused: `bad_file` by its name, `too_large`, or what the job's kind refuses.
+    """
+    folder = Path(settings.DATA_DIR) / "imports"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = upload_write(upload, folder, uuid4().hex)
+    try:
+        return job_create(
+            kind="import",
+            payload={
+                "file": str(path),
+                "study": study,
+                "scale": list(scale or ()),
+                "language": language,
+                "is_upload": True,
+            },
+            created_by=created_by,
+        )
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def upload_write(upload: UploadedFile, folder: Path, name: str) -> Path:
+    """Write an upload as `name` with its own ending, and return where it lies.
+
+    Raises:
+        Refused: `bad_file`: its ending is none of `UPLOAD_ENDINGS`; `too_large`.
+    """
+    given = upload.name or ""
+    ending = next((one for one in UPLOAD_ENDINGS if given.lower().endswith(one)), None)
+    if ending is None:
+        raise Refused(
+            "bad_file",
+            _("The file is called {name}; it must end in {endings}.").format(
+                name=given, endings=", ".join(UPLOAD_ENDINGS)
+            ),
+        )
+    if (upload.size or 0) > settings.CONFAB_UPLOAD_LIMIT_MB * 1_048_576:
+        raise Refused(
+            "too_large",
+            _("The file has {size} MB; the most is {most} MB.").format(
+                size=(upload.size or 0) // 1_048_576, most=settings.CONFAB_UPLOAD_LIMIT_MB
+            ),
+        )
+    path = folder / f"{name}{ending}"
+    with path.open("wb") as handle:
+        for chunk in upload.chunks():
+            handle.write(chunk)
+    return path
 
 
 def uploads_forget(studies: Collection[int]) -> None:

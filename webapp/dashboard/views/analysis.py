@@ -38,7 +38,6 @@ from webapp.dashboard.report_files import (
 )
 from webapp.dashboard.selectors import study_cards
 from webapp.dashboard.views.answers import shown
-from webapp.dashboard.views.export import pieces_of, streamed
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import (
     conversations_link,
@@ -61,6 +60,7 @@ from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.selectors import judges_items
 from webapp.studies.services import bot_columns_store
+from webapp.transfer.sending import pieces_of, streamed
 
 _TITLES: dict[str, Any] = {
     "comparisons": gettext_lazy("Comparisons"),

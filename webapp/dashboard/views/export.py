@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
-from typing import BinaryIO, Literal, cast
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import Http404, HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -46,9 +43,9 @@ from webapp.transfer.exports import (
     exports_expire,
     exports_of,
 )
-from webapp.transfer.writers import CONTENT_TYPES, Format, stream
+from webapp.transfer.sending import pieces_of, sent
+from webapp.transfer.writers import Format, stream
 
-_PIECE_BYTES = 256 * 1024
 _ORDER = ["ratings", "conversations", "messages", "metrics", "participants", "consent_texts"]
 
 
@@ -132,13 +129,6 @@ def exports_open_to(request: HttpRequest, study: Study) -> list[Job]:
     return [job for job in exports_of(study) if may(request.user, *_rights_of_file(job))]
 
 
-def pieces_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield a file in pieces, and close it."""
-    with file:
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
-
-
 def _rights_of_file(job: Job) -> set[Right]:
     """Return what a file that was made needs: what making it needed."""
     private = ExportOptions(include_private=job.payload["include_private"])
@@ -163,28 +153,3 @@ def _download(
     pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
     is_private = options.include_private
     return sent(pieces, study.key, exporter.name, file_format, is_private=is_private)
-
-
-def sent(
-    pieces: Iterator[bytes],
-    key: str,
-    what: str,
-    file_format: Format | Literal["zip"],
-    *,
-    is_private: bool,
-) -> StreamingHttpResponse:
-    """Send pieces of a file under the name of what is in it."""
-    kind = "application/zip" if file_format == "zip" else CONTENT_TYPES[file_format]
-    response = StreamingHttpResponse(streamed(pieces), content_type=kind)
-    name = f"{key}-{what}{'-private' if is_private else ''}"
-    response["Content-Disposition"] = f'attachment; filename="{name}.{file_format}"'
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
-
-
-async def streamed(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the pieces one after another; of a plain iterator the server would read all at once."""
-    end = object()
-    following = sync_to_async(next)
-    while (piece := await following(pieces, end)) is not end:  # type: ignore[call-arg]
-        yield cast(bytes, piece)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
@@ -20,12 +18,10 @@ from webapp.dashboard.access import needs
 from webapp.dashboard.context import page
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, ImportForm
 from webapp.dashboard.selectors import imported_studies
-from webapp.runs.models import Job
-from webapp.runs.services.jobs import job_create
 from webapp.transfer.jobs import import_conversations
 from webapp.transfer.report import ImportReport
+from webapp.transfer.uploads import upload_import, upload_write
 
-_ENDINGS = (".jsonl.gz", ".jsonl", ".csv", ".zip")
 _SHOWN = 200
 WAITED_FOR_BYTES = 5_000_000
 """A larger file is imported by a worker: some tens of seconds are more than a browser should wait."""
@@ -40,7 +36,13 @@ def imports(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         if form.cleaned_data["file"].size > WAITED_FOR_BYTES:
-            job = _queue(form, request.user)
+            job = upload_import(
+                upload=form.cleaned_data["file"],
+                study=form.cleaned_data["study"],
+                scale=_scale(form),
+                language=form.cleaned_data["language"],
+                created_by=request.user,  # type: ignore[arg-type]
+            )
             return redirect("dashboard:job", job.kind, job.pk)
         try:
             report = _load(form)
@@ -66,41 +68,13 @@ def imports(request: HttpRequest) -> HttpResponse:
 def _load(form: ImportForm) -> ImportReport:
     """Write the upload where the import can read it twice, and import it."""
     with tempfile.TemporaryDirectory(prefix="confab-import-") as folder:
-        path = _written(form, Path(folder), "upload")
+        path = upload_write(form.cleaned_data["file"], Path(folder), "upload")
         return import_conversations(
             path,
             study_key=form.cleaned_data["study"],
             scale=_scale(form),
             language=form.cleaned_data["language"],
         )
-
-
-def _queue(form: ImportForm, user: Any) -> Job:
-    """Write the upload into the data folder, which the workers share, and ask for its import."""
-    folder = Path(settings.DATA_DIR) / "imports"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = _written(form, folder, uuid4().hex)
-    return job_create(
-        kind="import",
-        payload={
-            "file": str(path),
-            "study": form.cleaned_data["study"],
-            "scale": list(_scale(form) or ()),
-            "language": form.cleaned_data["language"],
-            "is_upload": True,
-        },
-        created_by=user,
-    )
-
-
-def _written(form: ImportForm, folder: Path, name: str) -> Path:
-    upload = form.cleaned_data["file"]
-    ending = next(e for e in _ENDINGS if upload.name.lower().endswith(e))
-    path = folder / f"{name}{ending}"
-    with path.open("wb") as handle:
-        for chunk in upload.chunks():
-            handle.write(chunk)
-    return path
 
 
 def _scale(form: ImportForm) -> tuple[float, float] | None:

@@ -32,7 +32,6 @@ from webapp.dashboard.access import needs
 from webapp.dashboard.pay_forms import BonusForm, RejectForm, ResultsFileForm
 from webapp.dashboard.pay_person import pay_person
 from webapp.dashboard.recruiting import participant_link, webhook_link
-from webapp.dashboard.views.export import streamed
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.pay import sending, services
@@ -43,6 +42,7 @@ from webapp.pay.selectors import comparison_newest, hook_newest, platform_job
 from webapp.pay.visits import VisitKey, codes_shown, visits_of
 from webapp.runs.services.jobs import jobs_settle
 from webapp.studies.models import Study
+from webapp.transfer.sending import streamed
 
 _IN_MEMORY_BYTES = 2_500_000
 """A larger results file lies on the disk while it is filled in and sent back."""

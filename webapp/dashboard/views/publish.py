@@ -19,7 +19,7 @@ from webapp.core.staff import refusal
 from webapp.dashboard.access import needs
 from webapp.dashboard.forms import PackageForm
 from webapp.dashboard.leaving_out import without_now
-from webapp.dashboard.views.export import exports_open_to, sent
+from webapp.dashboard.views.export import exports_open_to
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.study import study_of, study_page
 from webapp.results.flags import flags_now
@@ -38,6 +38,7 @@ from webapp.transfer.exports import (
 )
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.package.tables import packaged_tables
+from webapp.transfer.sending import sent
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

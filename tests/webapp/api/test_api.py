@@ -1,0 +1,270 @@
+"""The API: tokens, rights, one shape of errors, and the same numbers and bytes as pages and commands give."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.cache import caches
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from evaluation.storing import result_dump
+from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.core.errors import Refused
+from webapp.core.models import ApiToken
+from webapp.core.rights import Right
+from webapp.core.tokens import token_make, token_revoke
+from webapp.results.making import PARTS
+from webapp.results.stored import Question, answer_for
+from webapp.runs.engine import job_do
+from webapp.runs.models import HybridFit, Job, SelfPlayRun
+from webapp.studies.models import Study
+from webapp.studies.study_file import study_file_of
+from webapp.transfer.exporters.base import ExportOptions
+from webapp.transfer.exports import export_rights
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted(settings: Any, tmp_path: Path) -> None:
+    caches["shared"].clear()
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+
+
+class Program:
+    """Calls the API with a token of these rights."""
+
+    def __init__(self, *rights: Right, name: str = "ci") -> None:
+        self.user = make_staff(*(rights or (Right.READ,)), username=name)
+        self.row, self.token = token_make(
+            user=self.user, name=name, rights=[r.value for r in rights]
+        )
+        self.client = Client(headers={"authorization": f"Bearer {self.token}"})
+
+    def get(self, path: str, **asked: Any) -> Any:
+        return self.client.get(f"/api/v1/{path}", asked)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self.client.post(f"/api/v1/{path}", body or {}, content_type="application/json")
+
+
+def streamed(answer: Any) -> bytes:
+    async def pieces() -> bytes:
+        return b"".join([piece async for piece in answer.streaming_content])
+
+    return async_to_sync(pieces)()
+
+
+def test_a_token_is_needed_and_opens_what_its_person_may(client: Client) -> None:
+    refused = client.get("/api/v1/studies")
+    assert refused.status_code == 401
+    assert refused.json()["error"]["code"] == "no_token"
+    assert refused["WWW-Authenticate"] == "Bearer"
+    program = Program(Right.READ)
+    assert program.get("me").json()["rights"] == ["read"]
+    assert program.get("studies").json() == {"items": [], "count": 0}
+    assert ApiToken.objects.get().last_used_at is not None
+    asked = program.post("runs", {"bots": ["eliza"]})
+    assert asked.status_code == 403
+    assert "run (Run jobs and import)" in asked.json()["error"]["message"]
+
+    token_revoke(token=program.row)
+    answer = program.get("me")
+    assert answer.status_code == 401
+    assert "“ci” was taken back on" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"expires_at": timezone.now() - timedelta(days=1)}, "expired on"),
+        ({"digest": "0" * 64}, "none of this server"),
+        ({"is_staff": False}, "no longer on the staff"),
+        ({"is_active": False}, "no longer on the staff"),
+    ],
+)
+def test_tokens_that_open_nothing_say_why(change: dict[str, Any], words: str) -> None:
+    program = Program(Right.READ)
+    row = program.user if next(iter(change)).startswith("is_") else program.row
+    for name, value in change.items():
+        setattr(row, name, value)
+    row.save()
+    answer = program.get("me")
+    assert answer.status_code == 401
+    assert words in answer.json()["error"]["message"]
+
+
+def test_rights_that_a_person_loses_are_lost_to_their_tokens() -> None:
+    program = Program(Right.READ, Right.RUN)
+    program.user.user_permissions.remove(program.user.user_permissions.get(codename="run"))
+    assert program.post("runs", {"bots": ["eliza"]}).status_code == 403
+    with pytest.raises(Refused, match="has not the right pay"):
+        token_make(user=program.user, name="more", rights=["pay"])
+    with pytest.raises(Refused, match="no right “reed”; there are read, private"):
+        token_make(user=program.user, name="more", rights=["reed"])
+
+
+def test_too_many_calls_wait(settings: Any) -> None:
+    settings.CONFAB_API_RATE = "2/h"
+    program, other = Program(Right.READ), Program(Right.READ, name="other")
+    assert [program.get("me").status_code for _call in range(3)] == [200, 200, 429]
+    assert int(program.get("me")["Retry-After"]) > 3000
+    assert other.get("me").status_code == 200
+
+
+def test_tokens_are_made_listed_and_taken_back_by_a_command() -> None:
+    make_staff(Right.READ, username="ann")
+
+    def called(*args: str) -> dict[str, Any]:
+        out = StringIO()
+        call_command("api_token", *args, "--json", stdout=out)
+        return json.loads(out.getvalue())
+
+    made = called("make", "--user", "ann", "--name", "CI", "--days", "30")
+    assert made["token"].startswith("confab_")
+    assert made["token"] not in str(ApiToken.objects.values())
+    client = Client(headers={"authorization": f"Bearer {made['token']}"})
+    assert client.get("/api/v1/me").json()["token"] == "CI"
+    [listed] = called("revoke", str(made["id"]))["tokens"]
+    assert listed["state"] == "revoked"
+    assert client.get("/api/v1/me").status_code == 401
+    with pytest.raises(CommandError, match="there is no user 'bob'"):
+        called("make", "--user", "bob", "--name", "CI")
+
+
+def test_studies_come_and_go_as_files() -> None:
+    program = Program(Right.READ, Right.ADMINISTER)
+    study = make_study("talk")
+    file = program.get("studies/talk/file").json()
+    assert file == json.loads(json.dumps(study_file_of(study).to_plain()))
+    made = program.post("studies", {**file, "key": "again"})
+    assert made.json() == {"key": "again", "is_new": True, "n_changes": 0, "n_items": 0}
+    assert Study.objects.get(key="again").state == "draft"
+    wrong = program.post("studies", {**file, "rule": "balance", "texts": {"minutes": "soon"}})
+    assert wrong.status_code == 422
+    mistakes = {one["path"]: one["message"] for one in wrong.json()["error"]["mistakes"]}
+    assert "texts.minutes is 'soon'" in mistakes["texts.minutes"]
+    assert "balanced" in mistakes["rule"]
+    assert [one["key"] for one in program.get("studies", limit=1).json()["items"]] == ["again"]
+    assert program.get("studies/nothing").status_code == 404
+
+
+def test_tables_are_the_bytes_of_the_command_and_private_ones_need_their_right(
+    tmp_path: Path,
+) -> None:
+    study = make_study("shop")
+    make_rating(make_conversation(study, n_exchanges=3))
+    program = Program(Right.READ)
+    for name, file_format in [("ratings", "csv"), ("messages", "jsonl")]:
+        path = tmp_path / f"{name}.{file_format}"
+        call_command(
+            "export", "--study", "shop", "--what", name, "--format", file_format, "--output", str(path),
+            stdout=StringIO(),
+        )  # fmt: skip
+        sent = program.get(f"studies/shop/tables/{name}", format=file_format)
+        assert streamed(sent) == path.read_bytes()
+    private = program.get("studies/shop/tables/participants", include_private=True)
+    assert private.status_code == 403
+    assert "private" in private.json()["error"]["message"]
+    assert export_rights("package", ExportOptions()) - {Right.READ}
+    assert program.get("studies/shop/package").status_code == 403
+    package = Program(*Right, name="all").get("studies/shop/package")
+    assert streamed(package).startswith(b"PK")
+    assert program.get("studies/shop/tables/rating").status_code == 404
+    wrong = program.get("studies/shop/tables/ratings", format="xls").json()["error"]
+    assert "format" in wrong["mistakes"][0]["path"]
+    assert "'xls'" in wrong["message"]
+
+
+def test_results_are_those_of_the_pages() -> None:
+    study = make_study("shop")
+    for quality in (2, 5, 6, 3):
+        make_rating(make_conversation(study, n_exchanges=3), quality=quality)
+    program = Program(Right.READ)
+    found = program.get("studies/shop/results/comparisons").json()
+    made = answer_for(Question(study, "comparisons")).made
+    assert made is not None
+    assert found["n_ratings"] == 4
+    assert found["document"] == result_dump(made.result, PARTS["comparisons"].type)
+    assert found["job"] is None
+    assert program.get("studies/shop/results/all").status_code == 422
+
+
+def test_runs_metrics_and_fits_are_started_followed_and_stopped() -> None:
+    program = Program(Right.READ, Right.RUN)
+    asked = program.post("runs", {"bots": ["eliza"], "conversations": 2, "turns": 2})
+    assert asked.status_code == 202, asked.content
+    run = SelfPlayRun.objects.get()
+    job_do(run)
+    told = program.get(f"jobs/selfplay/{asked.json()['id']}").json()
+    assert (told["state"], told["n_done"], told["n_total"]) == ("done", 2, 2)
+    measured = program.post(f"runs/{run.pk}/metrics", {"metrics": ["words"]})
+    assert measured.json()["n_total"] == 2
+    stopped = program.post(f"jobs/metrics/{measured.json()['id']}/stop")
+    assert stopped.json()["state"] == "cancelled"
+    assert program.post(f"jobs/metrics/{measured.json()['id']}/go-on").json()["state"] == "queued"
+
+    make_rating(make_conversation(make_study("shop"), n_exchanges=3))
+    fit = program.post(
+        "studies/shop/fits", {"targets": ["quality"], "preset": "paper", "run": run.pk}
+    )
+    assert fit.status_code == 202, fit.content
+    [listed] = program.get("studies/shop/fits").json()
+    assert listed["run"] == run.pk
+    assert program.get(f"fits/{listed['id']}").json()["request"]["targets"] == ["quality"]
+    assert HybridFit.objects.get().created_by == program.user
+    near = program.post("studies/shop/fits", {"targets": ["qualty"]})
+    assert near.status_code == 400
+    assert "quality" in near.json()["error"]["message"]
+    kinds = {one["kind"] for one in program.get("jobs").json()}
+    assert {"selfplay", "metrics", "hybrid"} <= kinds
+    assert program.get("jobs/selfplay/999").status_code == 404
+    assert program.get("jobs/dance/1").status_code == 404
+
+
+def test_conversations_are_imported_by_a_job() -> None:
+    program = Program(Right.READ, Right.RUN)
+    record = {
+        "dialogue_id": "1",
+        "bot": "alpha",
+        "turns": [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "ho"}],
+        "ratings": [{"rater": "r", "quality": 4}],
+    }
+
+    def sent(name: str, **asked: Any) -> Any:
+        file = SimpleUploadedFile(name, json.dumps(record).encode())
+        return program.client.post("/api/v1/studies/mine/conversations", {"file": file, **asked})
+
+    asked = sent("rated.jsonl", low=1, high=7)
+    assert asked.status_code == 202, asked.content
+    job = Job.objects.get()
+    job_do(job)
+    told = program.get(f"jobs/import/{job.pk}").json()
+    assert told["result"] == {"conversations": 1, "ratings": 1, "skipped": []}
+    assert program.get("studies/mine").json()["n_ratings"] == 1
+    assert "must end in .jsonl.gz" in sent("rated.txt").json()["error"]["message"]
+    assert sent("rated.jsonl", low=1).status_code == 422
+    assert (
+        Program(Right.READ, name="reader")
+        .client.post("/api/v1/studies/mine/conversations")
+        .status_code
+        == 403
+    )
+
+
+def test_lists_of_bots_metrics_and_tables() -> None:
+    program = Program(Right.READ)
+    assert "eliza" in {one["id"] for one in program.get("bots").json()}
+    words = next(one for one in program.get("metrics").json() if one["name"] == "words")
+    assert "words_bot" in words["columns"]
+    assert "for_raters" in {one["name"] for one in program.get("tables").json()}

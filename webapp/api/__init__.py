@@ -1,0 +1,1 @@
+"""The front end for programs: HTTP with tokens, described by OpenAPI."""

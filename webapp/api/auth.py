@@ -1,0 +1,68 @@
+"""Who may call what: a token in the header `Authorization: Bearer …`, with the rights that a call declares."""
+
+from __future__ import annotations
+
+import threading
+
+from django.conf import settings
+from django.core.cache import caches
+from django.http import HttpRequest
+from django.utils.connection import ConnectionProxy
+from ninja.security import HttpBearer
+from ninja.throttling import SimpleRateThrottle
+
+from webapp.core.models import ApiToken
+from webapp.core.rights import Right
+from webapp.core.tokens import token_find, token_lacks
+
+
+class Lacks(Exception):
+    """The token has not all the rights that a call needs."""
+
+    def __init__(self, rights: list[Right]) -> None:
+        super().__init__(", ".join(right.value for right in rights))
+        self.rights = rights
+
+
+class Token(HttpBearer):
+    """Lets a call through that shows a token with these rights beside `Right.READ`."""
+
+    def __init__(self, *rights: Right) -> None:
+        super().__init__()
+        self.rights = (Right.READ, *rights)
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiToken:
+        found = token_find(token)
+        request.user = found.user
+        demand(found, *self.rights)
+        return found
+
+
+def demand(token: ApiToken, *rights: Right) -> None:
+    """Check that a token has these rights.
+
+    Raises:
+        Lacks: it has not all of them.
+    """
+    if lacking := token_lacks(token, rights):
+        raise Lacks(lacking)
+
+
+class PerToken(threading.local, SimpleRateThrottle):
+    """So many calls of one token in a time, by the setting `CONFAB_API_RATE`; where there is Redis, of all web processes.
+
+    The library's throttle keeps the request at hand in itself: each thread has one of its own.
+    """
+
+    cache = ConnectionProxy(caches, "shared")
+    scope = "token"
+
+    def __init__(self) -> None:
+        SimpleRateThrottle.__init__(self, settings.CONFAB_API_RATE)
+
+    def get_cache_key(self, request: HttpRequest) -> str | None:
+        return f"confab.api.{request.auth.pk}"  # type: ignore[attr-defined]
+
+    def allow_request(self, request: HttpRequest) -> bool:
+        self.num_requests, self.duration = self.parse_rate(settings.CONFAB_API_RATE)
+        return bool(super().allow_request(request))

@@ -1,0 +1,134 @@
+"""What a call that failed answers: one shape, `{"error": {"code", "message", "mistakes"?}}`, and the status that fits.
+
+400 it cannot be done as asked, 401 no valid token, 403 a missing right, 404 there is no such thing, 422 values of the
+wrong kind with every mistake, 429 too many calls, 500 a fault of Confab.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI, Schema
+from ninja.errors import AuthenticationError, HttpError, Throttled
+from ninja.errors import ValidationError as WrongValues
+
+from chatbots.outside import ValuesError
+from chatbots.registry import UnknownName
+from webapp.api.auth import Lacks
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+
+log = logging.getLogger(__name__)
+
+_LONGEST_VALUE = 80
+_STATUS = {"no_token": 401, "too_large": 413}
+"""Of refusals by their code; of all others 400."""
+
+
+class MistakeOut(Schema):
+    """One thing that is wrong: where, and what would be right."""
+
+    path: str
+    message: str
+
+
+class ErrorOut(Schema):
+    """Why a call failed."""
+
+    code: str
+    message: str
+    mistakes: list[MistakeOut] = []
+
+
+class Failed(Schema):
+    """The answer of a call that failed."""
+
+    error: ErrorOut
+
+
+FAILURES: dict[int, Any] = dict.fromkeys((400, 401, 403, 404, 413, 422, 429, 500), Failed)
+"""What every call may answer besides what it is for."""
+
+
+def handlers_add(api: NinjaAPI) -> None:
+    """Make every failure of this API's calls an answer in the one shape."""
+
+    def answer(
+        request: HttpRequest,
+        status: int,
+        code: str,
+        message: str,
+        mistakes: list[dict[str, str]] | None = None,
+    ) -> HttpResponse:
+        error = {"code": code, "message": message, "mistakes": mistakes or []}
+        response = api.create_response(request, {"error": error}, status=status)
+        if status == 401:
+            response["WWW-Authenticate"] = "Bearer"
+        return response
+
+    @api.exception_handler(Lacks)
+    def lacks(request: HttpRequest, error: Lacks) -> HttpResponse:
+        told = "; ".join(f"{right.value} ({Right(right).label})" for right in error.rights)
+        return answer(
+            request, 403, "no_right", f"This call needs a token with a further right: {told}"
+        )
+
+    @api.exception_handler(Refused)
+    def refused(request: HttpRequest, error: Refused) -> HttpResponse:
+        return answer(request, _STATUS.get(error.code, 400), error.code, error.message)
+
+    @api.exception_handler(ValuesError)
+    def values(request: HttpRequest, error: ValuesError) -> HttpResponse:
+        mistakes = [{"path": one.path, "message": one.message} for one in error.mistakes]
+        return answer(request, 422, "wrong_values", str(error), mistakes)
+
+    @api.exception_handler(ValidationError)
+    def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        return answer(request, 422, "wrong_values", "; ".join(error.messages))
+
+    @api.exception_handler(WrongValues)
+    def wrong(request: HttpRequest, error: WrongValues) -> HttpResponse:
+        mistakes = [_mistake(one) for one in error.errors]
+        told = "; ".join(one["message"] for one in mistakes)
+        return answer(request, 422, "wrong_values", told, mistakes)
+
+    @api.exception_handler(UnknownName)
+    def unknown(request: HttpRequest, error: UnknownName) -> HttpResponse:
+        return answer(request, 400, "unknown_name", str(error))
+
+    @api.exception_handler(ObjectDoesNotExist)
+    @api.exception_handler(Http404)
+    def missing(request: HttpRequest, error: Exception) -> HttpResponse:
+        return answer(request, 404, "not_found", str(error) or "there is no such thing")
+
+    @api.exception_handler(AuthenticationError)
+    def anonymous(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+        words = "This call needs a token, in the header “Authorization: Bearer …”."
+        return answer(request, 401, "no_token", words)
+
+    @api.exception_handler(Throttled)
+    def throttled(request: HttpRequest, error: Throttled) -> HttpResponse:
+        return answer(request, 429, "too_many", "Too many calls; the header Retry-After says when.")
+
+    @api.exception_handler(HttpError)
+    def other(request: HttpRequest, error: HttpError) -> HttpResponse:
+        return answer(request, error.status_code, "bad_request", error.message)
+
+    @api.exception_handler(Exception)
+    def fault(request: HttpRequest, error: Exception) -> HttpResponse:
+        log.exception("A call of the API failed: %s %s", request.method, request.path)
+        return answer(request, 500, "fault", "Confab failed here; its log has the reason.")
+
+
+def _mistake(error: dict[str, Any]) -> dict[str, str]:
+    """Return what a value's mistake is, as the framework found it, with its place and the value."""
+    where, *rest = [str(part) for part in error["loc"]]
+    path = ".".join(rest[1:] if where == "body" and len(rest) > 1 else rest) or where
+    message = f"{path}: {error['msg']}"
+    if (value := error.get("input")) is not None and error["type"] != "missing":
+        shown = repr(value)
+        message += f" (got {shown[:_LONGEST_VALUE]}{'…' if len(shown) > _LONGEST_VALUE else ''})"
+    return {"path": path, "message": message}

@@ -1,0 +1,1 @@
+"""The calls, a module for each kind of thing."""

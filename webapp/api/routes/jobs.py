@@ -1,0 +1,218 @@
+"""Long work: started, followed, stopped and gone on with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest
+from ninja import Router, Status
+
+from webapp.api.auth import Token
+from webapp.api.errors import FAILURES
+from webapp.api.schemas import AskFit, AskMetrics, AskRun, FitOut, JobOut
+from webapp.core.rights import Right
+from webapp.quality.selectors import without_read
+from webapp.quality.services import flags_ensure
+from webapp.runs.kinds.base import job_models, kinds
+from webapp.runs.models import HybridFit, Job, JobBase, SelfPlayRun, State
+from webapp.runs.selectors.jobs import job_progress, job_title
+from webapp.runs.services.fits import fit_create
+from webapp.runs.services.jobs import job_cancel, job_restart, job_settle, jobs_settle
+from webapp.runs.services.metrics import metric_run_create
+from webapp.runs.services.selfplay import run_create
+from webapp.studies.models import Study
+from webapp.studies.selectors import study_by_key
+
+router = Router(tags=["jobs"], auth=Token())
+TO_RUN = Token(Right.RUN)
+_LISTED = 100
+
+
+def job_out(job: JobBase) -> JobOut:
+    """Return a job as calls show it."""
+    progress = job_progress(job)
+    return JobOut(
+        kind=job.kind,
+        id=job.pk,
+        title=job_title(job),
+        state=job.state,  # type: ignore[arg-type]
+        is_over=job.is_over,
+        n_done=job.n_done,
+        n_total=job.n_total,
+        remaining_s=progress.remaining_s,
+        error=job.error,
+        created_at=job.created_at,
+        result=job.result if isinstance(job, Job) else None,
+    )
+
+
+def job_found(kind: str, pk: int) -> JobBase:
+    """Return a job.
+
+    Raises:
+        Http404: there is none.
+    """
+    if kind not in kinds:
+        raise Http404(f"there is no kind of job {kind!r}; there are {', '.join(kinds.names())}")
+    job = kinds.get(kind).model._default_manager.filter(pk=pk).first()
+    if job is None or job.kind != kind:
+        raise Http404(f"there is no job {pk} of the kind {kind}")
+    return job_settle(job=job)
+
+
+@router.get("/jobs", response={200: list[JobOut], **FAILURES}, operation_id="jobs")
+def jobs(request: HttpRequest, unfinished: bool = False) -> Any:
+    """List the newest jobs of every kind, at most 100; results are left out."""
+    jobs_settle()
+    found: list[JobBase] = []
+    for model in job_models():
+        rows = model._default_manager.order_by("-created_at")
+        if unfinished:
+            rows = rows.filter(state__in=(State.QUEUED, State.RUNNING))
+        if model is Job:
+            rows = rows.filter(kind__in=kinds.names()).defer("result").select_related("study")
+        found += rows[:_LISTED]
+    newest = sorted(found, key=lambda job: job.created_at, reverse=True)[:_LISTED]
+    return [_without_result(job) for job in newest]
+
+
+@router.get("/jobs/{kind}/{id}", response={200: JobOut, **FAILURES}, operation_id="job")
+def job(request: HttpRequest, kind: str, id: int) -> Any:
+    """Return a job, and its result where it has one of its own."""
+    return job_out(job_found(kind, id))
+
+
+@router.post(
+    "/jobs/{kind}/{id}/stop",
+    auth=TO_RUN,
+    response={200: JobOut, **FAILURES},
+    operation_id="job_stop",
+)
+def job_stop(request: HttpRequest, kind: str, id: int) -> Any:
+    """Ask a job to stop; what it made stays."""
+    return job_out(job_cancel(job=job_found(kind, id)))
+
+
+@router.post(
+    "/jobs/{kind}/{id}/go-on",
+    auth=TO_RUN,
+    response={200: JobOut, **FAILURES},
+    operation_id="job_go_on",
+)
+def job_go_on(request: HttpRequest, kind: str, id: int) -> Any:
+    """Go on with a job that failed, was stopped or lost its process."""
+    return job_out(job_restart(job=job_found(kind, id), enqueue=True))
+
+
+@router.post("/runs", auth=TO_RUN, response={202: JobOut, **FAILURES}, operation_id="run_start")
+def run_start(request: HttpRequest, asked: AskRun) -> Any:
+    """Let bots converse with themselves or each other."""
+    run = run_create(
+        bots=asked.bots,
+        pairs=asked.pairs,
+        n_conversations=asked.conversations,
+        n_turns=asked.turns,
+        seed=asked.seed,
+        openers=asked.openers,
+        metrics=asked.metrics,
+        study=study_by_key(asked.study) if asked.study else None,
+        name=asked.name,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(run))
+
+
+@router.post(
+    "/runs/{id}/metrics",
+    auth=TO_RUN,
+    response={202: JobOut, **FAILURES},
+    operation_id="run_measure",
+)
+def run_measure(request: HttpRequest, id: int, asked: AskMetrics) -> Any:
+    """Compute metrics of a self-play run's conversations."""
+    return Status(202, _measured(asked, request, run=_run(id)))
+
+
+@router.post(
+    "/studies/{key}/metrics",
+    auth=TO_RUN,
+    response={202: JobOut, **FAILURES},
+    operation_id="study_measure",
+)
+def study_measure(request: HttpRequest, key: str, asked: AskMetrics) -> Any:
+    """Compute metrics of a study's conversations."""
+    return Status(202, _measured(asked, request, study=study_by_key(key)))
+
+
+@router.post(
+    "/studies/{key}/fits", auth=TO_RUN, response={202: JobOut, **FAILURES}, operation_id="fit_start"
+)
+def fit_start(request: HttpRequest, key: str, asked: AskFit) -> Any:
+    """Fit the hybrid metric to a study's ratings, leaving one bot out at a time."""
+    study = study_by_key(key)
+    without = without_read(",".join(asked.without))
+    if without:
+        flags_ensure(study=study)
+    fit = fit_create(
+        study=study,
+        targets=asked.targets,
+        preset=asked.preset,
+        intercept=asked.intercept,
+        run=None if asked.run is None else _run(asked.run),
+        features=asked.features,
+        exclude_bots=asked.exclude_bots,
+        include_synthetic=asked.include_synthetic,
+        without=without,
+        seed=asked.seed,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return Status(202, job_out(fit))
+
+
+@router.get("/studies/{key}/fits", response={200: list[FitOut], **FAILURES}, operation_id="fits")
+def fits(request: HttpRequest, key: str) -> Any:
+    """List a study's newest hybrid fits, at most 100, without their documents."""
+    found = study_by_key(key).hybrid_fits.order_by("-pk").defer("kept", "predictions", "result")
+    return [_fit(fit, None) for fit in found[:_LISTED]]
+
+
+@router.get("/fits/{id}", response={200: FitOut, **FAILURES}, operation_id="fit")
+def fit(request: HttpRequest, id: int) -> Any:
+    """Return a hybrid fit with its document, the same as its page downloads."""
+    found = HybridFit.objects.defer("kept", "predictions").filter(pk=id).first()
+    if found is None:
+        raise Http404(f"there is no fit {id}")
+    return _fit(found, found.result)
+
+
+def _fit(fit: HybridFit, result: Any) -> FitOut:
+    return FitOut(id=fit.pk, state=fit.state, request=fit.request, run=fit.run_id, result=result)
+
+
+def _run(pk: int) -> SelfPlayRun:
+    run = SelfPlayRun.objects.filter(pk=pk).first()
+    if run is None:
+        raise Http404(f"there is no self-play run {pk}")
+    return run
+
+
+def _measured(
+    asked: AskMetrics,
+    request: HttpRequest,
+    *,
+    study: Study | None = None,
+    run: SelfPlayRun | None = None,
+) -> JobOut:
+    made = metric_run_create(
+        study=study,
+        run=run,
+        metrics=asked.metrics,
+        created_by=request.user,  # type: ignore[arg-type]
+    )
+    return job_out(made)
+
+
+def _without_result(job: JobBase) -> JobOut:
+    if isinstance(job, Job):
+        job.result = None  # was not read
+    return job_out(job)

@@ -1,0 +1,169 @@
+"""What calls take and give, as OpenAPI describes it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from chatbots.outside import Many, Values
+from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
+from webapp.runs.services.selfplay import N_CONVERSATIONS, N_TURNS
+
+Name = str
+Names = Many[Name]
+
+
+class Me(Schema):
+    """Whose token this is, and what it may do."""
+
+    token: str
+    user: str
+    rights: list[str]
+    confab: str
+
+
+class StudyOut(Schema):
+    """A study in a line."""
+
+    key: str
+    name: str
+    protocol: str
+    state: str
+    bots: list[str]
+    is_imported: bool
+    is_archived: bool
+    created_at: datetime
+
+    @staticmethod
+    def resolve_is_archived(study: Any) -> bool:
+        return study.archived_at is not None
+
+
+class StudyDetail(StudyOut):
+    """A study with how much there is to analyse."""
+
+    n_ratings: int
+    n_measured: int
+    n_fits: int
+
+
+class StudyMade(Schema):
+    """What became of a study's file."""
+
+    key: str
+    is_new: bool
+    n_changes: int
+    n_items: int
+
+
+class BotOut(Schema):
+    """A bot that this server has."""
+
+    id: str
+    name: str
+    kind: str
+    is_control: bool
+    is_available: bool
+    reason: str | None
+
+
+class MetricOut(Schema):
+    """A metric that this server has."""
+
+    name: str
+    title: str
+    is_default: bool
+    unavailable: str | None
+    columns: list[str]
+
+
+class TableOut(Schema):
+    """A table that can be downloaded."""
+
+    name: str
+    title: str
+    description: str
+
+
+class JobOut(Schema):
+    """Work of the server's workers, and how far it is."""
+
+    kind: str
+    id: int
+    title: str
+    state: Literal["queued", "running", "done", "cancelled", "failed", "interrupted"]
+    is_over: bool
+    n_done: int
+    n_total: int
+    remaining_s: float | None
+    error: str
+    created_at: datetime
+    result: Any = None
+
+
+class FitOut(Schema):
+    """A hybrid fit: what was asked, and its document once it is done."""
+
+    id: int
+    state: str
+    request: dict[str, Any]
+    run: int | None
+    result: dict[str, Any] | None
+
+
+class ResultOut(Schema):
+    """A part of a study's analysis.
+
+    `document` is of `n_ratings` ratings at `made_at`; where the data have changed since, `job` makes the new one.
+    """
+
+    part: str
+    made_at: datetime | None
+    n_ratings: int | None
+    document: Any
+    job: JobOut | None
+
+
+class AskRun(Values):
+    """Conversations of bots with themselves, or with each other."""
+
+    bots: Many[Name] = Field(min_length=1)
+    pairs: Literal["self", "all"] = "self"
+    conversations: int = Field(N_CONVERSATIONS, ge=1, le=100_000)
+    turns: int = Field(N_TURNS, ge=1, le=1000)
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
+    openers: Names = ()
+    metrics: Names = Field((), description="To compute when all conversations are there.")
+    study: str = Field("", description="Whose filters of replies mark what is said.")
+    name: str = Field("", max_length=200)
+
+
+class AskMetrics(Values):
+    """Metrics of a study's or a run's conversations; none named: those computed by default."""
+
+    metrics: Names = ()
+
+
+class AskFit(Values):
+    """A leave-bot-out fit of the hybrid metric."""
+
+    targets: Many[Name] | None = None
+    preset: str = "strong"
+    intercept: str = PREFERRED_INTERCEPT
+    run: int | None = Field(None, ge=1, le=2**62, description="Self-play to predict, too.")
+    features: Many[Name] | None = None
+    exclude_bots: Names = ()
+    include_synthetic: bool = False
+    without: Names = Field((), description="Flags; what people with one of them did is left out.")
+    seed: int = Field(0, ge=-(2**63), lt=2**63)
+
+
+class AskImport(Schema):
+    """What is known of a file of conversations; both ends of the scale, or none."""
+
+    low: float | None = Field(None, description="Lowest possible rating.")
+    high: float | None = Field(None, description="Highest possible rating.")
+    language: str = Field("", max_length=20, description="Code of the language of all of them.")

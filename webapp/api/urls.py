@@ -1,0 +1,26 @@
+"""Addresses of the API: its calls, and `openapi.json`, which describes them."""
+
+from __future__ import annotations
+
+from django.urls import path
+from ninja import NinjaAPI
+
+from chatbots.release import VERSION
+from webapp.api.auth import PerToken
+from webapp.api.errors import handlers_add
+from webapp.api.routes import jobs, results, studies
+
+api = NinjaAPI(
+    title="Confab",
+    version=VERSION,
+    description="Studies, conversations, jobs and results of a Confab server. Every call needs a token: "
+    "`Authorization: Bearer confab_…`, made by `api_token make`.",
+    urls_namespace="api",
+    docs_url=None,  # its page loads scripts from elsewhere
+    throttle=[PerToken()],
+)
+handlers_add(api)
+for routes in (studies, jobs, results):
+    api.add_router("", routes.router)
+
+urlpatterns = [path("", api.urls)]

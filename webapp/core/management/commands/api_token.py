@@ -1,0 +1,81 @@
+"""`api_token make --user NAME --name WHAT [--rights read,run] [--days N]`; `api_token list`; `api_token revoke ID`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth import get_user_model
+
+from webapp.core.management.base import ConfabCommand, Usage
+from webapp.core.models import ApiToken
+from webapp.core.rights import Right
+from webapp.core.tokens import token_make, token_revoke
+
+
+class Command(ConfabCommand):
+    help = "Make, list and take back tokens by which programs use the API."
+
+    def add_own_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("verb", choices=["make", "list", "revoke"])
+        parser.add_argument("id", type=int, nargs="?", help="of the token to revoke")
+        parser.add_argument("--user", help="whose rights a new token has, at most")
+        parser.add_argument("--name", help="what a new token is for")
+        parser.add_argument(
+            "--rights",
+            default=Right.READ.value,
+            help=f"some of {','.join(right.value for right in Right)}; read is always among them",
+        )
+        parser.add_argument("--days", type=int, help="until it expires; never without it")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        if options["verb"] == "make":
+            return self._make(options)
+        if options["verb"] == "revoke":
+            if options["id"] is None:
+                raise Usage("revoke needs the id of a token; `api_token list` shows all")
+            token = ApiToken.objects.filter(pk=options["id"]).first()
+            if token is None:
+                raise LookupError(f"there is no token {options['id']}; `api_token list` shows all")
+            token_revoke(token=token)
+        tokens = ApiToken.objects.select_related("user")
+        return {"tokens": [_plain(token) for token in tokens]}
+
+    def _make(self, options: dict[str, Any]) -> dict[str, Any]:
+        for needed in ("user", "name"):
+            if options[needed] is None:
+                raise Usage(f"make needs --{needed}")
+        name = options["user"]
+        user = get_user_model().objects.filter(username=name).first()
+        if user is None:
+            raise LookupError(f"there is no user {name!r}")
+        rights = [right.strip() for right in options["rights"].split(",") if right.strip()]
+        token, text = token_make(
+            user=user, name=options["name"], rights=rights, days=options["days"]
+        )
+        return {**_plain(token), "token": text}
+
+    def present(self, result: dict[str, Any]) -> None:
+        if "token" in result:
+            self.stdout.write(
+                f"{result['token']}\nIt is shown once; keep it as you keep a password."
+            )
+            return
+        for one in result["tokens"] or ():
+            self.stdout.write(
+                f"{one['id']:>4}  {one['state']:<8}  {one['user']}  {one['name']}  ({', '.join(one['rights'])})"
+            )
+        if not result["tokens"]:
+            self.stdout.write("There are no tokens.")
+
+
+def _plain(token: ApiToken) -> dict[str, Any]:
+    return {
+        "id": token.pk,
+        "name": token.name,
+        "user": token.user.get_username(),
+        "rights": token.rights,
+        "state": "revoked" if token.revoked_at else "valid",
+        "expires_at": token.expires_at,
+        "last_used_at": token.last_used_at,
+    }
