@@ -13,6 +13,7 @@
     confab.rank("pairs.csv").plot()
     confab.judge("judged_replies.jsonl.gz", ["bleu", "semantic_similarity"])["bleu"].to_json()
     confab.judge_pairs("pairs.jsonl", model="path/to/a/model", max_requests=200).to_json()
+    confab.connect("https://confab.example.org", token).study("everyday-talk")
     confab.combine(["grade.jsonl.gz", "usr.jsonl.gz"], ["semantic_similarity", "reply_pmi"]).to_json()
 
 Everything here is the public face of `evaluation`; nothing of it knows Django. Vectors of sentences are kept in the folder
@@ -34,6 +35,7 @@ from evaluation.hybrid.of_study import hybrid
 from evaluation.judgements import judge
 from evaluation.judging import judge_pairs
 from evaluation.reading import read
+from evaluation.remote import connect
 from evaluation.study import (
     Study,
     agreement,
@@ -51,6 +53,7 @@ __all__ = [
     "agreement",
     "combine",
     "compare",
+    "connect",
     "hybrid",
     "judge",
     "judge_pairs",

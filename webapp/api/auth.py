@@ -54,7 +54,7 @@ class PerToken(threading.local, SimpleRateThrottle):
     The library's throttle keeps the request at hand in itself: each thread has one of its own.
     """
 
-    cache = ConnectionProxy(caches, "shared")
+    cache = ConnectionProxy(caches, "shared")  # type: ignore[assignment]
     scope = "token"
 
     def __init__(self) -> None:

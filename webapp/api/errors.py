@@ -12,10 +12,9 @@ from typing import Any
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI, Schema
-from ninja.errors import AuthenticationError, HttpError, Throttled
-from ninja.errors import ValidationError as WrongValues
+from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationErrorContext
 
-from chatbots.outside import ValuesError
+from chatbots.outside import Mistake, ValuesError, mistakes_of
 from chatbots.registry import UnknownName
 from webapp.api.auth import Lacks
 from webapp.core.errors import Refused
@@ -23,7 +22,6 @@ from webapp.core.rights import Right
 
 log = logging.getLogger(__name__)
 
-_LONGEST_VALUE = 80
 _STATUS = {"no_token": 401, "too_large": 413}
 """Of refusals by their code; of all others 400."""
 
@@ -89,12 +87,6 @@ def handlers_add(api: NinjaAPI) -> None:
     def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
         return answer(request, 422, "wrong_values", "; ".join(error.messages))
 
-    @api.exception_handler(WrongValues)
-    def wrong(request: HttpRequest, error: WrongValues) -> HttpResponse:
-        mistakes = [_mistake(one) for one in error.errors]
-        told = "; ".join(one["message"] for one in mistakes)
-        return answer(request, 422, "wrong_values", told, mistakes)
-
     @api.exception_handler(UnknownName)
     def unknown(request: HttpRequest, error: UnknownName) -> HttpResponse:
         return answer(request, 400, "unknown_name", str(error))
@@ -123,12 +115,25 @@ def handlers_add(api: NinjaAPI) -> None:
         return answer(request, 500, "fault", "Confab failed here; its log has the reason.")
 
 
-def _mistake(error: dict[str, Any]) -> dict[str, str]:
-    """Return what a value's mistake is, as the framework found it, with its place and the value."""
-    where, *rest = [str(part) for part in error["loc"]]
-    path = ".".join(rest[1:] if where == "body" and len(rest) > 1 else rest) or where
-    message = f"{path}: {error['msg']}"
-    if (value := error.get("input")) is not None and error["type"] != "missing":
-        shown = repr(value)
-        message += f" (got {shown[:_LONGEST_VALUE]}{'…' if len(shown) > _LONGEST_VALUE else ''})"
-    return {"path": path, "message": message}
+class Api(NinjaAPI):
+    """The library's API, whose refusals of values are worded as everywhere in Confab."""
+
+    def validation_error_from_error_contexts(
+        self, error_contexts: list[ValidationErrorContext[Any]]
+    ) -> Any:
+        """Return the error to raise for values that a call's models refuse: all mistakes of all of them."""
+        found: list[Mistake] = []
+        for context in error_contexts:
+            model = type(context.model) if not isinstance(context.model, type) else context.model
+            for one in mistakes_of(context.pydantic_validation_error, model, what="the call"):
+                found.append(_without_parameter(one, model))
+        return ValuesError(found)
+
+
+def _without_parameter(mistake: Mistake, model: Any) -> Mistake:
+    """Return the mistake with the path that the caller knows: a body has no name of its own."""
+    name, dot, rest = mistake.path.partition(".")
+    field = model.model_fields.get(name)
+    if not dot or field is None or not hasattr(field.annotation, "model_fields"):
+        return mistake
+    return Mistake(rest, mistake.message.replace(f"{name}.", "", 1))

@@ -164,6 +164,7 @@ class AskFit(Values):
 class AskImport(Schema):
     """What is known of a file of conversations; both ends of the scale, or none."""
 
-    low: float | None = Field(None, description="Lowest possible rating.")
-    high: float | None = Field(None, description="Highest possible rating.")
+    # A form has no null: what is not sent is None.
+    low: float = Field(None, description="Lowest possible rating.")  # type: ignore[assignment]
+    high: float = Field(None, description="Highest possible rating.")  # type: ignore[assignment]
     language: str = Field("", max_length=20, description="Code of the language of all of them.")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from django.urls import path
-from ninja import NinjaAPI
 
 from chatbots.release import VERSION
 from webapp.api.auth import PerToken
-from webapp.api.errors import handlers_add
+from webapp.api.errors import Api, handlers_add
 from webapp.api.routes import jobs, results, studies
 
-api = NinjaAPI(
+api = Api(
     title="Confab",
     version=VERSION,
     description="Studies, conversations, jobs and results of a Confab server. Every call needs a token: "

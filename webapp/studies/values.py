@@ -286,7 +286,7 @@ class StudyValues(Values):
         """Return the values with texts that are left out in the language of the study."""
         texts = given.get("texts") if isinstance(given, Mapping) else None
         language = texts.get("language") if isinstance(texts, Mapping) else None
-        if language not in LANGUAGES or language == "en":
+        if not isinstance(language, str) or language not in LANGUAGES or language == "en":
             return given
         said = {
             section: {**first, **given.get(section, {})}

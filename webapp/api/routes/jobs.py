@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from ninja import Router, Status
 
@@ -66,7 +67,7 @@ def jobs(request: HttpRequest, unfinished: bool = False) -> Any:
     jobs_settle()
     found: list[JobBase] = []
     for model in job_models():
-        rows = model._default_manager.order_by("-created_at")
+        rows: QuerySet[Any] = model._default_manager.order_by("-created_at")
         if unfinished:
             rows = rows.filter(state__in=(State.QUEUED, State.RUNNING))
         if model is Job:

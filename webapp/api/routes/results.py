@@ -143,16 +143,15 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
     return sent(pieces, study.key, PACKAGE, "zip", is_private=options.include_private)
 
 
-Part = Literal[tuple(PARTS)]  # type: ignore[valid-type]
-
-
 @router.get(
     "/studies/{key}/results/{part}", response={200: ResultOut, **FAILURES}, operation_id="result"
 )
 def result(
     request: HttpRequest,
     key: str,
-    part: Part,
+    part: Literal[
+        "comparisons", "answers", "items", "models", "raters", "trajectories", "correlations"
+    ],
     include_synthetic: bool = False,
     include_failed: bool = False,
     without: str = "",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Body, File, Form, Router, Status
+from ninja import File, Form, Router, Schema, Status
 from ninja.files import UploadedFile
 from ninja.pagination import LimitOffsetPagination, paginate
+from pydantic import Field
 
 from chatbots.outside import ValuesError
 from webapp.api.auth import Token
@@ -19,14 +20,22 @@ from webapp.results.state import analysed_counts
 from webapp.studies.importing import study_import
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
-from webapp.studies.study_file import study_file_made, study_file_of
+from webapp.studies.study_file import StudyFile, study_file_of
 from webapp.transfer.uploads import upload_import
 
 router = Router(tags=["studies"], auth=Token())
 
 
+class Pages(LimitOffsetPagination):
+    """Pages of a list by `limit` and `offset`; both stay within what a database counts."""
+
+    class Input(Schema):
+        limit: int = Field(100, ge=1, le=1000)
+        offset: int = Field(0, ge=0, le=2**31)
+
+
 @router.get("/studies", response={200: list[StudyOut], **FAILURES}, operation_id="studies")
-@paginate(LimitOffsetPagination)
+@paginate(Pages)
 def studies(request: HttpRequest) -> Any:
     """List studies, the newest first, archived ones too."""
     return Study.objects.order_by("-created_at", "-pk")
@@ -56,12 +65,12 @@ def study_file(request: HttpRequest, key: str) -> Any:
     response={200: StudyMade, **FAILURES},
     operation_id="study_make",
 )
-def study_make(request: HttpRequest, file: Body[dict[str, Any]], opens: bool = False) -> Any:
+def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> Any:
     """Make a study of a study's file, or a new version of the one with its key; `opens` lets it collect.
 
     All mistakes come at once, each with its path.
     """
-    made = study_import(file=study_file_made(file), opens=opens, author=request.user.get_username())
+    made = study_import(file=file, opens=opens, author=request.user.get_username())
     return StudyMade(
         key=made.study.key, is_new=made.is_new, n_changes=len(made.changes), n_items=made.n_items
     )

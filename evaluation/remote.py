@@ -1,0 +1,346 @@
+"""A Confab server from a program: `connect(url, token)`.
+
+    lab = connect("https://confab.example.org", token)
+    study = lab.study("everyday-talk")                    # as `read` returns it
+    run = lab.wait(lab.selfplay(["my-bot"], conversations=50, metrics=["words"]))
+    fit = lab.fit(lab.wait(lab.hybrid("everyday-talk", run=run.id)).id)
+
+Every call is one of the server's API, which `/api/v1/openapi.json` describes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from evaluation.reading import read
+from evaluation.study import Study
+
+API = "/api/v1"
+_PIECE_BYTES = 1 << 20
+_AGAIN_S = (1.0, 3.0, 9.0)
+
+
+class ServerError(RuntimeError):
+    """The server refused a call.
+
+    Attributes:
+        status: HTTP's.
+        code: the server's short word for it.
+        mistakes: what is wrong with values that were sent: (path, message).
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, mistakes: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.mistakes = status, code, tuple(mistakes)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJob:
+    """Work of the server's workers, as it was when it was asked for.
+
+    Attributes:
+        state: queued, running, done, failed, cancelled or interrupted.
+        result: of a job that has a result of its own, once it is done.
+    """
+
+    kind: str
+    id: int
+    title: str
+    state: str
+    is_over: bool
+    n_done: int
+    n_total: int
+    error: str = ""
+    result: Any = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> RemoteJob:
+        """Return the job that the server describes."""
+        return cls(**{name: document[name] for name in cls.__slots__})
+
+
+class Server:
+    """The calls of a server, with one token.
+
+    Args:
+        url: of the server, as a browser has it up to `/dashboard/`.
+        token: made by `api_token make`.
+        transport: of tests, in place of the network.
+    """
+
+    def __init__(
+        self, url: str, token: str, *, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"the address is {url!r}; it must begin with http:// or https://")
+        self.url = url.rstrip("/").removesuffix("/dashboard")
+        self._http = httpx.Client(
+            base_url=self.url + API,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(60, read=600),
+            transport=transport,
+        )
+
+    def __repr__(self) -> str:
+        return f"Server({self.url})"
+
+    def me(self) -> dict[str, Any]:
+        """Return whose token this is, its rights and the server's version."""
+        return dict(self._get("/me"))
+
+    def studies(self) -> list[dict[str, Any]]:
+        """Return all studies, the newest first."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self._get("/studies", limit=1000, offset=len(found))
+            found += page["items"]
+            if not page["items"] or len(found) >= page["count"]:
+                return found
+
+    def study(
+        self, key: str, *, without: Sequence[str] = (), device: str = "cpu", **included: bool
+    ) -> Study:
+        """Return a study with its conversations and ratings, the same as `read` returns of its data package.
+
+        A token without the right to pay may not have the package; then it is read from the table of conversations,
+        which has no scales and no items.
+
+        Args:
+            without: flags; what people with one of them did is left out.
+            device: where the study's metrics compute.
+            included: `include_synthetic`, `include_failed`, `include_private`.
+
+        Raises:
+            ServerError: there is no such study, or the token may not read it.
+        """
+        asked = {**included, "without": ",".join(without)}
+        is_whole = "pay" in self.me()["rights"]
+        what = "package" if is_whole else "tables/conversations"
+        with tempfile.TemporaryDirectory(prefix="confab-") as folder:
+            file = Path(folder) / (f"{key}.zip" if is_whole else f"{key}.jsonl")
+            self._download(f"/studies/{key}/{what}", file, asked)
+            return read(file, device=device)
+
+    def table(
+        self, key: str, name: str, path: str | Path, *, format: str = "csv", **included: Any
+    ) -> Path:
+        """Write an exported table of a study to a file: the same bytes as the command `export` writes.
+
+        Args:
+            name: of the table, as `tables()` lists them.
+            format: csv, jsonl or parquet.
+        """
+        return self._download(
+            f"/studies/{key}/tables/{name}", Path(path), {"format": format, **included}
+        )
+
+    def tables(self) -> list[dict[str, Any]]:
+        """Return what tables every study has."""
+        return list(self._get("/tables"))
+
+    def result(self, key: str, part: str, **asked: Any) -> dict[str, Any]:
+        """Return a part of a study's analysis, waiting until a worker has made it of the data as they are now.
+
+        Args:
+            part: comparisons, answers, items, models, raters, trajectories or correlations.
+        """
+        while True:
+            found = self._get(f"/studies/{key}/results/{part}", **asked)
+            if found["job"] is None:
+                return dict(found)
+            self.wait(RemoteJob.of(found["job"]))
+
+    def study_make(self, file: Mapping[str, Any], *, opens: bool = False) -> dict[str, Any]:
+        """Make a study of a study's file, or a new version of the one with its key.
+
+        Raises:
+            ServerError: with every mistake, each with its path.
+        """
+        return dict(self._post(f"/studies?opens={str(opens).lower()}", file))
+
+    def study_file(self, key: str) -> dict[str, Any]:
+        """Return a study as its file has it."""
+        return dict(self._get(f"/studies/{key}/file"))
+
+    def bring(
+        self,
+        key: str,
+        file: str | Path,
+        *,
+        scale: tuple[float, float] | None = None,
+        language: str = "",
+    ) -> RemoteJob:
+        """Import a file of conversations into a study, which is made if there is none; returns the job."""
+        asked = {"language": language} | (
+            {} if scale is None else {"low": str(scale[0]), "high": str(scale[1])}
+        )
+        with Path(file).open("rb") as content:
+            answer = self._http.post(
+                f"/studies/{key}/conversations",
+                data=asked,
+                files={"file": (Path(file).name, content)},
+            )
+        return RemoteJob.of(_checked(answer))
+
+    def bots(self) -> list[dict[str, Any]]:
+        """Return the server's bots."""
+        return list(self._get("/bots"))
+
+    def selfplay(self, bots: Sequence[str], **asked: Any) -> RemoteJob:
+        """Let bots converse with themselves; returns the job.
+
+        Args:
+            asked: `pairs`, `conversations`, `turns`, `seed`, `openers`, `metrics`, `study`, `name`.
+        """
+        return RemoteJob.of(self._post("/runs", {"bots": list(bots), **asked}))
+
+    def measure(
+        self, *, study: str = "", run: int | None = None, metrics: Sequence[str] = ()
+    ) -> RemoteJob:
+        """Compute metrics of a study's or a run's conversations; none named: the usual ones. Returns the job."""
+        if bool(study) == (run is not None):
+            raise ValueError("measure needs a study or a run, and not both")
+        where = f"/studies/{study}" if study else f"/runs/{run}"
+        return RemoteJob.of(self._post(f"{where}/metrics", {"metrics": list(metrics)}))
+
+    def hybrid(self, study: str, **asked: Any) -> RemoteJob:
+        """Fit the hybrid metric to a study's ratings; returns the job, whose id is the fit's.
+
+        Args:
+            asked: `targets`, `preset`, `intercept`, `run`, `features`, `exclude_bots`, `include_synthetic`, `without`,
+                `seed`.
+        """
+        return RemoteJob.of(self._post(f"/studies/{study}/fits", asked))
+
+    def fit(self, fit: int) -> dict[str, Any]:
+        """Return the document of a hybrid fit, the one that `fit_hybrid --json` prints.
+
+        Raises:
+            ValueError: it is not done.
+        """
+        found = self._get(f"/fits/{fit}")
+        if found["result"] is None:
+            raise ValueError(f"fit {fit} has no result: it is {found['state']}")
+        return dict(found["result"])
+
+    def job(self, job: RemoteJob) -> RemoteJob:
+        """Return a job as it is now."""
+        return RemoteJob.of(self._get(f"/jobs/{job.kind}/{job.id}"))
+
+    def stop(self, job: RemoteJob) -> RemoteJob:
+        """Ask a job to stop; what it made stays."""
+        return RemoteJob.of(self._post(f"/jobs/{job.kind}/{job.id}/stop", {}))
+
+    def wait(
+        self,
+        job: RemoteJob,
+        *,
+        every_s: float = 2.0,
+        timeout_s: float | None = None,
+        told: Callable[[RemoteJob], None] = lambda job: None,
+    ) -> RemoteJob:
+        """Wait until a job is done and return it.
+
+        Args:
+            told: called with the job each time it was looked at.
+
+        Raises:
+            RuntimeError: it failed or was stopped; with its reason.
+            TimeoutError: it is not over after `timeout_s` seconds; it goes on.
+        """
+        begun = time.monotonic()
+        while True:
+            now = self.job(job)
+            told(now)
+            if now.is_over:
+                break
+            if timeout_s is not None and time.monotonic() - begun >= timeout_s:
+                raise TimeoutError(f"{now.title} is not over after {timeout_s:g} seconds")
+            time.sleep(every_s)
+        if now.state != "done":
+            raise RuntimeError(f"{now.title}: {now.error or now.state}")
+        return now
+
+    def _get(self, path: str, **asked: Any) -> Any:
+        return _checked(self._patiently(lambda: self._http.get(path, params=asked)))
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        return _checked(self._http.post(path, json=dict(body)))
+
+    def _patiently(self, call: Callable[[], httpx.Response]) -> httpx.Response:
+        """Read again where the server was away or is asked too often; what changes something is never sent twice."""
+        for pause_s in _AGAIN_S:
+            try:
+                answer = call()
+            except httpx.TransportError:
+                time.sleep(pause_s)
+                continue
+            if answer.status_code not in (429, 502, 503, 504):
+                return answer
+            time.sleep(float(answer.headers.get("Retry-After", pause_s)))
+        return call()
+
+    def _download(self, path: str, file: Path, asked: Mapping[str, Any]) -> Path:
+        part = file.with_name(f".{file.name}.part")
+        try:
+            with (
+                self._http.stream("GET", path, params=dict(asked)) as answer,
+                part.open("wb") as out,
+            ):
+                if answer.is_error:
+                    answer.read()
+                    _checked(answer)
+                for piece in _pieces(answer):
+                    out.write(piece)
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
+        return file
+
+
+def connect(url: str, token: str) -> Server:
+    """Return the calls of a Confab server.
+
+    Args:
+        url: of the server, as a browser has it.
+        token: made by `api_token make --user NAME --name WHAT --rights read,run`.
+
+    Raises:
+        ServerError: the token opens nothing.
+        httpx.TransportError: no server answers there.
+    """
+    server = Server(url, token)
+    server.me()
+    return server
+
+
+def _pieces(answer: httpx.Response) -> Iterator[bytes]:
+    return answer.iter_bytes(_PIECE_BYTES)
+
+
+def _checked(answer: httpx.Response) -> Any:
+    """Return what a call answered.
+
+    Raises:
+        ServerError: it was refused.
+    """
+    if not answer.is_error:
+        return answer.json()
+    try:
+        error = answer.json()["error"]
+        mistakes = [(one["path"], one["message"]) for one in error["mistakes"]]
+        found = ServerError(answer.status_code, error["code"], error["message"], mistakes)
+    except (ValueError, KeyError, TypeError):
+        found = ServerError(
+            answer.status_code, "no_api", f"{answer.url} answered {answer.status_code}: no Confab?"
+        )
+    raise found

@@ -1,0 +1,131 @@
+"""`confab.connect`: a program's server, whose studies are those that `confab.read` returns."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.core.cache import caches
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.management import call_command
+
+import confab
+from evaluation.remote import Server, ServerError
+from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.core.rights import Right
+from webapp.core.tokens import token_make
+from webapp.runs.engine import job_do
+from webapp.runs.models import HybridFit, Job, MetricRun, SelfPlayRun
+from webapp.studies.models import Study
+
+pytestmark = [
+    pytest.mark.django_db,
+    # Files are streamed asynchronously, for the servers that Confab runs on; the transport of these tests is not one.
+    pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
+]
+
+
+@pytest.fixture(autouse=True)
+def nothing_counted(settings: Any, tmp_path: Path) -> None:
+    caches["shared"].clear()
+    settings.DATA_DIR = tmp_path
+    settings.CONFAB_BOTS = str(tmp_path / "bots.yaml")
+
+
+@pytest.fixture
+def study() -> Study:
+    study = make_study("shop")
+    for quality in (2, 5, 6):
+        make_rating(make_conversation(study, n_exchanges=3), quality=quality)
+    return study
+
+
+def server(*rights: Right) -> Server:
+    user = make_staff(*rights, username="-".join(rights))
+    _row, token = token_make(user=user, name="ci", rights=rights)
+    transport = httpx.WSGITransport(app=WSGIHandler())
+    return Server("http://testserver/dashboard/", token, transport=transport)
+
+
+def test_a_study_is_the_one_that_read_returns(study: Study, tmp_path: Path) -> None:
+    file = tmp_path / "package.zip"
+    call_command(
+        "export", "--study", "shop", "--what", "package", "--output", str(file), stdout=StringIO()
+    )
+    found, wanted = server(Right.READ, Right.PAY).study("shop"), confab.read(file)
+    assert found.dialogues == wanted.dialogues
+    assert found.scale == wanted.scale
+    assert found.dimensions == wanted.dimensions
+    assert sorted(found.tables) == sorted(wanted.tables)
+    plain = server(Right.READ).study("shop")
+    answers = [
+        sorted(one.ratings[0].answers["quality"] for one in read.dialogues)
+        for read in (plain, wanted)
+    ]
+    assert answers == [[2, 5, 6], [2, 5, 6]]
+
+
+def test_tables_results_and_files(study: Study, tmp_path: Path) -> None:
+    lab = server(Right.READ)
+    wanted = tmp_path / "wanted.csv"
+    call_command(
+        "export", "--study", "shop", "--what", "ratings", "--format", "csv", "--output", str(wanted),
+        stdout=StringIO(),
+    )  # fmt: skip
+    assert lab.table("shop", "ratings", tmp_path / "got.csv").read_bytes() == wanted.read_bytes()
+    assert lab.result("shop", "comparisons")["n_ratings"] == 3
+    assert [one["key"] for one in lab.studies()] == ["shop"]
+    with pytest.raises(ServerError, match="administer") as refused:
+        lab.study_make(lab.study_file("shop"))
+    assert refused.value.status == 403
+    assert "403" not in str(refused.value)
+    with pytest.raises(ServerError, match="there is no table 'rating'"):
+        lab.table("shop", "rating", tmp_path / "none.csv")
+    assert not list(tmp_path.glob("*none*"))
+
+
+def test_work_is_asked_for_and_waited_for(study: Study, tmp_path: Path) -> None:
+    lab = server(Right.READ, Right.RUN)
+    run = lab.selfplay(["eliza"], conversations=1, turns=2)
+    with pytest.raises(TimeoutError, match="not over after 0 seconds"):
+        lab.wait(run, timeout_s=0)
+    job_do(SelfPlayRun.objects.get())
+    seen: list[str] = []
+    assert lab.wait(run, told=lambda job: seen.append(job.state)).n_done == 1
+    assert seen == ["done"]
+
+    measured = lab.measure(run=run.id, metrics=["words"])
+    assert lab.stop(measured).state == "cancelled"
+    with pytest.raises(RuntimeError, match="cancelled"):
+        lab.wait(measured)
+    assert MetricRun.objects.get().run_id == run.id
+
+    fit = lab.hybrid("shop", targets=["quality"], preset="paper", run=run.id)
+    assert HybridFit.objects.get().run_id == run.id
+    with pytest.raises(ValueError, match="it is queued"):
+        lab.fit(fit.id)
+
+    file = tmp_path / "more.jsonl"
+    file.write_text(
+        json.dumps({"dialogue_id": "1", "bot": "a", "turns": [{"speaker": "human", "text": "hi"}]})
+    )
+    brought = lab.bring("mine", file, scale=(1, 7))
+    job_do(Job.objects.get(kind="import"))
+    assert lab.wait(brought).result["conversations"] == 1
+
+
+def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
+    with pytest.raises(ValueError, match="must begin with http"):
+        confab.connect("lab.example.org", "confab_x")
+    stranger = Server(
+        "http://testserver", "confab_x", transport=httpx.WSGITransport(app=WSGIHandler())
+    )
+    with pytest.raises(ServerError, match="none of this server"):
+        stranger.me()
+    elsewhere = httpx.MockTransport(lambda request: httpx.Response(404, text="<html>"))
+    with pytest.raises(ServerError, match="answered 404: no Confab"):
+        Server("http://elsewhere", "confab_x", transport=elsewhere).me()
