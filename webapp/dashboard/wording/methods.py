@@ -24,6 +24,7 @@ from evaluation.stats.zscores import MIN_RATINGS
 from webapp.bots.models import BotVersion
 from webapp.dashboard import counts
 from webapp.dashboard.plots.figure import Cell, Header, Table
+from webapp.dashboard.wording.hybrid_methods import hybrid_methods
 from webapp.dashboard.wording.sections import NamedTable, Section
 from webapp.quality.flags.base import flag_kinds
 from webapp.ratings.selectors import title_as_given
@@ -58,7 +59,8 @@ class Sources:
 def methods_section(frame: StudyFrame, sources: Sources) -> Section:
     """Write sentences that can go into a paper, and the tables that make their numbers traceable."""
     section = Section("methods", _("Data and methods"))
-    section.lead.extend([_data_sentence(frame), _statistics_sentence(frame), _software_sentence()])
+    section.lead.extend([_data_sentence(frame), _statistics_sentence(frame)])
+    section.lead.extend([*hybrid_methods(sources.fits), _software_sentence()])
     section.tables.extend([_bots(frame, sources.bots), _metrics(sources.metrics)])
     if sources.fits:
         section.tables.append(_fits(sources.fits))
