@@ -97,14 +97,18 @@ class Means:
             played: (p,) mean features of bots with themselves.
 
         Returns:
-            `shift`, the root mean square over the columns of what self-play adds to the rated bots' means; and
-            `widest`, how far the rated bot furthest from the others lies from their centre with people.
+            `shift`, the root mean square over the columns of what self-play adds to the rated bots' means, or where no
+            rated bot has any, of how far the mean of all self-play lies from the rated bots' centre; and `widest`, how
+            far the rated bot furthest from the others lies from their centre with people.
         """
-        at = [k for k, bot in enumerate(self.whole.bots) if bot in played]
-        if not at:
+        if not played:
             return {}
+        at = [k for k, bot in enumerate(self.whole.bots) if bot in played]
         unit = np.where(self.whole.scale > 0, self.whole.scale, np.inf)
-        added = np.stack([played[self.whole.bots[k]] - self.whole.x[k] for k in at])
+        if at:
+            added = np.stack([played[self.whole.bots[k]] - self.whole.x[k] for k in at])
+        else:
+            added = np.stack(list(played.values())) - self.whole.x.mean(axis=0)
         from_centre = (self.whole.x - self.whole.x.mean(axis=0)) / unit
         found = {}
         for name, columns in self.blocks.items():

@@ -135,6 +135,9 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
         if found.get("interval95"):
             beside += f"  95 % {span(*found['interval95'])}, of {found['n_new']} further ratings "
             beside += span(*found["interval95_new"])
+        for reason in found.get("reasons", []):
+            if reason["code"] == "selfplay_beyond":
+                beside += f"  no interval: beyond the rated bots in {', '.join(reason['blocks'])}"
         if found.get("combined"):
             beside += _combined(found["combined"])
         lines.append(f"  {bot:24} {cells}{beside}")

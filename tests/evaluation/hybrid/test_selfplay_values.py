@@ -95,6 +95,12 @@ def test_beyond_the_rated_bots_nothing_but_the_order_is_told(study) -> None:
     (why,) = [reason for reason in told.reasons if reason.code == "selfplay_beyond"]
     assert why.values == {"blocks": ["others"], "n_bots": 1, "needed": 4}
     assert "selfplay" not in told.to_json()
+    assert "no interval: beyond the rated bots in others" in found.summary()
+    # Where no rated bot has self-play, the shift is that of all of it from the rated bots' centre.
+    alone = apply_fit(fit, selfplay=far).selfplay.shifts["others"]
+    away = (far[FEATURES].mean() - human.groupby("bot")[FEATURES].mean().mean()).to_numpy()
+    assert alone["shift"] == pytest.approx(np.sqrt(((away / fit.means.whole.scale) ** 2).mean()))
+    assert alone["shift"] > alone["widest"]
     # Inside, it is what the process states, for too few bots were seen to err.
     at = design_of(near, FEATURES)
     assert from_selfplay(fit.means, at).added is None

@@ -279,7 +279,23 @@ def _unrated(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Figure |
         (min(means), max(means)) if means else None,
         id="predictions",
         title=_("Bots that nobody rated"),
-        method=_("Predicted from self-play by the fit on all rated bots, with 90 % intervals."),
+        method=_unrated_method(result),
+    )
+
+
+def _unrated_method(result: Mapping[str, Any]) -> str:
+    """Say how bots without ratings are predicted, and that some have no interval where a fit refuses it."""
+    told = _("Predicted from self-play by the fit on all rated bots, with 90 % intervals.")
+    refused = any(
+        isinstance(reason, Mapping) and reason["code"] == "selfplay_beyond"
+        for bot in result["bots"].values()
+        if bot["human_mean"] is None
+        for reason in bot.get("reasons", [])
+    )
+    if not refused:
+        return told
+    return f"{told} " + _(
+        "Where self-play lies beyond the rated bots there is none: only the order counts."
     )
 
 

@@ -101,6 +101,17 @@ def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None
     assert "&lt;new&gt;" in view.unrated.wide
     assert "rated-span" in view.unrated.wide
     assert "<new>" not in [row[0].text for row in view.scatter.table.rows]
+    assert "only the order counts" not in view.unrated.method
+
+    why = {"code": "selfplay_beyond", "blocks": ["paper"], "n_bots": 2, "needed": 4}
+    bots["<new>"] = {**bots["<new>"], "predicted_selfplay_ci90": None, "reasons": [why]}
+    view = hybrid_view({**result, "bots": bots}, {}, lambda bot: "")
+    assert view.unrated is not None
+    assert "only the order counts" in view.unrated.method
+    (table,) = [table for table in view.tables if table.id == "hybrid-expected"]
+    (row,) = table.table.rows
+    assert (row[0].text, row[3].text) == ("<new>", "–")
+    assert row[4].why.startswith("self-play lies beyond the rated bots in paper, and only 2 bots")
 
 
 @pytest.mark.parametrize(
