@@ -378,14 +378,18 @@ def compare(
     known = ratings.where(np.isfinite(values))
     dimension, names, units = ratings.leading, ratings.bot.tolist(), ratings.unit.tolist()
     shared = None if ratings.shared is None else ratings.shared.tolist()
-    tested = pairwise(values, names, units, shared, level=1 - alpha)
-    pairs, more, unit = tested.pairs, {}, RATERS
     if ratings.is_collecting:
         scale = {"low": dimension.low, "high": dimension.high}
         pairs = tuple(pairwise_always(values, names, units, shared, **scale, level=1 - alpha))
         means_now = means_of(values, names, units, shared, **scale)
         more, unit = _more(pairs, means_now, alpha), means_now.unit
-    order = sorted(tested.means, key=lambda bot: (-tested.means[bot], bot))
+        means = dict(zip(means_now.labels, means_now.means.tolist(), strict=True))
+        rater_share = means_now.rater_share
+    else:
+        tested = pairwise(values, names, units, shared, level=1 - alpha)
+        pairs, more, unit = tested.pairs, {}, RATERS
+        means, rater_share = tested.means, tested.rater_share
+    order = sorted(means, key=lambda bot: (-means[bot], bot))
     found = Comparisons(
         dimension=dimension,
         alpha=alpha,
@@ -397,8 +401,8 @@ def compare(
         unit=unit,
         n_raters=known.n_raters,
         n_ratings=len(known),
-        means=tested.means,
-        rater_share=tested.rater_share,
+        means=means,
+        rater_share=rater_share,
         units=units_of(known),
         power=power,
     )

@@ -82,6 +82,7 @@ class Means:
         covariances: (groupings, bots, bots) of the means, over raters and, where several rate the same, over things
             and over both; the variances hold the imagined raters.
         unit: what `n_units` counts; of the bot that has the fewest.
+        rater_share: of the variance around the bots' means, how much is the raters' (0 … 1).
     """
 
     labels: tuple[str, ...]
@@ -89,6 +90,7 @@ class Means:
     n_units: np.ndarray
     covariances: np.ndarray
     unit: Unit = RATERS
+    rater_share: float = 0.0
 
     def more(self, i: int, j: int, n_more: float) -> tuple[float, float, float]:
         """Return the variance of the difference of two bots, and each one's units, after `n_more` units each."""
@@ -150,7 +152,7 @@ def means_of(
         own = np.maximum(np.diag(one), 0)
         np.fill_diagonal(one, (own * number + IMAGINED * end / number) / (number + IMAGINED))
     covariances = np.stack([one for one, _number in found])
-    return Means(tuple(labels.tolist()), fit.means, n, covariances, unit)
+    return Means(tuple(labels.tolist()), fit.means, n, covariances, unit, fit.share)
 
 
 def mean_always(
