@@ -32,7 +32,8 @@ class Planned:
     Attributes:
         difference: in points; share: of the scale.
         independent: where each bot has raters of its own; paired: where every rater rates both; of the pair that
-            needs most. None where the ratings of no bot vary.
+            needs most, with one rating of a bot by each. None where the ratings of no bot vary; no plan is paired where
+            nobody is named, for a conversation has one bot.
         independent_least, paired_least: of the pair that needs least.
     """
 
@@ -201,7 +202,7 @@ def _planned(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
     """Return the plan with its rows and with what can be detected."""
 
     def need(difference: float, pair: PairSpread | None, *, paired: bool) -> Need | None:
-        if pair is None:
+        if pair is None or (paired and plan.units == "conversations"):
             return None
         return raters_needed(
             difference,

@@ -52,7 +52,7 @@ def test_intervals_cover_and_predictions_save_what_they_explain() -> None:
 
 def test_what_cannot_be_estimated_says_why() -> None:
     many = list(range(20))
-    assert powered_mean([1.0, 2.0], [1.0, 2.0], many).reason.code == "few_rated"
+    assert powered_mean([1.0, 2.0], [1.0, 2.0], many).reason.code == "few_raters_for_weight"
     assert powered_mean(many, many, []).reason.code == "no_unrated"
     assert powered_mean(many, [1.0] * 20, [1.0] * 9).reason.code == "constant_prediction"
     assert powered_mean(many, many, []).ratings == pytest.approx(9.5)

@@ -216,10 +216,12 @@ def planning_table(
     """
     digits = digits_for(frame.headline.low, frame.headline.high)
     headers = [Header(_("Difference")), Header(_("Share of the scale"), numeric=True)]
-    headers += [
-        Header(_("Each bot its own raters"), numeric=True),
-        Header(_("Every rater rates both"), numeric=True),
-    ]
+    # A conversation has one bot, so nobody unnamed rates both.
+    is_paired = plan.units != "conversations"
+    needed = _("Each bot its own raters") if is_paired else _("Conversations needed")
+    headers.append(Header(needed, numeric=True))
+    if is_paired:
+        headers.append(Header(_("Every rater rates both"), numeric=True))
     if worth is not None:
         headers.insert(3, Header(_("with the prediction"), numeric=True))
     rows = [
@@ -228,7 +230,7 @@ def planning_table(
             Cell(f"{100 * row.share:.3g} %"),
             _need_cell(row.independent_least, row.independent),
             *([] if worth is None else [_need_cell(row.independent_least, row.independent, worth)]),
-            _need_cell(row.paired_least, row.paired),
+            *([_need_cell(row.paired_least, row.paired)] if is_paired else []),
         ]
         for row in plan.rows
     ]
@@ -246,10 +248,13 @@ def planning_table(
         note = f"{note} {_prediction(frame, worth)}".strip()
     return NamedTable(
         "planning",
-        _("How many raters for a difference that matters?"),
+        _("How many raters for a difference that matters?")
+        if is_paired
+        else _("How many conversations for a difference that matters?"),
         Table(headers, rows),
         method=_(
-            "{units} per bot for a power of {power}, {pairs} compared; {share} of the variance between {whom}. {spreads}"
+            "{units} per bot, with one rating each, for a power of {power}, {pairs} compared; {share} of the variance "
+            "between {whom}. {spreads}"
         ).format(
             units=_units_named(plan.units),
             power=share(plan.power),

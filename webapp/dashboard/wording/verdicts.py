@@ -127,6 +127,8 @@ def deciding_sentences(compared: Comparisons) -> list[str]:
             _(
                 "So a difference may be another than that of the plain means: who is strict or kind is taken out."
             )
+            if compared.units == "raters"
+            else _("So a difference may be another than that of the plain means.")
         )
     return said_of
 

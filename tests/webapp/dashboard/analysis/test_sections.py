@@ -82,6 +82,21 @@ def test_planning_is_the_power_of_the_t_test(data: StudyData) -> None:
     assert int(row[3].split(" to ")[-1]) < ends[-1]  # raters who rate both need fewer
 
 
+def test_where_nobody_is_named_words_are_of_conversations(data: StudyData) -> None:
+    ratings = data.ratings
+    unnamed = replace(
+        data, ratings=replace(ratings, rater=np.full(len(ratings), None, dtype=object))
+    )
+    section = section_of(unnamed, "comparisons")
+    words = " ".join([*section.lead, *section.points])
+    assert "with conversations as a random effect, for raters are not named" in words
+    assert "cannot be told apart with 16 conversations each" in words
+    planning = next(table for table in section.tables if table.id == "planning")
+    shown = " ".join([planning.title, planning.method, planning.note])
+    assert "ater" not in shown.replace("greater", "")
+    assert [header.text for header in planning.table.headers][2:] == ["Conversations needed"]
+
+
 def test_planning_shows_what_a_prediction_saves_and_for_which_bots(data: StudyData) -> None:
     around, plan = study_frame(data.study, data.facts), plan_raters(data.ratings, [1.0])
     (row,) = cells(planning_table(around, plan).table)
