@@ -27,7 +27,9 @@ from evaluation.stats.zscores import rater_codes
 
 FEWEST = 5
 """Rated conversations, and raters, from which on a weight is estimated."""
-FEW_RATED = Reason("few_raters_for_weight", f"fewer than {FEWEST} raters: no weight can be estimated")
+FEW_RATED = Reason(
+    "few_raters_for_weight", f"fewer than {FEWEST} raters: no weight can be estimated"
+)
 NO_UNRATED = Reason("no_unrated", "no unrated conversation is predicted")
 CONSTANT = Reason("constant_prediction", "the predictions do not vary")
 
