@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from django.db import connection
 from filelock import FileLock
@@ -114,6 +115,34 @@ def worker_database_fill() -> sqlite3.Connection | None:
         source.backup(kept)
     source.close()
     return kept
+
+
+def tables_emptied_by_deleting() -> None:
+    """Have PostgreSQL's tables emptied row by row after a test that commits.
+
+    TRUNCATE makes the files of hundreds of tables and indexes anew: three seconds for a handful of rows, three
+    milliseconds by DELETE. Neither triggers nor foreign keys act meanwhile, as they do not by TRUNCATE; only a superuser
+    may switch them off, so that others truncate.
+    """
+    from django.db.backends.postgresql.operations import DatabaseOperations
+
+    truncating = DatabaseOperations.sql_flush
+
+    def sql_flush(
+        self: DatabaseOperations, style: Any, tables: Sequence[str], **options: bool
+    ) -> list[str]:
+        if any(options.values()) or not _is_superuser(self.connection):
+            return truncating(self, style, tables, **options)
+        deleting = [f"DELETE FROM {self.quote_name(table)}" for table in tables]
+        return ["SET LOCAL session_replication_role = replica", *deleting]
+
+    DatabaseOperations.sql_flush = sql_flush
+
+
+def _is_superuser(connection: Any) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW is_superuser")
+        return bool(cursor.fetchone()[0] == "on")
 
 
 def _shared_folder() -> Path:
