@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import accessible
 from tests.conftest import ConfabServer, start_confab
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -117,8 +118,8 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
     # One click leads to the conversations behind a mark, and on to the reader.
     marks.first.click()
     page.wait_for_url("**/conversations/?bot=alpha")
-    expect(page.locator("tbody tr")).to_have_count(4)
-    page.locator("tbody th a").first.click()
+    expect(page.locator("[data-row]")).to_have_count(4)
+    page.locator(".bench-title h2 a").click()
     expect(page.locator(".turn")).to_have_count(4)
     page.wait_for_load_state()
     expect(page.locator(".utterance").nth(2)).to_have_text("<b>Roses</b>, sadly they died")
@@ -238,14 +239,50 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any], sche
     expect(page.locator(".variant-2")).to_be_visible()
     expect(page.locator(".variant-1")).to_be_hidden()
     page.goto(f"{base}/studies/imported/conversations/")
-    page.locator("tbody th a").first.click()
+    expect(page.locator("[data-reader]")).to_be_hidden()
+    page.locator("[data-row]").first.click()
     expect(page.locator(".turn").first).to_be_visible()
+    expect(page.locator("[data-rows]")).to_be_hidden()
     page.wait_for_load_state()
     no_sideways_scroll(page)
     page.locator(".side-menu summary").click()
     expect(page.locator(".side-menu").get_by_role("link", name="Self-play")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator(".side-menu nav")).to_be_hidden()
+
+
+def test_the_workbench_is_worked_by_keys(lab: ConfabServer, new_page: Callable[..., Any]) -> None:
+    page = new_page()
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/conversations/?q=sort:quality")
+    rows, title = page.locator("[data-row]"), page.locator(".bench-title .muted")
+    total = page.locator(".list-total strong").inner_text()
+    # The list is one stop of Tab; arrows go through it, Enter opens beside it.
+    expect(page.locator("[data-row][tabindex='0']")).to_have_count(1)
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(title).to_have_text(f"2 of {total}")
+    expect(rows.nth(1)).to_have_attribute("aria-current", "true")
+    expect(rows.nth(1)).to_be_focused()
+    page.locator(".turn.is-chosen .turn-text").focus()
+    page.keyboard.press("ArrowRight")
+    expect(title).to_have_text(f"3 of {total}")
+    page.keyboard.press("s")
+    expect(page.get_by_role("button", name="Starred")).to_be_visible()
+    page.keyboard.press("t")
+    page.keyboard.type("odd one")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("list", name="Tags")).to_contain_text("odd one")
+    expect(title).to_have_text(f"3 of {total}")
+    page.keyboard.press("/")
+    page.keyboard.press("Control+A")
+    page.keyboard.type('tag:"odd one"')
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    accessible(page)
+    page.get_by_role("button", name="Starred").click()
+    page.get_by_role("button", name="odd one").click()
 
 
 def test_the_live_room_follows_people_and_pauses_by_keyboard(

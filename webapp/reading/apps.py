@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate, pre_migrate
+from django.utils.translation import gettext_lazy as _
 
 
 class ReadingConfig(AppConfig):
@@ -12,8 +13,22 @@ class ReadingConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.reading.index import index_ensure, index_suspend, words_gone
-        from webapp.studies.erasure import erasure_follow
+        from webapp.reading.models import Note
+        from webapp.studies.erasure import erasure_follow, erasure_kind
+        from webapp.studies.retention import texts_in, texts_kind
 
         pre_migrate.connect(index_suspend, sender=self)
         post_migrate.connect(index_ensure, sender=self)
         erasure_follow(words_gone)
+        erasure_kind(
+            "reader_notes",
+            _("stars, tags and notes of readers"),
+            lambda people: Note.objects.filter(conversation__participant__in=people),
+        )
+        texts_kind(
+            "reader_notes",
+            texts_in(
+                lambda study: Note.objects.filter(conversation__study=study, kind=Note.Kind.NOTE),
+                "text",
+            ),
+        )

@@ -32,7 +32,7 @@ from webapp.quality.flags.base import flag_kinds
 from webapp.quality.models import TaskFlag
 from webapp.ratings.models import Rating
 from webapp.reading.fields import Number, Numbers
-from webapp.reading.models import Figure
+from webapp.reading.models import Figure, Note
 from webapp.reading.syntax import EXAMPLE, Term, Unreadable, terms_of
 from webapp.reading.words import Words, words_within
 from webapp.studies.models import Study
@@ -46,9 +46,16 @@ _IS: dict[str, Callable[[], Q]] = {
         Exists(Rating.objects.filter(conversation=OuterRef("pk")).exclude(comment=""))
     ),
     "scripted": lambda: Q(is_synthetic=True),
+    "starred": lambda: _noted(kind=Note.Kind.STAR),
+    "tagged": lambda: _noted(kind=Note.Kind.TAG),
+    "noted": lambda: _noted(kind=Note.Kind.NOTE),
 }
-CHOICES = ("bot", "state", "source", "rater", "flag", "is", "first", "id")
+CHOICES = ("bot", "state", "source", "rater", "flag", "tag", "is", "first", "id")
 ORDERS = ("sort", "limit", "sample", "seed")
+
+
+def _noted(**what: str) -> Q:
+    return Q(pk__in=Note.objects.filter(**what).values("conversation"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,6 @@ def asked_of(
     *,
     bots: Collection[str] = (),
     study: Study | None = None,
-    conditions: dict[str, Callable[[str], Q]] | None = None,
 ) -> Asked:
     """Read a line.
 
@@ -106,12 +112,11 @@ def asked_of(
         numbers: that there are.
         bots: ids of bots that can be asked for.
         study: whose conversations are asked for; None for others.
-        conditions: further fields, each with what makes a condition of a value.
 
     Raises:
         Unreadable: with what is wrong and a line that would work.
     """
-    reader = _Reader(numbers, bots, study, conditions or {})
+    reader = _Reader(numbers, bots, study)
     for term in terms_of(line):
         reader.take(term)
     return reader.asked()
@@ -125,12 +130,10 @@ class _Reader:
         numbers: Numbers,
         bots: Collection[str],
         study: Study | None,
-        more: dict[str, Callable[[str], Q]],
     ) -> None:
         self.numbers = numbers
         self.bots = bots
         self.of_study = {"study": study} if study is not None else {}
-        self.more = more
         self.conditions: list[Q] = []
         self.words: list[Words] = []
         self.spoken_of: dict[str, Number] = {}
@@ -145,7 +148,7 @@ class _Reader:
         elif term.field in ORDERS:
             self._order(term)
             return
-        elif term.field in CHOICES or term.field in self.more:
+        elif term.field in CHOICES:
             condition = self._choice(term)
         else:
             condition = self._number(term)
@@ -186,10 +189,7 @@ class _Reader:
                 ),
                 f"{term.field}:{term.value}",
             )
-        if term.field in self.more:
-            make = self.more[term.field]
-        else:
-            make = getattr(self, f"_by_{term.field}")
+        make = getattr(self, f"_by_{term.field}")
         condition = Q()
         for value in filter(None, term.value.split(",")):
             condition |= make(value)
@@ -220,6 +220,9 @@ class _Reader:
         _known(value, flag_kinds.names(), _("There is no flag “{name}”."), "flag:{}")
         return Q(participant__in=TaskFlag.objects.filter(name=value).values("participant"))
 
+    def _by_tag(self, value: str) -> Q:
+        return _noted(kind=Note.Kind.TAG, text=value.lower())
+
     def _by_rater(self, value: str) -> Q:
         by = Q(rater=value)
         with contextlib.suppress(ValueError):
@@ -240,7 +243,7 @@ class _Reader:
         if found is not None:
             self.spoken_of.setdefault(found.name, found)
             return found
-        known = [*CHOICES, *self.more, *ORDERS, *self.numbers.names()]
+        known = [*CHOICES, *ORDERS, *self.numbers.names()]
         near = nearest_names(name, known)
         why = _("There is no field “{name}” here.").format(name=name)
         if near:

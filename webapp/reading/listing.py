@@ -19,7 +19,7 @@ from webapp.quality.selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.reading.asking import Asked, sorted_rows
 from webapp.reading.fields import Number
-from webapp.reading.models import Figure
+from webapp.reading.models import Figure, Note
 from webapp.reading.words import Piece, Words, excerpt_of
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Study
@@ -185,11 +185,15 @@ class Row:
     Attributes:
         excerpt: where the words were found, or how it begins.
         figures: the values of the chosen columns, in their order; None where one is undefined.
+        tags: that readers left.
+        is_starred: whether a reader starred it.
     """
 
     conversation: Conversation
     excerpt: list[Piece]
     figures: list[tuple[Number, float | None]] = field(default_factory=list)
+    tags: tuple[str, ...] = ()
+    is_starred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +220,7 @@ def page_of(
     total: int | None = None,
     size: int = PAGE,
 ) -> Page:
-    """Read the next `size` conversations after a key (empty: from the first one), in six queries at most.
+    """Read the next `size` conversations after a key (empty: from the first one), in seven queries at most.
 
     Args:
         columns: numbers that each row tells.
@@ -227,6 +231,7 @@ def page_of(
     ids = [conversation.pk for conversation in found]
     excerpts = _excerpts(ids, listing.words)
     values = _values(ids, columns)
+    tags, starred = _marks(ids)
     return Page(
         rows=[
             Row(
@@ -241,6 +246,8 @@ def page_of(
                     )
                     for one in columns
                 ],
+                tuple(tags.get(row.pk, ())),
+                row.pk in starred,
             )
             for row in found
         ],
@@ -259,6 +266,19 @@ def _values(ids: Sequence[UUID], columns: Sequence[Number]) -> dict[tuple[UUID, 
             "conversation_id", "series_id", "value"
         )
     }
+
+
+def _marks(ids: Sequence[UUID]) -> tuple[dict[UUID, list[str]], set[UUID]]:
+    """Return the tags of conversations, and those that are starred."""
+    tags: dict[UUID, list[str]] = {}
+    starred = set()
+    notes = Note.objects.filter(conversation__in=ids).exclude(kind=Note.Kind.NOTE).order_by("pk")
+    for conversation_id, kind, text in notes.values_list("conversation_id", "kind", "text"):
+        if kind == Note.Kind.STAR:
+            starred.add(conversation_id)
+        else:
+            tags.setdefault(conversation_id, []).append(text)
+    return tags, starred
 
 
 def _excerpts(ids: Sequence[UUID], words: Sequence[Words]) -> dict[UUID, list[Piece]]:

@@ -1,4 +1,4 @@
-"""What the workbench reads besides the data itself: numbers and words of every conversation, ready to sort and search.
+"""What readers note and keep, and the index they search: numbers and words of every conversation.
 
 `Series`, `Figure` and `ConversationWords` hold nothing of their own. Triggers of the database keep them
 (`webapp.reading.index`), so they are right whoever writes, and can be made anew at any time.
@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
@@ -83,3 +84,68 @@ class ConversationWords(models.Model):
 
     def __str__(self) -> str:
         return str(self.conversation_id)
+
+
+class Note(models.Model):
+    """What a reader left at a conversation, for all who read the study: a star, a tag or a note."""
+
+    class Kind(models.TextChoices):
+        STAR = "star"
+        TAG = "tag"
+        NOTE = "note"
+
+    LONGEST_TAG = 40
+    LONGEST = 5000
+
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="notes")
+    kind = models.CharField(max_length=4, choices=Kind)
+    text = models.TextField(blank=True)
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["conversation", "kind", "text"],
+                condition=~models.Q(kind="note"),
+                name="note_tag_once",
+            ),
+            models.CheckConstraint(
+                condition=~models.Q(kind="star") | models.Q(text=""), name="note_star_says_nothing"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["kind", "text", "conversation"],
+                condition=~models.Q(kind="note"),
+                name="note_tags",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.conversation_id}"
+
+
+class SavedSearch(models.Model):
+    """A line that somebody keeps by name for a study."""
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="saved_searches")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_searches"
+    )
+    name = models.CharField(max_length=80)
+    line = models.CharField(max_length=1000)
+    columns = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["study", "owner", "name"], name="saved_search_name")
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -53,6 +53,8 @@ TO_POST = {
     "study_links": {Right.ADMINISTER},
     "study_links_csv": {Right.ADMINISTER},
     "study_live_state": {Right.ADMINISTER},
+    "conversation_note": set(),
+    "search_keep": set(),
     "study_pay": {Right.PAY},
     "study_pay_person": {Right.PAY},
     "study_pay_decide": {Right.PAY},

@@ -108,6 +108,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "flags": 1,
         "reports": 1,
         "marks": 1,
+        "reader_notes": 0,
         "ratings": 1,
         "metric_results": 1,
     }

@@ -9,6 +9,7 @@ from evaluation.printing import figure
 from webapp.dashboard.plots.tracks import printed
 from webapp.dashboard.workbench import Workbench
 from webapp.reading.fields import Number
+from webapp.reading.models import SavedSearch
 
 register = template.Library()
 
@@ -17,6 +18,12 @@ register = template.Library()
 def bench_line(bench: Workbench, line: str) -> str:
     """Return the address of the page with another line."""
     return bench.address(q=line)
+
+
+@register.simple_tag
+def saved_address(bench: Workbench, search: SavedSearch) -> str:
+    """Return the address of the page with a saved search and its columns."""
+    return bench.address(q=search.line, columns=search.columns)
 
 
 @register.simple_tag

@@ -35,6 +35,7 @@ from webapp.reading.listing import (
     page_of,
     place_of,
 )
+from webapp.reading.selectors import Notes, notes_of, saved_searches, tags_of_study
 from webapp.runs.models import SelfPlayRun
 from webapp.studies.models import Study
 
@@ -54,6 +55,8 @@ class Pane:
         place: in the list; None for one that does not fit what the list shows.
         before, following: addresses of this page with the conversations beside it; empty where there is none.
         kept: parts of the address of this page with this conversation.
+        notes: what readers left at it.
+        path: of this page.
     """
 
     conversation: Conversation
@@ -62,6 +65,13 @@ class Pane:
     before: str
     following: str
     kept: list[tuple[str, str]]
+    notes: Notes
+    path: str
+
+    @property
+    def here(self) -> str:
+        """The address of this page with this conversation, to come back to."""
+        return f"{self.path}?{self.query}"
 
     @property
     def query(self) -> str:
@@ -102,6 +112,8 @@ def pane_of(
         before,
         following,
         [(name, value) for name, value in kept if value],
+        notes_of(row),
+        request.path,
     )
 
 
@@ -182,6 +194,8 @@ def study_conversations(request: HttpRequest, key: str) -> HttpResponse:
         leaves_out=True,
         bots=list(bots.values()),
         states=Conversation.State.choices,
+        saved=saved_searches(study, request.user, numbers, tuple(bots)),
+        tags=tags_of_study(study),
         n_synthetic=0 if bench.synthetic else n_synthetic,
         **bench_context(request, bench, rows, numbers, bots, n_all),
     )

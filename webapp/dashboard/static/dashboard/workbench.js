@@ -74,9 +74,20 @@ if (bench) {
   });
 
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || !readerKeysMayAct(event)) return;
+    if (!readerKeysMayAct(event)) return;
+    const noting = bench.querySelector("[data-noting]");
+    const act = {
+      "/": () => bench.querySelector("[data-line]").focus(),
+      s: () => bench.querySelector("[data-star]")?.click(),
+      t: () => {
+        if (!noting) return;
+        noting.open = true;
+        noting.querySelector("[data-tag]").focus();
+      },
+    }[event.key.toLowerCase()];
+    if (!act) return;
     event.preventDefault();
-    bench.querySelector("[data-line]").focus();
+    act();
   });
 
   addEventListener("popstate", () => location.reload());

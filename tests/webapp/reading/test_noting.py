@@ -1,0 +1,164 @@
+"""Stars, tags and notes at conversations, and searches kept by name."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.builders import make_conversation, make_rating, make_staff, make_study
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.core.rights import Right
+from webapp.ratings.selectors import study_dimensions
+from webapp.reading.asking import asked_of
+from webapp.reading.fields import Numbers
+from webapp.reading.listing import Listing
+from webapp.reading.models import Note, SavedSearch
+from webapp.reading.services import note_add, search_save, star_set, tag_add
+from webapp.studies.erasure import erasure_counts, participants_erase
+from webapp.studies.models import Participant, Study
+from webapp.transfer.exporters.base import ExportOptions, exporter_get
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader(client: Client) -> Client:
+    """Return a browser of staff who may only read."""
+    client.force_login(make_staff(Right.READ))
+    return client
+
+
+@pytest.fixture
+def chat() -> Conversation:
+    """Return a rated chat; its study has another one."""
+    study = make_study("noted")
+    make_conversation(study, n_exchanges=3)
+    chat = make_conversation(study, n_exchanges=3)
+    make_rating(chat, quality=2)
+    return chat
+
+
+def found(study: Study, line: str) -> set[object]:
+    asked = asked_of(line, Numbers(study_dimensions(study)), study=study)
+    return {row.pk for row in Listing(study.conversations.all(), asked, study).take(None, 10)}
+
+
+def test_a_reader_stars_tags_and_notes(reader: Client, chat: Conversation) -> None:
+    where = reverse("dashboard:conversation_note", args=[chat.pk])
+    back = reverse("dashboard:study_conversations", args=["noted"]) + f"?chat={chat.pk}"
+
+    def post(**data: object) -> None:
+        answer = reader.post(where, {**data, "next": back})
+        assert (answer.status_code, answer.url) == (302, back)  # type: ignore[attr-defined]
+
+    for _twice in range(2):
+        post(what="star")
+        post(what="tag", text="  Off   Topic ")
+    post(what="note", text="<i>It never answered.</i>")
+    assert [(note.kind, note.text) for note in Note.objects.all()] == [
+        ("star", ""),
+        ("tag", "off topic"),
+        ("note", "<i>It never answered.</i>"),
+    ]
+    page = reader.get(back)
+    html = page.content.decode()
+    assert "&lt;i&gt;It never answered.&lt;/i&gt;" in html
+    row = next(row for row in page.context["page"].rows if row.conversation == chat)
+    assert (row.tags, row.is_starred) == (("off topic",), True)
+    assert chat.study is not None
+    for line in (
+        "is:starred",
+        'tag:"off topic"',
+        "is:noted",
+        "tag:other,x is:unrated",
+        "is:tagged",
+    ):
+        expected = set() if "other" in line else {chat.pk}
+        assert found(chat.study, line) == expected, line
+    assert len(found(chat.study, "-is:starred")) == 1
+
+    post(what="unstar")
+    for note in Note.objects.all():
+        post(what="remove", note=note.pk)
+    assert not Note.objects.exists()
+    post(what="remove", note="x")
+
+
+@pytest.mark.parametrize("text", ["", "a,b", 'say "it"', "x" * 41])
+def test_a_tag_that_no_search_could_name_is_refused(
+    reader: Client, chat: Conversation, text: str
+) -> None:
+    with pytest.raises(Refused, match="is no tag"):
+        tag_add(conversation=chat, text=text, author=None)
+    where = reverse("dashboard:conversation_note", args=[chat.pk])
+    page = reader.post(where, {"what": "tag", "text": text}, follow=True)
+    assert "is no tag" in page.content.decode()
+
+
+def test_nobody_is_led_elsewhere(reader: Client, chat: Conversation) -> None:
+    where = reverse("dashboard:conversation_note", args=[chat.pk])
+    for elsewhere in ("https://example.org/", "//example.org", "javascript:alert(1)"):
+        answer = reader.post(where, {"what": "star", "next": elsewhere})
+        assert answer.url == reverse("dashboard:conversation", args=[chat.pk])  # type: ignore[attr-defined]
+
+
+def test_notes_are_exported_and_go_with_the_person(chat: Conversation) -> None:
+    author = make_staff(Right.READ, username="u")
+    star_set(conversation=chat, is_starred=True, author=author)
+    tag_add(conversation=chat, text="repeats", author=author)
+    note_add(conversation=chat, text="Look again.", author=author)
+    assert chat.study is not None
+    exporter = exporter_get("reader_notes")
+    columns = [column.name for column in exporter.columns(chat.study, ExportOptions())]
+    rows = [
+        dict(zip(columns, row, strict=True)) for row in exporter.rows(chat.study, ExportOptions())
+    ]
+    assert [(row["conversation"], row["kind"], row["text"], row["author"]) for row in rows] == [
+        (str(chat.pk), "star", "", "u"),
+        (str(chat.pk), "tag", "repeats", "u"),
+        (str(chat.pk), "note", "Look again.", "u"),
+    ]
+    person = Participant.objects.filter(pk=chat.participant_id)
+    assert erasure_counts(person)["reader_notes"] == 3
+    participants_erase(participants=person)
+    assert not Note.objects.exists()
+
+
+def test_a_search_is_kept_by_name_for_one_person(reader: Client, chat: Conversation) -> None:
+    where = reverse("dashboard:search_keep", args=["noted"])
+    listed = reverse("dashboard:study_conversations", args=["noted"])
+    line = "quality<3 sort:quality"
+    for name in ("Worst", " Worst "):
+        reader.post(where, {"name": name, "q": line, "columns": "quality,turns"})
+    kept = SavedSearch.objects.get()
+    assert (kept.name, kept.line, kept.columns) == ("Worst", line, "quality,turns")
+    page = reader.get(listed).content.decode()
+    assert 'href="?q=quality%3C3+sort:quality&amp;columns=quality,turns">Worst</a>' in page
+    other = Client()
+    other.force_login(make_staff(Right.READ, username="other"))
+    assert "Worst" not in other.get(listed).content.decode()
+    other.post(where, {"what": "forget", "search": kept.pk})
+    assert SavedSearch.objects.exists(), "somebody else's"
+    reader.post(where, {"what": "forget", "search": kept.pk})
+    assert not SavedSearch.objects.exists()
+    assert (
+        "There is no search to save"
+        in reader.post(where, {"name": "x"}, follow=True).content.decode()
+    )
+
+
+def test_a_kept_search_for_a_metric_that_is_gone_is_shown_as_such(
+    reader: Client, chat: Conversation
+) -> None:
+    user = make_staff(Right.READ, username="owner")
+    reader.force_login(user)
+    assert chat.study is not None
+    search_save(study=chat.study, owner=user, name="Old", line="gone_metric>0.5")
+    page = reader.get(reverse("dashboard:study_conversations", args=["noted"]))
+    assert page.status_code == 200
+    html = page.content.decode()
+    assert "Old: cannot be read any more" in html
+    assert "There is no field “gone_metric” here." in html
+    assert len(page.context["page"].rows) == 2

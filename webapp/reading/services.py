@@ -1,0 +1,89 @@
+"""Writes of what readers note and keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
+from webapp.reading.models import Note, SavedSearch
+from webapp.studies.models import Study
+
+
+def star_set(*, conversation: Conversation, is_starred: bool, author: Any) -> None:
+    """Star a conversation, or take the star away; what is so already stays."""
+    if is_starred:
+        Note.objects.get_or_create(
+            conversation=conversation, kind=Note.Kind.STAR, text="", defaults={"author": author}
+        )
+    else:
+        Note.objects.filter(conversation=conversation, kind=Note.Kind.STAR).delete()
+
+
+def tag_add(*, conversation: Conversation, text: str, author: Any) -> Note:
+    """Tag a conversation; tags are lower case, and each stands there once.
+
+    Raises:
+        Refused: for a tag that is empty, too long, or has a comma or a quotation mark, which the search could not name.
+    """
+    tag = " ".join(text.lower().split())
+    if not tag or len(tag) > Note.LONGEST_TAG or set(tag) & set(',"\x00'):
+        raise Refused(
+            "tag",
+            _(
+                "“{text}” is no tag: 1 to {n} characters are needed, none of them a comma or a quotation mark."
+            ).format(text=text.replace("\x00", "")[:60], n=Note.LONGEST_TAG),
+        )
+    return Note.objects.get_or_create(
+        conversation=conversation, kind=Note.Kind.TAG, text=tag, defaults={"author": author}
+    )[0]
+
+
+def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
+    """Write a note at a conversation.
+
+    Raises:
+        Refused: for one that is empty or too long.
+    """
+    words = text.replace("\x00", "").strip()
+    if not words or len(words) > Note.LONGEST:
+        raise Refused(
+            "note",
+            _("A note has 1 to {most} characters; this one has {n}.").format(
+                most=Note.LONGEST, n=len(words)
+            ),
+        )
+    return Note.objects.create(
+        conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author
+    )
+
+
+def note_remove(*, conversation: Conversation, pk: int) -> None:
+    """Remove a tag or a note of a conversation; one that is gone already is no error."""
+    Note.objects.filter(conversation=conversation, pk=pk).delete()
+
+
+def search_save(
+    *, study: Study, owner: Any, name: str, line: str, columns: str = ""
+) -> SavedSearch:
+    """Keep a line by name; the same name again takes the place of the one before.
+
+    Raises:
+        Refused: for a name that is empty or too long, or a line that is empty or too long.
+    """
+    name, line = " ".join(name.replace("\x00", "").split()), line.replace("\x00", "").strip()
+    longest = SavedSearch._meta.get_field("name").max_length or 0
+    if not name or len(name) > longest:
+        raise Refused("name", _("A name has 1 to {n} characters.").format(n=longest))
+    if not line or len(line) > 1000:
+        raise Refused("line", _("There is no search to save: ask for something first."))
+    return SavedSearch.objects.update_or_create(
+        study=study, owner=owner, name=name, defaults={"line": line, "columns": columns[:500]}
+    )[0]
+
+
+def search_forget(*, study: Study, owner: Any, pk: int) -> None:
+    """Forget a line that somebody kept; one that is gone already is no error."""
+    SavedSearch.objects.filter(study=study, owner=owner, pk=pk).delete()
