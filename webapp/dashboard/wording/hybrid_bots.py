@@ -22,7 +22,7 @@ def _bot_cell(bot: str, bots: Mapping[str, BotInfo]) -> Cell:
 
 def expected_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> NamedTable | None:
     """Tabulate where each bot's mean is expected, from people and from self-play; None for fits that do not know."""
-    rows = []
+    rows, notes = [], []
     for bot, one in result["bots"].items():
         human = one.get("adjusted_mean", one["human_mean"])
         sources = [(_("people"), one)] if one.get("interval95") else []
@@ -33,6 +33,7 @@ def expected_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
         ]
         if one.get("selfplay") or refused:
             sources.append((_("itself"), one.get("selfplay") or {}))
+        notes += [f"{_bot_cell(bot, bots).text}: {said(reason)}." for reason in refused]
         for source, found in sources:
             why = "" if found else said(refused[0])
             rows.append(
@@ -69,6 +70,7 @@ def expected_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
             "Each bot without its own ratings, by the intercept of its fold. The first interval is of the bot’s true mean, the "
             "second of the mean of so many further ratings. Human means less the habits of their raters."
         ),
+        note=" ".join(notes),
     )
 
 
@@ -80,9 +82,9 @@ def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
     rows = [
         [
             _bot_cell(bot, bots),
-            Cell(percent(one["n"] / found["n"]), raw=(one["n"] / found["n"],)),
-            Cell(percent(one["leverage"]), raw=(one["leverage"],)),
             Cell(figure(one["cooks_distance"]), raw=(one["cooks_distance"],)),
+            Cell(percent(one["leverage"]), raw=(one["leverage"],)),
+            Cell(percent(one["n"] / found["n"]), raw=(one["n"] / found["n"],)),
         ]
         for bot, one in sorted(
             found["bots"].items(), key=lambda pair: -(pair[1]["cooks_distance"] or 0.0)
@@ -90,9 +92,9 @@ def carrying_table(result: Mapping[str, Any], bots: Mapping[str, BotInfo]) -> Na
     ]
     headers = [
         Header(_("Bot")),
-        Header(_("Of the conversations"), numeric=True),
-        Header(_("Of the leverage"), numeric=True),
         Header(_("Cook’s distance"), numeric=True),
+        Header(_("Of the leverage"), numeric=True),
+        Header(_("Of the conversations"), numeric=True),
     ]
     notes = []
     if found["condition"] is not None:

@@ -281,7 +281,7 @@ def test_which_bots_carry_a_fit_is_told_alike(staff: Client, study: Study, tmp_p
     titles = {bot: info.title for bot, info in study_bots(study).items()}
     summary = summary_of(fit())
     for bot, one in carrying["bots"].items():
-        row = f"{percent(one['n'] / carrying['n'])} {percent(one['leverage'])} {figure(one['cooks_distance'])}"
+        row = f"{figure(one['cooks_distance'])} {percent(one['leverage'])} {percent(one['n'] / carrying['n'])}"
         for page in (hybrid, told):
             assert f"{titles[bot]} {row}" in page
         assert figure(one["cooks_distance"]) in summary

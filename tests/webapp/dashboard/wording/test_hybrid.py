@@ -111,7 +111,10 @@ def test_bots_that_nobody_rated_have_a_figure_of_their_own(result: dict) -> None
     (table,) = [table for table in view.tables if table.id == "hybrid-expected"]
     (row,) = table.table.rows
     assert (row[0].text, row[3].text) == ("<new>", "–")
-    assert row[4].why.startswith("self-play lies beyond the rated bots in paper, and only 2 bots")
+    assert table.note == (
+        "<new>: self-play lies beyond the rated bots in paper, and only 2 bots have ratings and self-play to check it "
+        "by; 4 others are needed."
+    )
 
 
 @pytest.mark.parametrize(
